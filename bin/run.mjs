@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+// Runs a program of this checkout: installs what package-lock.json names and is missing, then hands over to
+// Node 24, the machine's own or the one that npm brought. Needs any Node from 20 on and nothing installed.
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const wantedMajor = 24;
+/** Each brings the binary of one platform; npm installs the one that fits. */
+const platformPackages = [
+  `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`,
+  `node-bin-${process.platform}-${process.arch}`,
+];
+
+install();
+run(nodeBinary(), process.argv.slice(2));
+
+function install() {
+  const stamp = join(root, "node_modules", ".installed");
+  const wanted = createHash("sha256")
+    .update(readFileSync(join(root, "package-lock.json")))
+    .digest("hex");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
+  process.stderr.write("latchkey: installing what package-lock.json names (npm ci)\n");
+  const npm = process.platform === "win32" ? "npm.cmd" : "npm";
+  // What npm says goes to stderr: the program's own output is for whoever reads it.
+  const { status } = spawnSync(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
+    cwd: root,
+    stdio: ["ignore", 2, 2],
+    shell: process.platform === "win32",
+    // Under `npm test` npm's own settings are in the environment, and one of them makes `npm ci` leave things out.
+    env: Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !/^npm_config_(omit|production)$/i.test(name)),
+    ),
+  });
+  if (status !== 0) process.exit(status ?? 1);
+  writeFileSync(stamp, wanted);
+}
+
+function nodeBinary() {
+  if (Number(process.versions.node.split(".")[0]) >= wantedMajor) return process.execPath;
+  const require = createRequire(join(root, "package.json"));
+  for (const name of platformPackages) {
+    try {
+      const folder = dirname(require.resolve(`${name}/package.json`));
+      const binary = join(folder, "bin", process.platform === "win32" ? "node.exe" : "node");
+      if (existsSync(binary)) return binary;
+    } catch {
+      // Not a package of this platform: the next name may be.
+    }
+  }
+  process.stderr.write(
+    `latchkey: needs Node ${wantedMajor} or later; this is ${process.version}, and npm has none for ${process.platform} ${process.arch}\n`,
+  );
+  process.exit(1);
+}
+
+function run(node, args) {
+  const path = `${dirname(node)}${process.platform === "win32" ? ";" : ":"}${process.env.PATH}`;
+  const child = spawn(node, args, { stdio: "inherit", env: { ...process.env, PATH: path } });
+  // A terminal sends Ctrl-C to the child as well; who signals us alone means it.
+  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  process.on("SIGINT", () => {});
+  child.on("exit", (code, signal) => {
+    if (signal === null) process.exit(code ?? 1);
+    for (const name of ["SIGTERM", "SIGHUP", "SIGINT"]) process.removeAllListeners(name);
+    process.kill(process.pid, signal);
+  });
+}

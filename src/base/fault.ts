@@ -1,0 +1,86 @@
+/** Every error that a caller can meet. One table gives both faces their code; the sentence is written where it happens. */
+export const faults = {
+  missing_auth_header: { status: 401, rpc: "Unauthenticated" },
+  malformed_auth_header: { status: 401, rpc: "Unauthenticated" },
+  unknown_key: { status: 401, rpc: "Unauthenticated" },
+  missing_scope: { status: 403, rpc: "PermissionDenied" },
+  origin_not_allowed: { status: 403, rpc: "PermissionDenied" },
+  misdirected_request: { status: 421, rpc: "PermissionDenied" },
+  invalid_headers: { status: 400, rpc: "InvalidArgument" },
+  duplicate_header: { status: 400, rpc: "InvalidArgument" },
+  invalid_path: { status: 400, rpc: "InvalidArgument" },
+  invalid_query_params: { status: 400, rpc: "InvalidArgument" },
+  invalid_json: { status: 400, rpc: "InvalidArgument" },
+  invalid_body: { status: 400, rpc: "InvalidArgument" },
+  malformed_request: { status: 400, rpc: "InvalidArgument" },
+  unknown_environment: { status: 404, rpc: "NotFound" },
+  unknown_provider: { status: 404, rpc: "NotFound" },
+  unknown_provider_config: { status: 404, rpc: "NotFound" },
+  unknown_connection: { status: 404, rpc: "NotFound" },
+  not_found: { status: 404, rpc: "NotFound" },
+  method_not_allowed: { status: 405, rpc: "Unimplemented" },
+  request_timeout: { status: 408, rpc: "DeadlineExceeded" },
+  already_exists: { status: 409, rpc: "AlreadyExists" },
+  conflict: { status: 409, rpc: "Aborted" },
+  in_use: { status: 409, rpc: "FailedPrecondition" },
+  read_only: { status: 409, rpc: "FailedPrecondition" },
+  payload_too_large: { status: 413, rpc: "ResourceExhausted" },
+  uri_too_long: { status: 414, rpc: "InvalidArgument" },
+  unsupported_media_type: { status: 415, rpc: "InvalidArgument" },
+  headers_too_large: { status: 431, rpc: "ResourceExhausted" },
+  reauthorization_required: { status: 424, rpc: "FailedPrecondition" },
+  watch_too_slow: { status: 429, rpc: "ResourceExhausted" },
+  not_implemented: { status: 501, rpc: "Unimplemented" },
+  refresh_unavailable: { status: 503, rpc: "Unavailable" },
+  store_unavailable: { status: 503, rpc: "Unavailable" },
+  overloaded: { status: 503, rpc: "Unavailable" },
+  not_ready: { status: 503, rpc: "Unavailable" },
+  internal: { status: 500, rpc: "Internal" },
+} as const;
+
+export type FaultCode = keyof typeof faults;
+
+/** One mistake in what was sent, and where. */
+export interface Mistake {
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+interface FaultDetails {
+  readonly cause?: unknown;
+  readonly mistakes?: readonly Mistake[];
+  /** When it may be worth trying again. */
+  readonly retryAfterSeconds?: number;
+  /** Machine-readable particulars, such as the current revision of a conflict. Never a secret. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** Stops a request. Its message is shown to the caller and never quotes a secret; its cause is for the log alone. */
+export class Fault extends Error {
+  override readonly name = "Fault";
+  readonly code: FaultCode;
+  readonly mistakes: readonly Mistake[];
+  readonly retryAfterSeconds: number | undefined;
+  readonly metadata: Readonly<Record<string, string>>;
+
+  constructor(code: FaultCode, message: string, details: FaultDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.mistakes = details.mistakes ?? [];
+    this.retryAfterSeconds = details.retryAfterSeconds;
+    this.metadata = details.metadata ?? {};
+  }
+
+  get status(): number {
+    return faults[this.code].status;
+  }
+
+  get rpc(): (typeof faults)[FaultCode]["rpc"] {
+    return faults[this.code].rpc;
+  }
+
+  /** Whatever was thrown, as a Fault. What we did not foresee says nothing to the caller. */
+  static from(thrown: unknown): Fault {
+    return thrown instanceof Fault ? thrown : new Fault("internal", "internal error", { cause: thrown });
+  }
+}

@@ -1,0 +1,31 @@
+import { createHash, randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
+
+/** 128 unguessable bits, fit for a URL. */
+export const randomId = (): string => randomBytes(16).toString("base64url");
+
+/** A key for a caller: 192 random bits and a checksum, so that a scanner of leaked text can tell it from noise. */
+export function newSecretKey(): string {
+  const body = randomBytes(24).toString("base64url");
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(body));
+  return `lk_${body}${checksum.toString("base64url")}`;
+}
+
+/** What is kept of a key. Keys are random and long, so that one pass of SHA-256 is enough. */
+export const digestOf = (secret: string): string => createHash("sha256").update(secret).digest("hex");
+
+let lastTime = 0;
+let sequence = 0;
+
+/** An id that sorts by the time it was made, and within one process strictly so. */
+export function sequentialId(now: number): string {
+  if (now > lastTime) {
+    lastTime = now;
+    sequence = 0;
+  } else {
+    sequence += 1;
+  }
+  const time = lastTime.toString(36).padStart(9, "0");
+  return `${time}${sequence.toString(36).padStart(4, "0")}${randomBytes(4).toString("hex")}`;
+}

@@ -1,0 +1,159 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+
+/**
+ * Every metric of ours, declared here and nowhere else. No connection id, path, host or key is ever a label:
+ * the number of series is bounded by what is written in the code.
+ */
+export const metricTable = {
+  ready: { kind: "gauge", name: "latchkey_ready", help: "1 while the sidecar takes requests.", labels: [] },
+  buildInfo: {
+    kind: "gauge",
+    name: "latchkey_build_info",
+    help: "Always 1; the labels say what runs.",
+    labels: ["version", "node"],
+  },
+  httpRequests: {
+    kind: "counter",
+    name: "latchkey_http_requests_total",
+    help: "Requests answered, by door, route pattern and status.",
+    labels: ["door", "route", "status"],
+  },
+  httpSeconds: {
+    kind: "histogram",
+    name: "latchkey_http_request_seconds",
+    help: "Time from a request's head to the end of its answer.",
+    labels: ["door", "route"],
+  },
+  httpOpen: {
+    kind: "gauge",
+    name: "latchkey_http_requests_open",
+    help: "Requests that are not answered yet, by door.",
+    labels: ["door"],
+  },
+  rpcCalls: {
+    kind: "counter",
+    name: "latchkey_rpc_calls_total",
+    help: "Calls answered by the control plane, by method and code.",
+    labels: ["method", "code"],
+  },
+  rpcSeconds: {
+    kind: "histogram",
+    name: "latchkey_rpc_call_seconds",
+    help: "Time from a call's head to its answer; of a stream, to its end.",
+    labels: ["method"],
+  },
+  refused: {
+    kind: "counter",
+    name: "latchkey_refused_total",
+    help: "What a door turned away before any route saw it, by fault code.",
+    labels: ["door", "reason"],
+  },
+  ignoredFields: {
+    kind: "counter",
+    name: "latchkey_ignored_fields_total",
+    help: "JSON and query fields that a route does not know, and ignored.",
+    labels: ["route"],
+  },
+  watchers: { kind: "gauge", name: "latchkey_watchers_open", help: "Open watch streams.", labels: [] },
+  watchersDropped: {
+    kind: "counter",
+    name: "latchkey_watchers_dropped_total",
+    help: "Watch streams ended because their reader was too slow.",
+    labels: [],
+  },
+  storeWritable: {
+    kind: "gauge",
+    name: "latchkey_store_writable",
+    help: "1 while the store takes writes.",
+    labels: [],
+  },
+  storeRevision: { kind: "gauge", name: "latchkey_store_revision", help: "Revision of the last commit.", labels: [] },
+  storeCommits: { kind: "counter", name: "latchkey_store_commits_total", help: "Durable commits.", labels: [] },
+  storeChanges: {
+    kind: "counter",
+    name: "latchkey_store_changes_total",
+    help: "Keys written or deleted by durable commits.",
+    labels: [],
+  },
+  storeConflicts: {
+    kind: "counter",
+    name: "latchkey_store_conflicts_total",
+    help: "Commits refused because a key was not at the expected revision.",
+    labels: [],
+  },
+  storeCommitSeconds: {
+    kind: "histogram",
+    name: "latchkey_store_commit_seconds",
+    help: "Time from asking for a commit until it is durable.",
+    labels: [],
+  },
+  seals: {
+    kind: "counter",
+    name: "latchkey_seals_total",
+    help: "Values sealed and opened, by operation.",
+    labels: ["operation"],
+  },
+  liveLookups: {
+    kind: "counter",
+    name: "latchkey_live_lookups_total",
+    help: "Connections looked up for use, by whether memory had them.",
+    labels: ["result"],
+  },
+  imports: {
+    kind: "counter",
+    name: "latchkey_imported_connections_total",
+    help: "Imported connections, by result.",
+    labels: ["result"],
+  },
+  configRejected: {
+    kind: "gauge",
+    name: "latchkey_config_rejected",
+    help: "1 while the configuration file as it stands is refused and the last good one is in force.",
+    labels: [],
+  },
+  unhandled: {
+    kind: "counter",
+    name: "latchkey_unhandled_errors_total",
+    help: "Errors that no code caught. Each is a defect of latchkey's.",
+    labels: [],
+  },
+} as const satisfies Record<string, MetricRow>;
+
+interface MetricRow {
+  readonly kind: "counter" | "gauge" | "histogram";
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+}
+
+type Table = typeof metricTable;
+type Label<N extends keyof Table> = Table[N]["labels"][number];
+type Instrument<N extends keyof Table> = {
+  counter: Counter<Label<N>>;
+  gauge: Gauge<Label<N>>;
+  histogram: Histogram<Label<N>>;
+}[Table[N]["kind"]];
+
+export type Metrics = { readonly [N in keyof Table]: Instrument<N> } & {
+  /** Everything, in the text format of Prometheus. */
+  exposition(): Promise<{ readonly contentType: string; readonly text: string }>;
+};
+
+/** From half a millisecond to a minute: a look-up in memory and a slow provider both have their buckets. */
+const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** A registry of its own for each sidecar, so that two in one process do not count together. */
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const make = ({ kind, name, help, labels }: MetricRow) => {
+    const options = { name, help, labelNames: [...labels], registers: [registry] };
+    if (kind === "counter") return new Counter(options);
+    if (kind === "gauge") return new Gauge(options);
+    return new Histogram({ ...options, buckets: secondsBuckets });
+  };
+  const instruments = Object.fromEntries(Object.entries(metricTable).map(([key, row]) => [key, make(row)]));
+  const exposition = async () => ({ contentType: registry.contentType, text: await registry.metrics() });
+  // The row's kind decides which class was made: the mapped type says the same of each name.
+  return { ...instruments, exposition } as unknown as Metrics;
+}

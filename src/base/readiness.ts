@@ -1,0 +1,27 @@
+/** Where the process stands, as probes and load balancers ask for it. */
+export type Phase = "starting" | "ready" | "draining";
+
+export interface Readiness {
+  readonly phase: () => Phase;
+  set(phase: Phase): void;
+  /** Calls back on every change; returns what ends it. */
+  watch(onChange: (phase: Phase) => void): () => void;
+}
+
+export function createReadiness(onSet: (phase: Phase) => void): Readiness {
+  let phase: Phase = "starting";
+  const watchers = new Set<(phase: Phase) => void>();
+  return {
+    phase: () => phase,
+    set(next) {
+      if (next === phase) return;
+      phase = next;
+      onSet(next);
+      for (const watcher of [...watchers]) watcher(next);
+    },
+    watch(onChange) {
+      watchers.add(onChange);
+      return () => void watchers.delete(onChange);
+    },
+  };
+}

@@ -1,0 +1,18 @@
+import type { SecureContextOptions, TLSSocket, TlsOptions } from "node:tls";
+import type { ListenerTls } from "./listener.ts";
+
+/** TLS 1.2 and later; with a client CA, nobody comes in without a certificate that it signed. */
+export const tlsServerOptions = ({ cert, key, clientCa }: ListenerTls): TlsOptions & SecureContextOptions => ({
+  cert,
+  key,
+  minVersion: "TLSv1.2",
+  ...(clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
+});
+
+/** A certificate of the right CA that was issued to somebody else opens nothing. */
+export function requireClientName(socket: TLSSocket, { clientNames }: ListenerTls): void {
+  if (clientNames === undefined) return;
+  const { subjectaltname = "" } = socket.getPeerCertificate();
+  const names = subjectaltname.split(", ");
+  if (!names.some((name) => clientNames.includes(name))) socket.destroy();
+}

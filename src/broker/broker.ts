@@ -1,0 +1,93 @@
+import type { World } from "../base/world.ts";
+import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Store, StoreStatus } from "../store/contract.ts";
+import type { Seal } from "../store/seal.ts";
+import { type Access, openAccess } from "./access.ts";
+import { type Audit, createAudit } from "./audit.ts";
+import { createCollections } from "./collections.ts";
+import { type Connections, createConnections } from "./connections.ts";
+import { createDeclarations, type Declared } from "./declarations.ts";
+import { createEnvironments, type Environments } from "./environments.ts";
+import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
+import { createImports, type Imports } from "./imports.ts";
+import { createIntegrations, type Integrations } from "./integrations.ts";
+import { createListing, type Listing } from "./listing.ts";
+import { createLive, type Live } from "./live.ts";
+import { createNumbers } from "./numbers.ts";
+import { openProviders, type Providers } from "./providers.ts";
+import { createTouches } from "./touches.ts";
+import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
+
+/** The verbs, joined. Faces call these and know nothing of the store. */
+export interface Broker {
+  readonly access: Access;
+  readonly audit: Audit;
+  readonly environments: Environments;
+  readonly providers: Providers;
+  readonly integrations: Integrations;
+  readonly connections: Connections;
+  readonly imports: Imports;
+  readonly listing: Listing;
+  readonly live: Live;
+  readonly webhookUrls: WebhookUrls;
+  readonly feeds: {
+    readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
+    readonly integrations: (request: FeedRequest) => AsyncGenerator<FeedStep<Integration>>;
+  };
+  /** Fields of a JSON route that it does not know: SDKs send keys of their own. */
+  readonly countIgnored: (route: string, count: number) => void;
+  readonly storeStatus: () => StoreStatus;
+  readonly declare: (declared: Declared) => Promise<void>;
+  close(): Promise<void>;
+}
+
+interface BrokerOptions {
+  readonly store: Store;
+  readonly seal: Seal;
+  readonly catalogue: ReadonlyMap<string, Provider>;
+  readonly publicUrl: () => string;
+  readonly world: World;
+}
+
+export async function openBroker({ store, seal, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
+  const collections = createCollections(store);
+  const touches = createTouches({ store, world });
+  const audit = createAudit({ collections, world });
+  const access = await openAccess({ store, collections, touches, audit, world });
+  const providers = await openProviders({ store, collections, catalogue, audit, world });
+  const environments = createEnvironments({ store, collections, access, audit, world });
+  const integrations = createIntegrations({ store, collections, providers, seal, audit, world });
+  const connections = createConnections({ store, collections, integrations, providers, seal, touches, audit, world });
+  const numbers = createNumbers(store);
+  const imports = createImports({ store, collections, integrations, providers, numbers, seal, audit, world });
+  const live = createLive({ store, connections, integrations, providers, touches, world });
+  return {
+    access,
+    audit,
+    environments,
+    providers,
+    integrations,
+    connections,
+    imports,
+    live,
+    listing: createListing(collections),
+    webhookUrls: createWebhookUrls({ environments, publicUrl }),
+    feeds: {
+      connections: (request) => feed({ store, records: collections.connections, world }, request),
+      integrations: (request) => feed({ store, records: collections.integrations, world }, request),
+    },
+    countIgnored: (route, count) => {
+      if (count > 0) world.metrics.ignoredFields.inc({ route }, count);
+    },
+    storeStatus: () => store.status(),
+    declare: createDeclarations({ environments, access, integrations, providers }),
+    async close() {
+      live.close();
+      providers.close();
+      access.close();
+      await touches.close();
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Access } from "./access.ts";
+import type { Environments } from "./environments.ts";
+import type { Integrations } from "./integrations.ts";
+import type { Providers } from "./providers.ts";
+
+/** What the configuration file says there is. */
+export interface Declared {
+  readonly environments: readonly DeclaredEnvironment[];
+  readonly keys: readonly DeclaredKey[];
+  readonly integrations: readonly Integration[];
+  readonly providers: readonly Provider[];
+}
+
+export interface DeclaredEnvironment {
+  readonly name: string;
+  readonly forwardUrl: string;
+  readonly secondaryForwardUrl: string;
+  readonly allowedOrigins: readonly string[];
+}
+
+/** A key that configuration fixes. It is kept in memory alone. */
+export interface DeclaredKey {
+  readonly id: string;
+  /** Empty: a control key. */
+  readonly environment: string;
+  readonly secret: string;
+  readonly scopes: readonly Scope[];
+}
+
+interface DeclarationsOptions {
+  readonly environments: Environments;
+  readonly access: Access;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+}
+
+/**
+ * Brings the store into line with the file. What the file no longer declares is not deleted, for it may have
+ * connections: it becomes changeable again. Applied twice, the second time changes nothing.
+ */
+export const createDeclarations =
+  ({ environments, access, integrations, providers }: DeclarationsOptions) =>
+  async (declared: Declared): Promise<void> => {
+    // Checked before anything is changed: a file that cannot be applied whole is not applied at all.
+    const known = new Set(declared.providers.map(({ name }) => name));
+    for (const { provider } of declared.integrations) if (!known.has(provider)) providers.findBuiltIn(provider);
+    for (const integration of declared.integrations) await integrations.requireSameProvider(integration);
+
+    providers.declare(declared.providers);
+    access.declare(declared.keys);
+    await environments.declare(declared.environments);
+    for (const integration of declared.integrations) await integrations.declare(integration);
+    const kept = new Set(declared.integrations.map(({ environment, key }) => `${environment}\0${key}`));
+    for (const integration of await integrations.declared()) {
+      if (!kept.has(`${integration.environment}\0${integration.key}`)) await integrations.release(integration);
+    }
+  };

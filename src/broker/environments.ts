@@ -1,0 +1,206 @@
+import { create, equals } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Fault, type Mistake } from "../base/fault.ts";
+import { randomId } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import { checkWebhookUrl } from "../core/connection-rules.ts";
+import { type Environment, EnvironmentSchema } from "../gen/latchkey/v1/environment_pb.ts";
+import type { Store } from "../store/contract.ts";
+import { type Stored, transact } from "../store/records.ts";
+import type { Access, Caller } from "./access.ts";
+import type { Audit } from "./audit.ts";
+import type { Collections } from "./collections.ts";
+import { requireRevision } from "./conflict.ts";
+import type { DeclaredEnvironment } from "./declarations.ts";
+import { listPage, type Page, type PageOf } from "./page.ts";
+
+export interface Environments {
+  create(wanted: EnvironmentSettings & { readonly name: string }, actor: string): Promise<Environment>;
+  get(name: string): Promise<Environment>;
+  list(page: Page): Promise<PageOf<Environment>>;
+  update(asked: EnvironmentUpdate, actor: string): Promise<Environment>;
+  delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  /** As the configuration file has them: made, or brought into line; those no longer declared can be changed again. */
+  declare(declared: readonly DeclaredEnvironment[]): Promise<void>;
+  /**
+   * The environment that a caller means: the key's own, and no other; for a control key the one that is named, or
+   * the only one there is.
+   */
+  of(caller: Caller, named: string): Promise<string>;
+}
+
+export interface EnvironmentSettings {
+  readonly forwardUrl: string;
+  readonly secondaryForwardUrl: string;
+  readonly allowedOrigins: readonly string[];
+}
+
+export interface EnvironmentUpdate {
+  readonly name: string;
+  readonly settings: Partial<EnvironmentSettings>;
+  readonly expectedRevision: bigint;
+}
+
+interface EnvironmentsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly access: Access;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export function createEnvironments({ store, collections, access, audit, world }: EnvironmentsOptions): Environments {
+  const { environments, integrations } = collections;
+
+  async function find(name: string): Promise<Stored<Environment>> {
+    const found = await environments.get(name);
+    if (found === undefined) throw new Fault("unknown_environment", `there is no environment "${name}"`);
+    return found;
+  }
+
+  function newEnvironment({ name, ...settings }: EnvironmentSettings & { readonly name: string }): Environment {
+    const now = timestampFromMs(world.now());
+    const allowedOrigins = [...settings.allowedOrigins];
+    return create(EnvironmentSchema, {
+      ...settings,
+      allowedOrigins,
+      name,
+      id: randomId(),
+      createdAt: now,
+      updatedAt: now,
+    });
+  }
+
+  async function bringIntoLine(
+    name: string,
+    wanted: Partial<EnvironmentSettings> & { readonly declared: boolean },
+  ): Promise<void> {
+    await transact(store, async () => {
+      const before = await environments.get(name);
+      const base = before?.value ?? newEnvironment({ ...noSettings, name });
+      const after: Environment = {
+        ...base,
+        ...wanted,
+        allowedOrigins: [...(wanted.allowedOrigins ?? base.allowedOrigins)],
+      };
+      if (before !== undefined && equals(EnvironmentSchema, before.value, after))
+        return { changes: [], result: undefined };
+      after.updatedAt = timestampFromMs(world.now());
+      return {
+        changes: [
+          ...environments.change({ before, after }),
+          ...audit.changes({ actor: "config", action: "environment.declare", environment: name, targets: [name] }),
+        ],
+        result: undefined,
+      };
+    });
+  }
+
+  return {
+    async create(wanted, actor) {
+      check(wanted);
+      const environment = newEnvironment(wanted);
+      const { name } = wanted;
+      const { revision } = await transact(store, async () => {
+        if ((await environments.get(name)) !== undefined) {
+          throw new Fault("already_exists", `there is an environment "${name}" already`);
+        }
+        return {
+          changes: [
+            ...environments.change({ before: undefined, after: environment }),
+            ...audit.changes({ actor, action: "environment.create", environment: name, targets: [name] }),
+          ],
+          result: undefined,
+        };
+      });
+      return { ...environment, revision: BigInt(revision) };
+    },
+    get: async (name) => (await find(name)).value,
+    list: (page) =>
+      listPage({ question: ["environments"], page, read: (rest) => environments.page({ under: [], ...rest }) }),
+    async update({ name, settings, expectedRevision }, actor) {
+      check(settings);
+      const { result, revision } = await transact(store, async () => {
+        const before = await find(name);
+        requireRevision(before, expectedRevision);
+        requireUndeclared(before.value);
+        const after: Environment = {
+          ...before.value,
+          ...settings,
+          allowedOrigins: [...(settings.allowedOrigins ?? before.value.allowedOrigins)],
+          updatedAt: timestampFromMs(world.now()),
+        };
+        const fields = Object.keys(settings);
+        return {
+          changes: [
+            ...environments.change({ before, after }),
+            ...audit.changes({ actor, action: "environment.update", environment: name, targets: [name], fields }),
+          ],
+          result: after,
+        };
+      });
+      return { ...result, revision: BigInt(revision) };
+    },
+    async delete({ name, expectedRevision }, actor) {
+      await transact(store, async () => {
+        const before = await find(name);
+        requireRevision(before, expectedRevision);
+        requireUndeclared(before.value);
+        const [held] = await integrations.page({ under: [name], limit: 1 });
+        if (held !== undefined) {
+          throw new Fault("in_use", `the environment "${name}" still has the integration "${held.value.key}"`);
+        }
+        return {
+          changes: [
+            ...environments.change({ before, after: undefined }),
+            ...(await access.deletionOfAll(name)),
+            ...audit.changes({ actor, action: "environment.delete", environment: name, targets: [name] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    async declare(declared) {
+      for (const wanted of declared) await bringIntoLine(wanted.name, { ...wanted, declared: true });
+      const all = await environments.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
+      for (const { value } of all) {
+        if (!declared.some(({ name }) => name === value.name)) await bringIntoLine(value.name, { declared: false });
+      }
+    },
+    async of(caller, named) {
+      if (caller.environment !== undefined) {
+        if (named === "" || named === caller.environment) return caller.environment;
+        throw new Fault("missing_scope", `the key "${caller.keyId}" belongs to another environment`);
+      }
+      if (named !== "") return named;
+      const [first, second] = await environments.page({ under: [], limit: 2 });
+      if (first !== undefined && second === undefined) return first.value.name;
+      const message = "the environment must be named: the key belongs to none, and there is not exactly one";
+      throw new Fault("invalid_body", message, { mistakes: [{ path: ["environment"], message }] });
+    },
+  };
+}
+
+const noSettings: EnvironmentSettings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
+
+function requireUndeclared({ name, declared }: Environment): void {
+  if (declared) {
+    throw new Fault(
+      "read_only",
+      `the environment "${name}" is declared in the configuration file and is changed there`,
+    );
+  }
+}
+
+function check({ forwardUrl = "", secondaryForwardUrl = "", allowedOrigins = [] }: Partial<EnvironmentSettings>): void {
+  const mistakes: Mistake[] = [
+    ...checkWebhookUrl(forwardUrl, ["forward_url"]),
+    ...checkWebhookUrl(secondaryForwardUrl, ["secondary_forward_url"]),
+    ...allowedOrigins.flatMap((origin, i) =>
+      URL.canParse(origin) && new URL(origin).origin === origin
+        ? []
+        : [{ path: ["allowed_origins", String(i)], message: "must be an origin such as https://app.example.com" }],
+    ),
+  ];
+  if (mistakes.length > 0) throw new Fault("invalid_body", "the environment is not valid", { mistakes });
+}

@@ -1,0 +1,247 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { randomUUID } from "node:crypto";
+import { Fault, type Mistake } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import {
+  checkConnectionConfig,
+  checkConnectionId,
+  checkMetadata,
+  checkTags,
+  checkWebhookUrl,
+  endUserTags,
+  lowerTags,
+} from "../core/connection-rules.ts";
+import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import {
+  Connection_State,
+  type Connection,
+  type ConnectionImport,
+  type ConnectionRef,
+  ConnectionRefSchema,
+  ConnectionSchema,
+} from "../gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import type { Stored } from "../store/records.ts";
+import type { Seal } from "../store/seal.ts";
+import type { Audit } from "./audit.ts";
+import { type Collections, credentialsKey } from "./collections.ts";
+import { targetOf } from "./connections.ts";
+import type { Integrations } from "./integrations.ts";
+import type { Numbers } from "./numbers.ts";
+import type { Providers } from "./providers.ts";
+
+/** What became of one item. */
+export type Imported =
+  | {
+      readonly ref: ConnectionRef;
+      readonly connection: Connection;
+      readonly created: boolean;
+      readonly fault?: undefined;
+    }
+  | { readonly ref: ConnectionRef; readonly fault: Fault };
+
+export interface Imports {
+  /**
+   * Each for itself: a bad item spoils no other. All that are good are one commit, so that the call is as fast as
+   * the disk and no slower; of two with the same reference the later wins.
+   */
+  importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]>;
+  /** One item; throws what is wrong with it. */
+  importOne(
+    item: ConnectionImport,
+    actor: string,
+  ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
+}
+
+interface ImportsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly numbers: Numbers;
+  readonly seal: Seal;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+interface Home {
+  readonly integration: Integration;
+  readonly provider: Provider;
+}
+
+export function createImports(options: ImportsOptions): Imports {
+  const { store, collections, integrations, providers, numbers, seal, audit, world } = options;
+  const { connections } = collections;
+
+  /** The integrations of a batch: each looked up once, found or not. */
+  async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, Home | Fault>> {
+    const homes = new Map<string, Home | Fault>();
+    for (const { environment, integration: key } of items) {
+      const at = `${environment}\0${key}`;
+      if (homes.has(at)) continue;
+      try {
+        const { value: integration } = await integrations.get({ environment, key });
+        homes.set(at, { integration, provider: providers.find(integration.provider) });
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        homes.set(at, error);
+      }
+    }
+    return homes;
+  }
+
+  async function importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
+    const named = items.map((item) => (item.id === "" ? { ...item, id: randomUUID() } : item));
+    const refs = named.map(({ environment, integration, id }) =>
+      create(ConnectionRefSchema, { environment, integration, id }),
+    );
+    for (;;) {
+      const homes = await homesOf(named);
+      const known = await connections.getMany(refs.map((ref) => [ref.environment, ref.integration, ref.id]));
+      const batch = new Map<string, Pending>();
+      const outcomes: (Pending | Fault)[] = [];
+      for (const [i, item] of named.entries()) {
+        const home = homes.get(`${item.environment}\0${item.integration}`);
+        const ref = refs[i];
+        if (home === undefined || ref === undefined) throw new Error("every item has a home and a ref");
+        const fault = home instanceof Fault ? home : faultOf(item, home);
+        if (fault !== undefined || home instanceof Fault) {
+          outcomes.push(fault ?? (home as Fault));
+          continue;
+        }
+        const at = `${item.environment}\0${item.integration}\0${item.id}`;
+        const earlier = batch.get(at);
+        const before = known[i];
+        const pending = await merged({ item, ref, home, before, earlier });
+        batch.set(at, pending);
+        outcomes.push(pending);
+      }
+      try {
+        const revision = BigInt(await commit([...batch.values()], actor));
+        return outcomes.map((outcome, i): Imported => {
+          const ref = refs[i] ?? create(ConnectionRefSchema);
+          if (outcome instanceof Fault) return { ref, fault: outcome };
+          return { ref, created: outcome.created, connection: { ...outcome.after, revision } };
+        });
+      } catch (error) {
+        // Somebody wrote one of them meanwhile: read again and decide anew.
+        if (!(error instanceof StaleWrite)) throw error;
+      }
+    }
+  }
+
+  interface Pending {
+    readonly before: Stored<Connection> | undefined;
+    readonly after: Connection;
+    readonly sealed: Change;
+    readonly created: boolean;
+  }
+
+  interface MergeStep {
+    readonly item: ConnectionImport;
+    readonly ref: ConnectionRef;
+    readonly home: Home;
+    readonly before: Stored<Connection> | undefined;
+    readonly earlier: Pending | undefined;
+  }
+
+  /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
+  async function merged({ item, ref, home, before, earlier }: MergeStep): Promise<Pending> {
+    const { credentials, metadata, connectionConfig, tags, endUser, webhookUrlOverride } = item;
+    if (credentials === undefined) throw new Error("an item without credentials was let through");
+    const now = timestampFromMs(world.now());
+    const base = earlier?.after ?? before?.value;
+    const keptTags = tags === undefined ? (base?.tags ?? {}) : lowerTags(tags.tags);
+    const user = endUser ?? base?.endUser;
+    const expiresAt = credentialsExpireAt(credentials);
+    const after = create(ConnectionSchema, {
+      ref,
+      number: base?.number ?? (await numbers.next()),
+      provider: home.provider.name,
+      metadata: metadata ?? base?.metadata ?? {},
+      connectionConfig: connectionConfig ?? base?.connectionConfig ?? {},
+      tags: { ...endUserTags(endUser), ...keptTags },
+      ...(user === undefined ? {} : { endUser: user }),
+      webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
+      // New credentials: whatever was wrong with the former is over.
+      errors: [],
+      state: Connection_State.ACTIVE,
+      credentialsKind: kindName(credentials.kind.case),
+      ...(expiresAt === undefined ? {} : { credentialsExpireAt: expiresAt }),
+      createdAt: base?.createdAt ?? now,
+      updatedAt: now,
+    });
+    const key = credentialsKey(ref.environment, ref.integration, ref.id);
+    const sealed = { key, value: seal.seal(key, toBinary(CredentialsSchema, credentials)) };
+    return { before, after, sealed, created: base === undefined };
+  }
+
+  async function commit(batch: readonly Pending[], actor: string): Promise<number> {
+    const changes = batch.flatMap(({ before, after, sealed }) => [...connections.change({ before, after }), sealed]);
+    const byEnvironment = Map.groupBy(batch, ({ after }) => after.ref?.environment ?? "");
+    for (const [environment, imported] of byEnvironment) {
+      const targets = imported.flatMap(({ after }) => (after.ref === undefined ? [] : [targetOf(after.ref)]));
+      changes.push(...audit.changes({ actor, action: "connection.import", environment, targets }));
+    }
+    return changes.length === 0 ? 0 : store.commit(changes);
+  }
+
+  async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
+    const results = await importAll(items, actor);
+    for (const one of results) {
+      const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
+      world.metrics.imports.inc({ result });
+    }
+    return results;
+  }
+
+  return {
+    importAll: importCounted,
+    async importOne(item, actor) {
+      const [result] = await importCounted([item], actor);
+      if (result === undefined) throw new Error("one item has one result");
+      if (result.fault !== undefined) throw result.fault;
+      return result;
+    },
+  };
+}
+
+function faultOf(item: ConnectionImport, { integration, provider }: Home): Fault | undefined {
+  const { credentials, metadata, connectionConfig, tags, endUser, webhookUrlOverride = "" } = item;
+  const wanted = provider.auth.case;
+  const given = credentials?.kind.case;
+  const withDefaults = { ...integration.connectionDefaults, ...connectionConfig };
+  const mistakes: Mistake[] = [
+    ...(item.id === "" ? [] : checkConnectionId(item.id)),
+    ...(given === undefined ? [{ path: ["credentials"], message: "are required" }] : []),
+    ...(given !== undefined && given !== wanted
+      ? [
+          {
+            path: ["credentials", "type"],
+            message: `must be ${kindName(wanted)}, as the provider wants it, not ${kindName(given)}`,
+          },
+        ]
+      : []),
+    ...(metadata === undefined ? [] : checkMetadata(metadata)),
+    ...checkConnectionConfig(withDefaults, provider.connectionFields),
+    ...(tags === undefined ? [] : checkTags(tags.tags)),
+    ...(tags === undefined && endUser === undefined
+      ? []
+      : checkTags({ ...endUserTags(endUser), ...lowerTags(tags?.tags ?? {}) })),
+    ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
+  ];
+  return mistakes.length === 0
+    ? undefined
+    : new Fault("invalid_body", "the connection is not valid", { mistakes: distinct(mistakes) });
+}
+
+const distinct = (mistakes: readonly Mistake[]): Mistake[] => [
+  ...new Map(mistakes.map((one) => [`${one.path.join("\0")}\0${one.message}`, one])).values(),
+];
+
+const kindName = (kind: string | undefined): string =>
+  CredentialsSchema.oneofs[0]?.fields.find(({ localName }) => localName === kind)?.name ?? "";

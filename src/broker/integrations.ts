@@ -1,0 +1,288 @@
+import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Fault, type Mistake } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import {
+  type Integration,
+  IntegrationSchema,
+  type IntegrationSecrets,
+  IntegrationSecretsSchema,
+  type OAuthApp,
+  OAuthAppSchema,
+} from "../gen/latchkey/v1/integration_pb.ts";
+import type { Change, Store } from "../store/contract.ts";
+import { type Stored, transact } from "../store/records.ts";
+import type { Seal } from "../store/seal.ts";
+import type { Audit } from "./audit.ts";
+import { type Collections, integrationSecretsKey } from "./collections.ts";
+import { requireRevision } from "./conflict.ts";
+import { listPage, type Page, type PageOf } from "./page.ts";
+import type { Providers } from "./providers.ts";
+
+/** An integration within its environment. */
+export interface IntegrationRef {
+  readonly environment: string;
+  readonly key: string;
+}
+
+export interface Integrations {
+  create(integration: Integration, actor: string): Promise<Integration>;
+  get(ref: IntegrationRef): Promise<Stored<Integration>>;
+  secretsOf(ref: IntegrationRef): Promise<IntegrationSecrets | undefined>;
+  list(filter: { readonly environment: string; readonly provider: string }, page: Page): Promise<PageOf<Integration>>;
+  /** `paths` are those of the update mask: what of `integration` is taken. */
+  update(asked: IntegrationUpdate, actor: string): Promise<Integration>;
+  delete(asked: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  /** As the configuration file declares it: created, or brought into line. No longer declared, it can be changed again. */
+  declare(integration: Integration): Promise<void>;
+  release(ref: IntegrationRef): Promise<void>;
+  /** All that the configuration file declared, in all environments. */
+  declared(): Promise<readonly Integration[]>;
+  /** An integration keeps its provider for good: its connections hold that provider's credentials. */
+  requireSameProvider(integration: Integration): Promise<void>;
+}
+
+export interface IntegrationUpdate {
+  readonly integration: Integration;
+  readonly paths: readonly string[];
+  readonly expectedRevision: bigint;
+}
+
+interface IntegrationsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly providers: Providers;
+  readonly seal: Seal;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+/** What of an integration may be changed, and how each is taken over. */
+const updates: Readonly<Record<string, (target: Integration, source: Integration) => void>> = {
+  display_name: (target, source) => void (target.displayName = source.displayName),
+  oauth: (target, source) => void (target.oauth = source.oauth ?? create(OAuthAppSchema)),
+  "oauth.client_id": (target, source) =>
+    void (target.oauth = oauthOf(target, { clientId: source.oauth?.clientId ?? "" })),
+  "oauth.scopes": (target, source) => void (target.oauth = oauthOf(target, { scopes: source.oauth?.scopes ?? [] })),
+  "oauth.publishing": (target, source) =>
+    void (target.oauth = oauthOf(target, { publishing: source.oauth?.publishing ?? 0 })),
+  callback: (target, source) => void (target.callback = source.callback),
+  hosts: (target, source) => void (target.hosts = source.hosts),
+  channels: (target, source) => {
+    if (source.channels === undefined) delete target.channels;
+    else target.channels = source.channels;
+  },
+  reflection: (target, source) => void (target.reflection = source.reflection),
+  no_forward: (target, source) => void (target.noForward = source.noForward),
+  connection_defaults: (target, source) => void (target.connectionDefaults = source.connectionDefaults),
+};
+const secretUpdates: Readonly<Record<string, (target: IntegrationSecrets, source: IntegrationSecrets) => void>> = {
+  "secrets.client_secret": (target, source) => void (target.clientSecret = source.clientSecret),
+  "secrets.webhook_secret": (target, source) => void (target.webhookSecret = source.webhookSecret),
+  "secrets.private_key": (target, source) => void (target.privateKey = source.privateKey),
+};
+
+export function createIntegrations(options: IntegrationsOptions): Integrations {
+  const { store, collections, providers, seal, audit, world } = options;
+  const { environments, integrations, connections } = collections;
+
+  async function get({ environment, key }: IntegrationRef): Promise<Stored<Integration>> {
+    const found = await integrations.get(environment, key);
+    if (found === undefined) {
+      throw new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
+    }
+    return found;
+  }
+
+  async function secretsOf({ environment, key }: IntegrationRef): Promise<IntegrationSecrets | undefined> {
+    const at = integrationSecretsKey(environment, key);
+    const entry = await store.get(at);
+    return entry === undefined ? undefined : fromBinary(IntegrationSecretsSchema, seal.open(at, entry.value));
+  }
+
+  function secretsChange({ environment, key }: IntegrationRef, secrets: IntegrationSecrets | undefined): Change[] {
+    const at = integrationSecretsKey(environment, key);
+    if (secrets === undefined) return [{ key: at, value: undefined }];
+    return [{ key: at, value: seal.seal(at, toBinary(IntegrationSecretsSchema, secrets)) }];
+  }
+
+  /** What is stored of an integration never holds its secrets. */
+  function stored(integration: Integration, now: number, before?: Integration): Integration {
+    const { secrets: _, ...rest } = integration;
+    return {
+      ...rest,
+      createdAt: before?.createdAt ?? timestampFromMs(now),
+      updatedAt: timestampFromMs(now),
+    };
+  }
+
+  /** A restart with the same file changes nothing, and says nothing in the audit trail. */
+  async function isInLine(before: Integration, after: Integration, secrets: IntegrationSecrets | undefined) {
+    const { updatedAt, revision } = before;
+    const same = { ...after, revision, ...(updatedAt === undefined ? {} : { updatedAt }) };
+    const none = create(IntegrationSecretsSchema);
+    return (
+      equals(IntegrationSchema, before, same) &&
+      equals(IntegrationSecretsSchema, (await secretsOf(after)) ?? none, secrets ?? none)
+    );
+  }
+
+  async function requireEnvironment(name: string): Promise<void> {
+    if ((await environments.get(name)) === undefined) {
+      throw new Fault("unknown_environment", `there is no environment "${name}"`);
+    }
+  }
+
+  return {
+    get,
+    secretsOf,
+    async create(wanted, actor) {
+      const { environment, key, secrets } = wanted;
+      const after = { ...stored(wanted, world.now()), declared: false };
+      const { revision } = await transact(store, async () => {
+        await requireEnvironment(environment);
+        providers.find(wanted.provider);
+        check(wanted);
+        if ((await integrations.get(environment, key)) !== undefined) {
+          throw new Fault("already_exists", `there is an integration "${key}" already`);
+        }
+        return {
+          changes: [
+            ...integrations.change({ before: undefined, after }),
+            ...(secrets === undefined ? [] : secretsChange(wanted, secrets)),
+            ...audit.changes({ actor, action: "integration.create", environment, targets: [key] }),
+          ],
+          result: undefined,
+        };
+      });
+      return { ...after, revision: BigInt(revision) };
+    },
+    list: ({ environment, provider }, page) =>
+      listPage({
+        question: ["integrations", environment, provider],
+        page,
+        read: (rest) =>
+          provider === ""
+            ? integrations.page({ under: [environment], ...rest })
+            : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
+      }),
+    async update({ integration: source, paths, expectedRevision }, actor) {
+      const unknown = paths.filter((path) => path !== "secrets" && !(path in updates) && !(path in secretUpdates));
+      if (unknown.length > 0 || paths.length === 0) {
+        const message =
+          paths.length === 0 ? "the update mask must name a field" : `cannot be changed: ${unknown.join(", ")}`;
+        throw new Fault("invalid_body", message, { mistakes: [{ path: ["update_mask"], message }] });
+      }
+      const touchesSecrets = paths.some((path) => path === "secrets" || path in secretUpdates);
+      const { result, revision } = await transact(store, async () => {
+        const before = await get(source);
+        requireRevision(before, expectedRevision);
+        requireUndeclared(before.value);
+        const after = stored(before.value, world.now(), before.value);
+        for (const path of paths) updates[path]?.(after, source);
+        check(after);
+        return {
+          changes: [
+            ...integrations.change({ before, after }),
+            ...(touchesSecrets ? secretsChange(source, await mergedSecrets(source, paths)) : []),
+            ...audit.changes({
+              actor,
+              action: "integration.update",
+              environment: source.environment,
+              targets: [source.key],
+              fields: paths,
+            }),
+          ],
+          result: after,
+        };
+      });
+      return { ...result, revision: BigInt(revision) };
+    },
+    async delete({ environment, key, expectedRevision }, actor) {
+      await transact(store, async () => {
+        const before = await get({ environment, key });
+        requireRevision(before, expectedRevision);
+        requireUndeclared(before.value);
+        const [held] = await connections.page({ under: [environment, key], limit: 1 });
+        if (held !== undefined) throw new Fault("in_use", `the integration "${key}" still has connections`);
+        return {
+          changes: [
+            ...integrations.change({ before, after: undefined }),
+            ...secretsChange({ environment, key }, undefined),
+            ...audit.changes({ actor, action: "integration.delete", environment, targets: [key] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    async declare(wanted) {
+      const { environment, key, secrets } = wanted;
+      await transact(store, async () => {
+        const before = await integrations.get(environment, key);
+        const after = { ...stored(wanted, world.now(), before?.value), declared: true };
+        if (before !== undefined && (await isInLine(before.value, after, secrets)))
+          return { changes: [], result: undefined };
+        return {
+          changes: [
+            ...integrations.change({ before, after }),
+            ...secretsChange(wanted, secrets),
+            ...audit.changes({ actor: "config", action: "integration.declare", environment, targets: [key] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    async release({ environment, key }) {
+      await transact(store, async () => {
+        const before = await get({ environment, key });
+        return {
+          changes: [
+            ...integrations.change({ before, after: { ...before.value, declared: false } }),
+            ...audit.changes({ actor: "config", action: "integration.release", environment, targets: [key] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    async requireSameProvider({ environment, key, provider }) {
+      const before = await integrations.get(environment, key);
+      if (before === undefined || before.value.provider === provider) return;
+      throw new Fault(
+        "conflict",
+        `the integration "${key}" is there already, with the provider "${before.value.provider}"`,
+      );
+    },
+    async declared() {
+      const all = await integrations.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
+      return all.map(({ value }) => value).filter(({ declared }) => declared);
+    },
+  };
+
+  async function mergedSecrets(source: Integration, paths: readonly string[]): Promise<IntegrationSecrets | undefined> {
+    const given = source.secrets ?? create(IntegrationSecretsSchema);
+    if (paths.includes("secrets")) return source.secrets;
+    const merged = (await secretsOf(source)) ?? create(IntegrationSecretsSchema);
+    for (const path of paths) secretUpdates[path]?.(merged, given);
+    return merged;
+  }
+}
+
+const oauthOf = ({ oauth = create(OAuthAppSchema) }: Integration, change: Partial<OAuthApp>): OAuthApp => ({
+  ...oauth,
+  ...change,
+});
+
+function requireUndeclared({ key, declared }: Integration): void {
+  if (declared) {
+    throw new Fault("read_only", `the integration "${key}" is declared in the configuration file and is changed there`);
+  }
+}
+
+function check({ hosts }: Integration): void {
+  const mistakes: Mistake[] = hosts.flatMap(({ origin }, i) =>
+    URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://")
+      ? []
+      : [{ path: ["hosts", String(i), "origin"], message: "must be https://host or https://host:port" }],
+  );
+  if (mistakes.length > 0) throw new Fault("invalid_body", "the integration is not valid", { mistakes });
+}

@@ -1,0 +1,124 @@
+import { Fault } from "../base/fault.ts";
+import { lowerTags } from "../core/connection-rules.ts";
+import { pageTokens } from "../core/page-token.ts";
+import type { Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
+import type { PageRequest, Positioned } from "../store/records.ts";
+import type { Collections } from "./collections.ts";
+import type { Page, PageOf } from "./page.ts";
+
+/** What narrows a list of connections. Everything named must hold. */
+export interface ConnectionQuery {
+  readonly environment: string;
+  readonly integrations: readonly string[];
+  readonly id: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly states: readonly Connection_State[];
+  readonly search: string;
+}
+
+export interface Listing {
+  list(query: ConnectionQuery, page: Page & { readonly offset?: number }): Promise<PageOf<Connection>>;
+}
+
+/**
+ * A call looks at so many connections and no more: where no index leads to what is asked for, it returns a short
+ * page and a token, rather than hold everybody up.
+ */
+export const lookedAtPerCall = 2_000;
+const maxOffset = 10_000;
+const maxChunk = 500;
+
+/** Reads positioned connections in one order, from wherever it is told to. */
+type Source = (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<Connection>[]>;
+
+export function createListing({ connections, integrations }: Collections): Listing {
+  /** The narrowest way there is to what is asked for. */
+  async function sourceOf({ environment, id, tags, integrations: wanted }: ConnectionQuery): Promise<Source> {
+    if (id !== "") return byId({ environment, id, integrations: wanted });
+    const [tag] = Object.entries(lowerTags(tags));
+    if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
+    if (wanted.length > 0) return inIntegrations(environment, [...new Set(wanted)].sort());
+    return (request) => connections.page({ under: [environment], ...request });
+  }
+
+  /** An id names at most one connection of each integration, and integrations are few. */
+  async function byId(asked: {
+    readonly environment: string;
+    readonly id: string;
+    readonly integrations: readonly string[];
+  }): Promise<Source> {
+    const { environment, id, integrations: wanted } = asked;
+    const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
+    const keys = wanted.length > 0 ? [...new Set(wanted)].sort() : all.map(({ value }) => value.key);
+    return async ({ after = "", limit }) => {
+      const found = await connections.getMany(keys.map((key) => [environment, key, id]));
+      return found
+        .flatMap((stored, i) => (stored === undefined ? [] : [{ ...stored, position: keys[i] ?? "" }]))
+        .filter(({ position }) => position > after)
+        .slice(0, limit);
+    };
+  }
+
+  /** One integration after the other; a position begins with the integration that it lies in. */
+  function inIntegrations(environment: string, keys: readonly string[]): Source {
+    return async ({ after, limit }) => {
+      const [startKey = "", startId] = after?.split("\0") ?? [];
+      const found: Positioned<Connection>[] = [];
+      for (const key of keys) {
+        if (key < startKey || found.length >= limit) continue;
+        const from = key === startKey ? startId : undefined;
+        const some = await connections.page({ under: [environment, key], after: from, limit: limit - found.length });
+        found.push(...some.map((one) => ({ ...one, position: `${key}\0${one.position}` })));
+      }
+      return found;
+    };
+  }
+
+  return {
+    async list(query, { size, token, offset = 0 }) {
+      if (offset > maxOffset) {
+        const message = `pages reach ${maxOffset} connections deep; go on by cursor`;
+        throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
+      }
+      const tokens = pageTokens(["connections", query]);
+      const read = await sourceOf(query);
+      const accept = filterOf(query);
+      const items: Connection[] = [];
+      let position = tokens.read(token);
+      let skip = offset;
+      let lookedAt = 0;
+      while (lookedAt < lookedAtPerCall + offset) {
+        const limit = Math.min(maxChunk, lookedAtPerCall + offset - lookedAt, size + skip - items.length + 1);
+        const chunk = await read({ after: position, limit });
+        for (const { value, position: at } of chunk) {
+          if (accept(value)) {
+            if (items.length === size) return { items, next: tokens.write(position ?? "") };
+            if (skip > 0) skip -= 1;
+            else items.push(value);
+          }
+          position = at;
+        }
+        lookedAt += chunk.length;
+        if (chunk.length < limit) return { items, next: "" };
+      }
+      return { items, next: position === undefined ? "" : tokens.write(position) };
+    },
+  };
+}
+
+function filterOf({ tags, states, search, integrations, id }: ConnectionQuery): (connection: Connection) => boolean {
+  const wantedTags = Object.entries(lowerTags(tags));
+  const wantedText = search.toLowerCase();
+  return ({ ref, tags: own, state, endUser }) => {
+    if (integrations.length > 0 && !integrations.includes(ref?.integration ?? "")) return false;
+    if (id !== "" && ref?.id !== id) return false;
+    if (states.length > 0 && !states.includes(state)) return false;
+    if (!wantedTags.every(([key, value]) => own[key] === value)) return false;
+    if (wantedText === "") return true;
+    const texts = [ref?.id, endUser?.id, endUser?.email, endUser?.displayName, ...searchedTags.map((key) => own[key])];
+    return texts.some((text) => text?.toLowerCase().includes(wantedText));
+  };
+}
+
+/** Where an end user's names stand since `end_user` was deprecated. */
+const searchedTags = ["end_user_id", "end_user_email", "end_user_display_name"];

@@ -1,0 +1,103 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Store } from "../store/contract.ts";
+import { partsOf } from "../store/keys.ts";
+import { connectionTouchKey } from "./collections.ts";
+import type { Connections } from "./connections.ts";
+import type { Integrations } from "./integrations.ts";
+import type { Providers } from "./providers.ts";
+import type { Touches } from "./touches.ts";
+
+/** A connection with all that it takes to act on it, and credentials that are good now. */
+export interface LiveConnection {
+  readonly connection: Connection;
+  readonly integration: Integration;
+  readonly provider: Provider;
+  readonly credentials: Credentials;
+}
+
+export interface Live {
+  get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
+  close(): void;
+}
+
+interface LiveOptions {
+  readonly store: Store;
+  readonly connections: Connections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly touches: Touches;
+  readonly world: World;
+}
+
+const maxLive = 10_000;
+
+/** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
+export function createLive(options: LiveOptions): Live {
+  const { store, connections, integrations, providers, touches, world } = options;
+  const cache = new LRUCache<string, LiveConnection, ConnectionRef>({
+    max: maxLive,
+    // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
+    ignoreFetchAbort: true,
+    fetchMethod: (_key, _stale, { context: ref }) => load(ref),
+  });
+
+  const watch = store.watch(store.status().revision, ({ changes }) => {
+    for (const { key } of changes) {
+      const [space, environment, integration, id] = partsOf(key);
+      if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
+      // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
+      if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+    }
+  });
+
+  async function load(ref: ConnectionRef): Promise<LiveConnection> {
+    const { value: connection } = await connections.get(ref);
+    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
+    const credentials = await connections.credentialsOf(ref);
+    if (credentials === undefined) throw new Error("a connection has no credentials");
+    return { connection, integration, provider: providers.find(connection.provider), credentials };
+  }
+
+  return {
+    async get(ref, { forceRefresh } = { forceRefresh: false }) {
+      const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
+      const held = cache.get(key);
+      world.metrics.liveLookups.inc({ result: held === undefined ? "miss" : "hit" });
+      const live = held ?? (await cache.fetch(key, { context: ref }));
+      if (live === undefined) throw new Error("a connection was loaded and not returned");
+      requireGood(live, { now: world.now(), forceRefresh });
+      touches.touch(connectionTouchKey(ref.environment, ref.integration, ref.id));
+      return live;
+    },
+    close: () => watch.close(),
+  };
+}
+
+interface Freshness {
+  readonly now: number;
+  readonly forceRefresh: boolean;
+}
+
+function requireGood({ connection, credentials }: LiveConnection, { now, forceRefresh }: Freshness): void {
+  const expiresAt = credentialsExpireAt(credentials);
+  const isDue = (expiresAt !== undefined && timestampMs(expiresAt) <= now) || (forceRefresh && canRenew(credentials));
+  if (!isDue) return;
+  const id = connection.ref?.id ?? "";
+  if (canRenew(credentials)) {
+    throw new Fault("refresh_unavailable", `the credentials of "${id}" are due, and this version does not renew any`);
+  }
+  throw new Fault("reauthorization_required", `the credentials of "${id}" have expired and nothing renews them`);
+}
+
+function canRenew({ kind }: Credentials): boolean {
+  if (kind.case === "oauth2" || kind.case === "twoStep") return kind.value.refreshToken !== "";
+  return kind.case === "oauth2Client" || kind.case === "app" || kind.case === "jwt" || kind.case === "signature";
+}

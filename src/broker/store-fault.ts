@@ -1,0 +1,13 @@
+import { Fault } from "../base/fault.ts";
+import { StaleWrite, StoreUnavailable } from "../store/contract.ts";
+
+/** Whatever was thrown, as a Fault; the store's own errors by their meaning. */
+export function faultOfStore(thrown: unknown): Fault {
+  if (thrown instanceof StoreUnavailable) {
+    return new Fault("store_unavailable", "the store takes no writes now", { cause: thrown, retryAfterSeconds: 1 });
+  }
+  if (thrown instanceof StaleWrite) {
+    return new Fault("conflict", "somebody else changed it at the same moment", { cause: thrown });
+  }
+  return Fault.from(thrown);
+}

@@ -1,0 +1,69 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../base/world.ts";
+import type { Store } from "../store/contract.ts";
+import { TouchSchema } from "./collections.ts";
+
+/**
+ * When a thing was last used. Kept apart from the thing, so that using it never changes it; written behind, at
+ * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
+ */
+export interface Touches {
+  touch(key: string): void;
+  lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
+  close(): Promise<void>;
+}
+
+const stepMs = 60_000;
+const flushEveryMs = 5_000;
+/** What is remembered to spare writes; forgotten beyond this, a touch is at worst written twice. */
+const maxRemembered = 100_000;
+
+export function createTouches({ store, world }: { store: Store; world: World }): Touches {
+  const remembered = new Map<string, number>();
+  const unwritten = new Map<string, number>();
+  let flushing: Promise<void> | undefined;
+  const timer = setInterval(() => void flush(), flushEveryMs);
+  timer.unref();
+
+  async function flush(): Promise<void> {
+    if (unwritten.size === 0) return;
+    const taken = [...unwritten];
+    unwritten.clear();
+    const changes = taken.map(([key, at]) => ({
+      key,
+      value: toBinary(TouchSchema, create(TouchSchema, { at: timestampFromMs(at) })),
+    }));
+    try {
+      await store.commit(changes);
+    } catch (error) {
+      // Worth less than what the store is needed for meanwhile: the next use notes it again.
+      world.log.warn("times of last use were not written", { count: changes.length, err: error });
+      for (const [key] of taken) remembered.delete(key);
+    }
+  }
+
+  return {
+    touch(key) {
+      const now = world.now();
+      const last = remembered.get(key);
+      if (last !== undefined && now - last < stepMs) return;
+      if (remembered.size >= maxRemembered) remembered.clear();
+      remembered.set(key, now);
+      unwritten.set(key, now);
+    },
+    async lastOf(keys) {
+      const stored = await store.getMany(keys);
+      return stored.map((entry, i) => {
+        const key = keys[i] ?? "";
+        const at = entry === undefined ? undefined : fromBinary(TouchSchema, entry.value).at;
+        return unwritten.get(key) ?? remembered.get(key) ?? (at === undefined ? undefined : timestampMs(at));
+      });
+    },
+    async close() {
+      clearInterval(timer);
+      flushing ??= flush();
+      await flushing;
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import { readFileSync, statSync } from "node:fs";
+import { createLog, type Log } from "../base/log.ts";
+import { createMetrics } from "../base/metrics.ts";
+import type { World } from "../base/world.ts";
+import { type Config, ConfigMistakes, parseConfig, parseDeclared } from "../config/config.ts";
+import type { FileReader } from "../config/secrets.ts";
+import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
+import { SealKeyMissing } from "../store/seal.ts";
+import { adminKeyFile, secretKeyFile } from "./key-files.ts";
+import type { Process } from "./process.ts";
+
+/** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
+const configExitCode = 78;
+const softwareExitCode = 70;
+const failedExitCode = 1;
+
+const files: FileReader = {
+  read: (path) => ({ text: readFileSync(path, "utf8"), mode: statSync(path).mode }),
+};
+
+interface ServeOptions {
+  readonly process: Process;
+  /** Over the environment's own variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Once everything runs. */
+  readonly onStarted?: (sidecar: Sidecar, config: Config) => Promise<void>;
+}
+
+/** Runs a sidecar until it is told to stop. */
+export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
+  const env = { ...process.env, ...extra };
+  let config: Config;
+  try {
+    config = withKeyFiles(parseConfig({ env, files }));
+  } catch (error) {
+    if (!(error instanceof ConfigMistakes)) throw error;
+    process.stderr.write(
+      `latchkey: the configuration is not valid:\n${error.mistakes.map((one) => `  - ${one}\n`).join("")}`,
+    );
+    return configExitCode;
+  }
+  const log = createLog({
+    level: config.logLevel,
+    format: config.logFormat ?? (process.isTerminal ? "pretty" : "json"),
+    write: (line) => void process.stdout.write(line),
+  });
+  for (const warning of config.warnings) log.warn(warning);
+  const world: World = { now: Date.now, log, metrics: createMetrics() };
+
+  let sidecar: Sidecar;
+  try {
+    sidecar = await startSidecar(config, world);
+  } catch (error) {
+    return explain(error, { log, config });
+  }
+  const unwatch =
+    config.configFile === undefined ? () => {} : process.watchFile(config.configFile, () => void reload());
+  function reload(): Promise<void> {
+    const { configFile: path } = config;
+    return path === undefined ? Promise.resolve() : sidecar.reload(() => parseDeclared({ path, env, files }));
+  }
+
+  const ended = new Promise<number>((resolve) => {
+    process.onSignal((signal) => {
+      if (signal === "SIGHUP") {
+        void reload();
+        return;
+      }
+      log.info("stopping", { signal });
+      unwatch();
+      sidecar.stop().then(
+        () => resolve(0),
+        (err: unknown) => {
+          log.error("could not stop in order", { err });
+          resolve(failedExitCode);
+        },
+      );
+    });
+    process.onUnhandled((kind, err) => {
+      world.metrics.unhandled.inc();
+      log.error("an error that no code caught", { kind, err });
+      // One request's promise is one request's trouble. After an exception nobody knows what state we are in.
+      if (kind === "exception") sidecar.stop().finally(() => resolve(softwareExitCode));
+    });
+  });
+  await onStarted?.(sidecar, config);
+  return ended;
+}
+
+/** Keys that nobody pinned are made on first start, and their files named, never their values. */
+function withKeyFiles(config: Config): Config {
+  const { folder } = config.store;
+  const needsSecretKey = config.secretKey === undefined && config.declared.environments.length === 0;
+  return {
+    ...config,
+    adminKey: config.adminKey ?? adminKeyFile(folder).value,
+    secretKey: needsSecretKey ? secretKeyFile(folder).value : config.secretKey,
+  };
+}
+
+function explain(error: unknown, { log, config }: { readonly log: Log; readonly config: Config }): number {
+  if (error instanceof SealKeyMissing) {
+    log.error("the store cannot be opened with the configured seal keys", { reason: error.message });
+    return configExitCode;
+  }
+  const reason = error instanceof StartFailure ? error.message : `${(error as Error).message}`;
+  log.error("latchkey cannot start", { reason, store: config.store.folder, err: error });
+  return failedExitCode;
+}

@@ -1,0 +1,104 @@
+import * as v from "valibot";
+import { scopesByName } from "../core/scopes.ts";
+
+/**
+ * The configuration file, every block once. Unknown keys are refused by name. Its JSON Schema is generated from
+ * here into `file.schema.json`.
+ */
+const secret = v.pipe(
+  v.union(
+    [
+      v.strictObject({ env: v.pipe(v.string(), v.nonEmpty()) }),
+      v.strictObject({ file: v.pipe(v.string(), v.nonEmpty()) }),
+    ],
+    "must be {env: NAME} or {file: path}: a secret does not stand in this file",
+  ),
+  v.description("A secret: {env: NAME} or {file: path}."),
+);
+
+const name = v.pipe(
+  v.string(),
+  v.regex(/^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/, "must be lower-case letters, digits and dashes"),
+);
+const scope = v.picklist([...scopesByName.keys()] as [string, ...string[]], "is not a scope");
+const origin = v.pipe(v.string(), v.regex(/^https?:\/\/[^/]+$/, "must be an origin such as https://app.example.com"));
+const url = v.pipe(v.string(), v.url("must be a URL"));
+const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
+
+const tls = v.pipe(
+  v.strictObject({
+    cert: v.string(),
+    key: v.string(),
+    client_ca: v.optional(v.string()),
+    client_names: v.optional(v.array(v.string())),
+  }),
+  v.description("PEM files of a door. With client_ca a caller must show a certificate; client_names pins its names."),
+);
+
+export const fileSchema = v.strictObject({
+  environments: v.optional(
+    v.array(
+      v.strictObject({
+        name,
+        keys: v.optional(
+          v.array(
+            v.strictObject({
+              id: v.pipe(v.string(), v.regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, "must be letters, digits and _ . -")),
+              key: secret,
+              scopes: v.optional(v.array(scope)),
+            }),
+          ),
+        ),
+        forward: v.optional(v.strictObject({ url: v.optional(url), secondary: v.optional(url) })),
+        allowed_origins: v.optional(v.array(origin)),
+      }),
+    ),
+  ),
+  integrations: v.optional(
+    v.array(
+      v.strictObject({
+        environment: name,
+        key: v.pipe(
+          v.string(),
+          v.regex(/^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/, "must be letters, digits and _ . ~ : @ -"),
+        ),
+        provider: v.string(),
+        display_name: v.optional(v.string()),
+        oauth: v.optional(
+          v.strictObject({
+            client_id: v.optional(v.string()),
+            client_secret: v.optional(secret),
+            private_key: v.optional(secret),
+            scopes: v.optional(v.array(v.string())),
+            publishing: v.optional(v.picklist(["testing", "production"])),
+          }),
+        ),
+        webhook_secret: v.optional(secret),
+        callback: v.optional(v.picklist(["shared", "bound"])),
+        hosts: v.optional(v.array(v.strictObject({ prefix: v.optional(v.string()), origin }))),
+        channels: v.optional(v.strictObject({ automatic: v.optional(v.boolean()) })),
+        reflection: v.optional(v.picklist(["off", "mask", "refuse"])),
+        forward: v.optional(v.boolean()),
+        connection_defaults: v.optional(v.record(v.string(), v.string())),
+      }),
+    ),
+  ),
+  providers: v.optional(
+    v.pipe(v.array(v.looseObject({ name })), v.description("Custom providers, in the schema of latchkey.v1.Provider.")),
+  ),
+  limits: v.optional(
+    v.strictObject({
+      json_body_bytes: v.optional(bytes),
+      rpc_message_bytes: v.optional(bytes),
+      head_bytes: v.optional(bytes),
+      head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),
+      path_bytes: v.optional(bytes),
+    }),
+  ),
+  tls: v.optional(
+    v.strictObject({ data: v.optional(tls), public: v.optional(tls), control: v.optional(tls), ops: v.optional(tls) }),
+  ),
+});
+
+export type ConfigFile = v.InferOutput<typeof fileSchema>;
+export type SecretReference = v.InferOutput<typeof secret>;

@@ -1,0 +1,82 @@
+import { create } from "@bufbuild/protobuf";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { Fault } from "../base/fault.ts";
+import type { Caller } from "../broker/access.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { Imported } from "../broker/imports.ts";
+import {
+  type ConnectionImport,
+  ConnectionRefSchema,
+  type ConnectionService,
+  type ImportResult,
+  ImportResultSchema,
+} from "../gen/latchkey/v1/connection_pb.ts";
+import { eachOf } from "./batch.ts";
+import { callerOf } from "./context.ts";
+import { problemOf } from "./errors.ts";
+import { batches } from "./import-stream.ts";
+
+type Methods = Pick<
+  ServiceImpl<typeof ConnectionService>,
+  "importConnection" | "batchImportConnections" | "streamImportConnections"
+>;
+
+/** The three ways to import connections: one, a batch, a stream. */
+export const importMethods = ({ imports, environments, connections }: Broker): Methods => {
+  /** Items that name an environment the caller may not enter fail one by one, as any other mistake. */
+  async function importItems(
+    caller: Caller,
+    items: readonly (ConnectionImport | undefined)[],
+  ): Promise<ImportResult[]> {
+    const placed = await eachOf(items, async (item) => {
+      if (item === undefined) throw new Fault("invalid_body", "the item is empty");
+      return { ...item, environment: await environments.of(caller, item.environment) };
+    });
+    const good = placed.flatMap((one) => (one.fault === undefined ? [one.value] : []));
+    const imported = [...(await imports.importAll(good, caller.keyId))].values();
+    return placed.map((one, i) => {
+      if (one.fault !== undefined) return refused(items[i], one.fault);
+      const { value } = imported.next();
+      return value === undefined ? refused(items[i], new Fault("internal", "an item has no result")) : resultOf(value);
+    });
+  }
+
+  return {
+    async importConnection({ connection: item }, context) {
+      if (item === undefined) throw new Error("a validated request holds its connection");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, item.environment);
+      const { connection, created } = await imports.importOne({ ...item, environment }, caller.keyId);
+      const [shown = connection] = await connections.withLastUse([connection]);
+      return { connection: shown, created };
+    },
+    async batchImportConnections({ connections: items }, context) {
+      return { results: await importItems(callerOf(context), items) };
+    },
+    async *streamImportConnections(requests, context) {
+      const caller = callerOf(context);
+      let index = 0n;
+      for await (const batch of batches(requests)) {
+        const items = batch.map(({ connection }) => connection);
+        for (const result of await importItems(caller, items)) {
+          yield { index, result };
+          index += 1n;
+        }
+      }
+    },
+  };
+};
+
+function resultOf(imported: Imported): ImportResult {
+  const { ref } = imported;
+  if (imported.fault !== undefined) return create(ImportResultSchema, { ref, problem: problemOf(imported.fault) });
+  const { created, connection } = imported;
+  return create(ImportResultSchema, { ref, created, revision: connection.revision });
+}
+
+/** The result of an item that did not get as far as the import, naming it as far as it names itself. */
+function refused(item: ConnectionImport | undefined, fault: Fault): ImportResult {
+  const { environment = "", integration = "", id = "" } = item ?? {};
+  const ref = create(ConnectionRefSchema, { environment, integration, id });
+  return create(ImportResultSchema, { ref, problem: problemOf(fault) });
+}

@@ -1,0 +1,66 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import { requireScope } from "../broker/access.ts";
+import type { Broker } from "../broker/broker.ts";
+import { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import type { Integration, IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
+import { callerOf, pageOf } from "./context.ts";
+import { markerOf } from "./watch.ts";
+
+export const integrationService = ({
+  integrations,
+  environments,
+  webhookUrls,
+  feeds,
+}: Broker): ServiceImpl<typeof IntegrationService> => {
+  const shown = async (integration: Integration): Promise<Integration> => ({
+    ...integration,
+    webhookUrl: await webhookUrls.of(integration),
+  });
+  return {
+    async createIntegration({ integration }, context) {
+      if (integration === undefined) throw new Error("a validated request holds its integration");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, integration.environment);
+      return { integration: await shown(await integrations.create({ ...integration, environment }, caller.keyId)) };
+    },
+    async getIntegration({ environment: asked, key, includeSecrets }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      if (includeSecrets) requireScope(caller, Scope.CREDENTIALS_READ);
+      const { value } = await integrations.get({ environment, key });
+      const secrets = includeSecrets ? await integrations.secretsOf({ environment, key }) : undefined;
+      const integration = await shown(value);
+      return { integration: secrets === undefined ? integration : { ...integration, secrets } };
+    },
+    async listIntegrations({ environment: asked, provider, ...request }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const { items, next } = await integrations.list({ environment, provider }, pageOf(request));
+      return { integrations: await Promise.all(items.map(shown)), nextPageToken: next };
+    },
+    async updateIntegration({ integration, updateMask, expectedRevision }, context) {
+      if (integration === undefined) throw new Error("a validated request holds its integration");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, integration.environment);
+      const paths = updateMask?.paths ?? [];
+      const asked = { integration: { ...integration, environment }, paths, expectedRevision };
+      return { integration: await shown(await integrations.update(asked, caller.keyId)) };
+    },
+    async deleteIntegration({ environment: asked, key, expectedRevision }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      await integrations.delete({ environment, key, expectedRevision }, caller.keyId);
+      return {};
+    },
+    async *watchIntegrations({ environment: asked, fromRevision }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const request = { under: [environment], from: Number(fromRevision), changesOnly: false, signal: context.signal };
+      for await (const step of feeds.integrations(request)) {
+        if (step.kind === "put") yield { event: { case: "put" as const, value: await shown(step.value) } };
+        else if (step.kind === "deleted") {
+          const [, key = ""] = step.parts;
+          yield { event: { case: "deleted" as const, value: { environment, key, revision: BigInt(step.revision) } } };
+        } else yield { event: { case: "marker" as const, value: markerOf(step) } };
+      }
+    },
+  };
+};

@@ -1,0 +1,106 @@
+import type { DescFile, DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { DoorGuard } from "../base/door-guard.ts";
+import type { ListenerTls } from "../base/listener.ts";
+import type { RareWarning } from "../base/rare-warning.ts";
+import type { Readiness } from "../base/readiness.ts";
+import type { World } from "../base/world.ts";
+import type { Broker } from "../broker/broker.ts";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ServerReflectionAlpha } from "../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_pb.ts";
+import { ChannelService } from "../gen/latchkey/v1/channel_pb.ts";
+import { ConnectSessionService } from "../gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionService } from "../gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
+import { LogService } from "../gen/latchkey/v1/log_pb.ts";
+import { ProviderService } from "../gen/latchkey/v1/provider_pb.ts";
+import { StoreService } from "../gen/latchkey/v1/store_pb.ts";
+import { SyncService } from "../gen/latchkey/v1/sync_pb.ts";
+import { WebhookService } from "../gen/latchkey/v1/webhook_pb.ts";
+import { connectionService } from "./connections.ts";
+import { environmentService } from "./environments.ts";
+import { healthService } from "./health.ts";
+import { integrationService } from "./integrations.ts";
+import { refuseUntilReady, requireKey, translateFaults, validateRequests } from "./interceptors.ts";
+import { logService } from "./logs.ts";
+import { type ControlPort, createControlPort } from "./port.ts";
+import { providerService } from "./providers.ts";
+import { reflectionService } from "./reflection.ts";
+import { storeService } from "./store.ts";
+
+export interface ControlPlane extends Pick<ControlPort, "server" | "drain" | "destroy"> {
+  /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
+  open(broker: Broker): void;
+}
+
+interface ControlPlaneOptions {
+  readonly readiness: Readiness;
+  readonly guard: DoorGuard;
+  readonly maxMessageBytes: number;
+  readonly maxHeadBytes: number;
+  readonly tls: ListenerTls | undefined;
+  readonly warn: RareWarning;
+  readonly world: World;
+  readonly shutdown: AbortSignal;
+}
+
+/** Every service of the control plane. A method that none of these files implements answers `unimplemented`. */
+const services: readonly DescService[] = [
+  ChannelService,
+  ConnectSessionService,
+  ConnectionService,
+  EnvironmentService,
+  IntegrationService,
+  LogService,
+  ProviderService,
+  StoreService,
+  SyncService,
+  WebhookService,
+];
+
+export function createControlPlane({ readiness, ...options }: ControlPlaneOptions): ControlPlane {
+  const names = [...services, Health, ServerReflection].map(({ typeName }) => typeName).sort();
+  const files: DescFile[] = [...services, Health, ServerReflection].map(({ file }) => file);
+  const reflection = reflectionService([...files, file_google_rpc_error_details], names);
+
+  function openToAll(router: ConnectRouter): void {
+    router.service(Health, healthService(readiness, new Set(names)));
+    router.service(ServerReflection, reflection);
+    // The two versions of reflection differ in the name of the package and in nothing else.
+    router.service(ServerReflectionAlpha, reflection as unknown as ServiceImpl<typeof ServerReflectionAlpha>);
+  }
+
+  function closed(router: ConnectRouter): void {
+    for (const service of services) router.service(service, {});
+    openToAll(router);
+  }
+
+  const opened = (broker: Broker) => (router: ConnectRouter) => {
+    router.service(EnvironmentService, environmentService(broker));
+    router.service(ProviderService, providerService(broker));
+    router.service(IntegrationService, integrationService(broker));
+    router.service(ConnectionService, connectionService(broker));
+    router.service(LogService, logService(broker));
+    router.service(StoreService, storeService(broker));
+    // Their shape is settled; what they do comes with their rooms.
+    for (const service of [ChannelService, ConnectSessionService, SyncService, WebhookService])
+      router.service(service, {});
+    openToAll(router);
+  };
+
+  const port = createControlPort(options);
+  const translate = translateFaults(options.world);
+  port.serve({ routes: closed, interceptors: [translate, refuseUntilReady] });
+  return {
+    server: port.server,
+    drain: () => port.drain(),
+    destroy: () => port.destroy(),
+    open(broker) {
+      const interceptors = [translate, requireKey(broker.access), validateRequests()];
+      port.serve({ routes: opened(broker), interceptors });
+    },
+  };
+}

@@ -1,0 +1,160 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { Mistake } from "../base/fault.ts";
+import type { EndUser } from "../gen/latchkey/v1/connection_pb.ts";
+import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
+
+/** What a connection may look like, whoever writes it. Each rule lists every mistake it finds; none is no mistake. */
+
+export const maxTags = 10;
+export const maxMetadataBytes = 256 * 1024;
+export const maxMetadataDepth = 64;
+export const maxMetadataKeys = 1_000;
+export const maxWatchedUris = 10_000;
+/** The metadata key that lists the resource URIs to match; its values are compared byte for byte. */
+export const watchedUrisKey = "calendarWatchResourceUris";
+const channelKeys = ["calendarChannelId", "calendarResourceId"];
+
+const mistake = (path: readonly string[], message: string): Mistake => ({ path, message });
+
+/**
+ * Printable ASCII, because the id travels in a header and in a path; nothing that a path could resolve away, and
+ * no blank at either end, which a header would lose.
+ */
+export function checkConnectionId(id: string): Mistake[] {
+  const path = ["connection_id"];
+  if (id.length < 1 || id.length > 255) return [mistake(path, "must have 1 to 255 characters")];
+  if (!/^[\x20-\x7e]*$/.test(id)) return [mistake(path, "must be printable ASCII")];
+  if (id.startsWith(" ") || id.endsWith(" ")) return [mistake(path, "must not begin or end with a blank")];
+  if (id.split(/[/\\]/).some((part) => part === "." || part === "..")) {
+    return [mistake(path, "must have no part between slashes that is . or ..")];
+  }
+  return [];
+}
+
+const tagKey = /^[a-zA-Z][a-zA-Z0-9_\-./]*$/;
+
+export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
+  const entries = Object.entries(tags);
+  const seen = new Set<string>();
+  const mistakes = entries.length > maxTags ? [mistake(["tags"], `must be at most ${maxTags}`)] : [];
+  for (const [key, value] of entries) {
+    const path = ["tags", key];
+    const lower = key.toLowerCase();
+    if (key.length > 64) mistakes.push(mistake(path, "the key must have at most 64 characters"));
+    if (!tagKey.test(key)) {
+      mistakes.push(mistake(path, "the key must begin with a letter and go on with letters, digits and _ - . /"));
+    }
+    if (seen.has(lower)) mistakes.push(mistake(path, "is the same as another key once both are lower-cased"));
+    if (value.length < 1 || value.length > 255) mistakes.push(mistake(path, "must have 1 to 255 characters"));
+    if (!isPlainText(value)) mistakes.push(mistake(path, "must be text without control characters"));
+    seen.add(lower);
+  }
+  return mistakes;
+}
+
+export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(tags).map(([key, value]) => [key.toLowerCase(), value]));
+
+/** The tags that the deprecated `end_user` is mirrored to. */
+export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
+  const mirrored = {
+    end_user_id: endUser?.id,
+    end_user_email: endUser?.email,
+    end_user_display_name: endUser?.displayName,
+    organization_id: endUser?.organization?.id,
+    organization_display_name: endUser?.organization?.displayName,
+  };
+  return Object.fromEntries(Object.entries(mirrored).flatMap(([key, value]) => (value ? [[key, value]] : [])));
+}
+
+export function checkMetadata(metadata: JsonObject): Mistake[] {
+  const path = ["metadata"];
+  const keys = Object.keys(metadata);
+  if (keys.length > maxMetadataKeys) return [mistake(path, `must have at most ${maxMetadataKeys} keys`)];
+  if (depthOf(metadata) > maxMetadataDepth) return [mistake(path, `must be at most ${maxMetadataDepth} deep`)];
+  if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) {
+    return [mistake(path, `must be at most ${maxMetadataBytes} bytes`)];
+  }
+  if (!isWellFormed(metadata)) return [mistake(path, "must be well-formed Unicode")];
+  return [...checkWatchedUris(metadata[watchedUrisKey]), ...checkChannelKeys(metadata)];
+}
+
+function checkWatchedUris(uris: JsonValue | undefined): Mistake[] {
+  const path = ["metadata", watchedUrisKey];
+  if (uris === undefined || uris === null) return [];
+  if (!Array.isArray(uris)) return [mistake(path, "must be an array of text")];
+  if (uris.length > maxWatchedUris) return [mistake(path, `must be at most ${maxWatchedUris}`)];
+  const wrong = uris.findIndex((uri) => typeof uri !== "string" || uri === "");
+  return wrong === -1 ? [] : [mistake([...path, String(wrong)], "must be text, and not empty")];
+}
+
+const checkChannelKeys = (metadata: JsonObject): Mistake[] =>
+  channelKeys.flatMap((key) => {
+    const value = metadata[key];
+    return value === undefined || value === null || typeof value === "string"
+      ? []
+      : [mistake(["metadata", key], "must be text")];
+  });
+
+/** A provider's description says what a connection must bring, and what that may look like. */
+export function checkConnectionConfig(config: JsonObject, fields: readonly ConnectionField[]): Mistake[] {
+  const path = ["connection_config"];
+  if (depthOf(config) > maxMetadataDepth || Buffer.byteLength(JSON.stringify(config)) > maxMetadataBytes) {
+    return [mistake(path, "is too large or too deep")];
+  }
+  if (!isWellFormed(config)) return [mistake(path, "must be well-formed Unicode")];
+  return fields.flatMap((field) => {
+    const at = [...path, field.name];
+    const value = config[field.name];
+    if (value === undefined || value === null || value === "") {
+      return field.required && field.defaultValue === "" ? [mistake(at, "is required by the provider")] : [];
+    }
+    if (typeof value !== "string") return [mistake(at, "must be text")];
+    if (field.pattern !== "" && !new RegExp(`^(?:${field.pattern})$`, "u").test(value)) {
+      return [mistake(at, "is not of the form that the provider wants")];
+    }
+    if (field.suffixes.length > 0 && !endsInSuffix(value, field.suffixes)) {
+      return [mistake(at, `must be https and end in one of ${field.suffixes.join(", ")}`)];
+    }
+    return [];
+  });
+}
+
+/** A host that only looks like the provider's (`https://provider.test.evil.test`, `https://u@evil.test`) is none. */
+function endsInSuffix(value: string, suffixes: readonly string[]): boolean {
+  const text = value.includes("://") ? value : `https://${value}`;
+  if (!URL.canParse(text) || !/^https:\/\/[a-z0-9.-]+(:\d+)?\/?$/i.test(text)) return false;
+  const { hostname } = new URL(text);
+  return suffixes.some((suffix) => hostname === suffix || hostname.endsWith(`.${suffix}`));
+}
+
+export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[] {
+  if (url === "") return [];
+  if (!URL.canParse(url)) return [mistake(path, "must be a URL")];
+  const { protocol, username, password } = new URL(url);
+  if (protocol !== "https:" && protocol !== "http:") return [mistake(path, "must be https or http")];
+  return username + password === "" ? [] : [mistake(path, "must not hold a user name or password")];
+}
+
+/** How deep a value is nested; a scalar is 0 deep. Stops counting a little past the limit. */
+function depthOf(value: JsonValue): number {
+  let level: JsonValue[] = [value];
+  let depth = 0;
+  while (depth <= maxMetadataDepth) {
+    const nested = level.filter((one) => typeof one === "object" && one !== null);
+    if (nested.length === 0) return depth;
+    depth += 1;
+    level = nested.flatMap((one) => Object.values(one as JsonObject));
+  }
+  return depth;
+}
+
+/** A lone surrogate is not text: stored, it would come back as another character. */
+function isWellFormed(value: JsonValue): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every(([key, inner]) => key.isWellFormed() && isWellFormed(inner as JsonValue));
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+const isPlainText = (text: string) => text.isWellFormed() && !/[\0-\x1f\x7f]/.test(text);

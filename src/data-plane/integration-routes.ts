@@ -1,0 +1,164 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../base/fault.ts";
+import { requireScope } from "../broker/access.ts";
+import type { Broker } from "../broker/broker.ts";
+import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
+import { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
+import { integrationJson } from "./json.ts";
+import { callerIn, type Route } from "./routes.ts";
+
+export function integrationRoutes({ integrations, providers, webhookUrls, countIgnored }: Broker): Route[] {
+  const shown = (integration: Integration) =>
+    integrationJson({ integration, provider: providers.find(integration.provider) });
+
+  async function all(environment: string): Promise<Integration[]> {
+    const found: Integration[] = [];
+    let token = "";
+    do {
+      const { items, next } = await integrations.list({ environment, provider: "" }, { size: 1_000, token });
+      found.push(...items);
+      token = next;
+    } while (token !== "");
+    return found;
+  }
+
+  return [
+    {
+      method: "GET",
+      path: "/integrations",
+      scope: Scope.INTEGRATIONS_READ,
+      async answer(request) {
+        const { environment } = callerIn(request);
+        return { status: 200, body: { data: (await all(environment)).map(shown) } };
+      },
+    },
+    {
+      method: "POST",
+      path: "/integrations",
+      scope: Scope.INTEGRATIONS_WRITE,
+      takesBody: true,
+      async answer(request) {
+        const { environment, actor } = callerIn(request);
+        const { integration, ignored } = readIntegration(request.body, { environment, isNew: true });
+        countIgnored("/integrations", ignored);
+        return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
+      },
+    },
+    {
+      method: "GET",
+      path: "/integrations/:key",
+      scope: Scope.INTEGRATIONS_READ,
+      async answer(request) {
+        const { environment, caller } = callerIn(request);
+        const ref = { environment, key: request.params["key"] ?? "" };
+        const include = request.query.list("include");
+        const wrong = include.filter((one) => one !== "webhook" && one !== "credentials");
+        if (wrong.length > 0) request.query.refuse("include", "must be webhook or credentials");
+        request.query.end();
+        const withCredentials = include.includes("credentials");
+        if (withCredentials) requireScope(caller, Scope.CREDENTIALS_READ);
+        const { value: integration } = await integrations.get(ref);
+        const view = { integration, provider: providers.find(integration.provider), withCredentials };
+        const webhookUrl = include.includes("webhook") ? await webhookUrls.of(integration) : undefined;
+        const secrets = withCredentials ? await integrations.secretsOf(ref) : undefined;
+        const data = integrationJson({ ...view, secrets, ...(webhookUrl === undefined ? {} : { webhookUrl }) });
+        return { status: 200, body: { data } };
+      },
+    },
+    {
+      method: "PATCH",
+      path: "/integrations/:key",
+      scope: Scope.INTEGRATIONS_WRITE,
+      takesBody: true,
+      async answer(request) {
+        const { environment, actor } = callerIn(request);
+        const { integration, paths, ignored } = readIntegration(request.body, { environment, isNew: false });
+        const key = request.params["key"] ?? "";
+        if (integration.key !== "" && integration.key !== key) {
+          const message = "an integration keeps its key: its connections are named by it";
+          throw new Fault("invalid_body", message, { mistakes: [{ path: ["unique_key"], message }] });
+        }
+        countIgnored("/integrations/:key", ignored);
+        if (paths.length === 0) {
+          return { status: 200, body: { data: shown((await integrations.get({ environment, key })).value) } };
+        }
+        const asked = { integration: { ...integration, key }, paths, expectedRevision: 0n };
+        return { status: 200, body: { data: shown(await integrations.update(asked, actor)) } };
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/integrations/:key",
+      scope: Scope.INTEGRATIONS_WRITE,
+      async answer(request) {
+        const { environment, actor } = callerIn(request);
+        await integrations.delete({ environment, key: request.params["key"] ?? "", expectedRevision: 0n }, actor);
+        return { status: 200, body: { success: true } };
+      },
+    },
+  ];
+}
+
+interface Reading {
+  readonly environment: string;
+  readonly isNew: boolean;
+}
+
+/** The body of a creation or a change, and which fields it named. */
+function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
+  const findings: Findings = { mistakes: [], ignored: [] };
+  const fields = readFields(body, { path: [], findings });
+  const named: Record<string, unknown> = {};
+  const key = isNew ? fields.requiredText("unique_key") : (fields.text("unique_key") ?? "");
+  const provider = isNew ? fields.requiredText("provider") : "";
+  const displayName = note(named, "display_name", fields.text("display_name"));
+  const forward = note(named, "no_forward", readFlag(fields, "forward_webhooks", body));
+  const defaults = note(named, "connection_defaults", fields.textMap("integration_config"));
+  const credentials = fields.object("credentials");
+  const { oauth, secrets } = credentials === undefined ? { oauth: {}, secrets: {} } : readApp(credentials, named);
+  fields.ignoreRest();
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/.test(key) && key !== "") {
+    fields.refuse("unique_key", "must be letters, digits and _ . ~ : @ -, and begin with a letter or digit");
+  }
+  if (findings.mistakes.length > 0) {
+    throw new Fault("invalid_body", "the integration is not valid", { mistakes: findings.mistakes });
+  }
+  const integration = create(IntegrationSchema, {
+    environment,
+    key,
+    provider,
+    displayName: displayName ?? "",
+    noForward: forward === false,
+    connectionDefaults: defaults ?? {},
+    ...(credentials === undefined ? {} : { oauth, secrets }),
+  });
+  return { integration, paths: Object.keys(named), ignored: findings.ignored.length };
+}
+
+function readApp(fields: JsonFields, named: Record<string, unknown>) {
+  fields.text("type");
+  const clientId = note(named, "oauth.client_id", fields.text("client_id")) ?? "";
+  const clientSecret = note(named, "secrets.client_secret", fields.text("client_secret")) ?? "";
+  const scopes = note(named, "oauth.scopes", fields.text("scopes"));
+  const webhookSecret = note(named, "secrets.webhook_secret", fields.text("webhook_secret")) ?? "";
+  const privateKey = note(named, "secrets.private_key", fields.text("private_key")) ?? "";
+  fields.ignoreRest();
+  return {
+    oauth: { clientId, scopes: (scopes ?? "").split(/[\s,]+/).filter((scope) => scope !== "") },
+    secrets: { clientSecret, webhookSecret, privateKey },
+  };
+}
+
+function note<T>(named: Record<string, unknown>, path: string, value: T | undefined): T | undefined {
+  if (value !== undefined) named[path] = value;
+  return value;
+}
+
+function readFlag(fields: JsonFields, name: string, body: JsonObject): boolean | undefined {
+  if (!fields.has(name)) return undefined;
+  const value = body[name];
+  if (typeof value === "boolean") return value;
+  fields.refuse(name, "must be true or false");
+  return undefined;
+}

@@ -1,0 +1,272 @@
+import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
+import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
+import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+
+/**
+ * The SDK's dialect, outwards: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds,
+ * empties that are always there. Inwards it is read by `core/import-line` and the routes.
+ */
+
+type Kind = Exclude<Credentials["kind"]["case"], undefined>;
+
+/** How the dialect names a kind of credentials. A kind that the proto has and this table lacks does not compile. */
+const types: { readonly [K in Kind]: string } = {
+  oauth2: "OAUTH2",
+  oauth2Client: "OAUTH2_CC",
+  oauth1: "OAUTH1",
+  apiKey: "API_KEY",
+  basic: "BASIC",
+  tba: "TBA",
+  app: "APP",
+  jwt: "JWT",
+  twoStep: "TWO_STEP",
+  signature: "SIGNATURE",
+  awsSigv4: "AWS_SIGV4",
+  clientCertificate: "CLIENT_CERTIFICATE",
+  none: "NONE",
+};
+
+const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
+
+/** A connection as lists have it. */
+export function connectionItem(connection: Connection): JsonObject {
+  const { ref, number, provider, metadata = {}, tags, endUser, errors, createdAt } = connection;
+  return {
+    id: number,
+    connection_id: ref?.id ?? "",
+    provider_config_key: ref?.integration ?? "",
+    provider,
+    created: iso(createdAt),
+    metadata,
+    tags: { ...tags },
+    errors: errors.map(({ type, logId }) => ({ type, log_id: logId })),
+    end_user: endUserJson(endUser),
+  };
+}
+
+/** A whole connection. Credentials that the caller may not see, or did not want, are `{}`. */
+export function connectionFull(connection: Connection, credentials: Credentials | undefined): JsonObject {
+  const { created: _, ...item } = connectionItem(connection);
+  const { connectionConfig = {}, webhookUrlOverride, createdAt, updatedAt, lastFetchedAt } = connection;
+  return {
+    ...item,
+    connection_config: connectionConfig,
+    webhook_url_override: webhookUrlOverride === "" ? null : webhookUrlOverride,
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+    last_fetched_at: iso(lastFetchedAt ?? createdAt),
+    credentials: credentials === undefined ? {} : credentialsJson(credentials),
+  };
+}
+
+function endUserJson(endUser: EndUser | undefined): JsonValue {
+  if (endUser === undefined) return null;
+  const { id, email, displayName, tags, organization } = endUser;
+  return {
+    id,
+    email: email || null,
+    display_name: displayName || null,
+    tags: { ...tags },
+    organization:
+      organization === undefined ? null : { id: organization.id, display_name: organization.displayName || null },
+  };
+}
+
+export function credentialsJson({ kind }: Credentials): JsonObject {
+  if (kind.case === undefined) return {};
+  const type = types[kind.case];
+  switch (kind.case) {
+    case "oauth2": {
+      const { accessToken, refreshToken, expiresAt, raw, configOverride } = kind.value;
+      return present({
+        type,
+        access_token: accessToken,
+        refresh_token: refreshToken,
+        ...expiry(expiresAt),
+        raw: raw ?? {},
+        ...override(configOverride),
+      });
+    }
+    case "oauth2Client": {
+      const { token, clientId, clientSecret, expiresAt, raw, clientCertificate, clientPrivateKey } = kind.value;
+      const certificate = { client_certificate: clientCertificate, client_private_key: clientPrivateKey };
+      return {
+        token,
+        ...present({ type, ...certificate, ...expiry(expiresAt), raw: raw ?? {} }),
+        client_id: clientId,
+        client_secret: clientSecret,
+      };
+    }
+    case "oauth1": {
+      const { oauthToken, oauthTokenSecret, raw } = kind.value;
+      return { type, oauth_token: oauthToken, oauth_token_secret: oauthTokenSecret, raw: raw ?? {} };
+    }
+    case "apiKey":
+      return { type, apiKey: kind.value.apiKey };
+    case "basic":
+      return { type, username: kind.value.username, password: kind.value.password };
+    case "tba": {
+      const { tokenId, tokenSecret, configOverride } = kind.value;
+      return { type, token_id: tokenId, token_secret: tokenSecret, ...override(configOverride) };
+    }
+    case "app": {
+      const { appId, installationId, privateKey, accessToken, expiresAt, raw } = kind.value;
+      const app = { app_id: appId, installation_id: installationId, private_key: privateKey };
+      return present({ type, ...app, access_token: accessToken, ...expiry(expiresAt), raw: raw ?? {} });
+    }
+    case "jwt": {
+      const { fields, token, expiresAt } = kind.value;
+      return { ...fields, ...present({ type, token, ...expiry(expiresAt) }) };
+    }
+    case "twoStep": {
+      const { fields, token, refreshToken, expiresAt, raw } = kind.value;
+      return {
+        ...fields,
+        ...present({ type, token, refresh_token: refreshToken, ...expiry(expiresAt), raw: raw ?? {} }),
+      };
+    }
+    case "signature": {
+      const { username, password, token, expiresAt } = kind.value;
+      return { ...present({ type, token, ...expiry(expiresAt) }), username, password };
+    }
+    case "awsSigv4": {
+      const { accessKeyId, secretAccessKey, sessionToken, region, service, roleArn, externalId, expiresAt } =
+        kind.value;
+      const role = { role_arn: roleArn, external_id: externalId, session_token: sessionToken };
+      return present({
+        type,
+        access_key_id: accessKeyId,
+        secret_access_key: secretAccessKey,
+        region,
+        service,
+        ...role,
+        ...expiry(expiresAt),
+      });
+    }
+    case "clientCertificate":
+      return { type, certificate: kind.value.certificate, private_key: kind.value.privateKey };
+    case "none":
+      return { type };
+  }
+}
+
+const expiry = (at: Timestamp | undefined): JsonObject => (at === undefined ? {} : { expires_at: iso(at) });
+
+const override = (client: ClientOverride | undefined): JsonObject =>
+  client === undefined ? {} : { config_override: { client_id: client.clientId, client_secret: client.clientSecret } };
+
+/** Without what is empty: in protobuf absent text is empty text. */
+const present = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
+
+interface IntegrationView {
+  readonly integration: Integration;
+  readonly provider: Provider;
+  readonly webhookUrl?: string;
+  readonly secrets?: IntegrationSecrets | undefined;
+  readonly withCredentials?: boolean;
+}
+
+export function integrationJson({
+  integration,
+  provider,
+  webhookUrl,
+  secrets,
+  withCredentials = false,
+}: IntegrationView): JsonObject {
+  const { key, displayName, createdAt, updatedAt, noForward } = integration;
+  return {
+    unique_key: key,
+    provider: provider.name,
+    display_name: displayName === "" ? provider.displayName : displayName,
+    logo: "",
+    forward_webhooks: !noForward,
+    created_at: iso(createdAt),
+    updated_at: iso(updatedAt),
+    ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
+    ...(withCredentials ? { credentials: appCredentials(integration, provider, secrets) } : {}),
+  };
+}
+
+function appCredentials(
+  { oauth }: Integration,
+  { auth }: Provider,
+  secrets: IntegrationSecrets | undefined,
+): JsonValue {
+  if (oauth === undefined && secrets === undefined) return null;
+  const privateKey = secrets?.privateKey ?? "";
+  return {
+    type: types[auth.case ?? "none"],
+    client_id: oauth?.clientId || null,
+    client_secret: secrets?.clientSecret || null,
+    scopes: oauth?.scopes.join(",") || null,
+    webhook_secret: secrets?.webhookSecret || null,
+    ...(privateKey === "" ? {} : { private_key: privateKey }),
+  };
+}
+
+/** A provider: what the SDK's types name, and the description itself as the catalogue writes it. */
+export function providerJson(provider: Provider): JsonObject {
+  const { name, displayName, categories, docsUrl, auth, proxy, connectionFields } = provider;
+  const {
+    custom: _custom,
+    declared: _declared,
+    created_at: _created,
+    updated_at: _updated,
+    revision: _revision,
+    ...described
+  } = toJson(ProviderSchema, provider, { useProtoFieldName: true }) as JsonObject;
+  return {
+    ...described,
+    name,
+    display_name: displayName,
+    logo_url: "",
+    auth_mode: types[auth.case ?? "none"],
+    categories,
+    docs: docsUrl,
+    ...(proxy === undefined ? {} : { proxy: { ...(described["proxy"] as JsonObject), base_url: proxy.baseUrl } }),
+    connection_config: Object.fromEntries(
+      connectionFields.map(({ name: field, title, description, example, pattern, required, defaultValue }, i) => [
+        field,
+        present({
+          type: "string",
+          title,
+          description,
+          example,
+          pattern,
+          default_value: defaultValue,
+          optional: !required,
+          order: i + 1,
+          automated: false,
+        }),
+      ]),
+    ),
+    ...oauthUrls(auth),
+  };
+}
+
+function oauthUrls(auth: Provider["auth"]): JsonObject {
+  switch (auth.case) {
+    case "oauth2":
+    case "oauth2Client":
+      return present({
+        authorization_url: auth.value.authorizationUrl,
+        token_url: auth.value.tokenUrl,
+        default_scopes: auth.value.defaultScopes,
+        scope_separator: auth.value.scopeSeparator,
+        authorization_params: auth.value.authorizationParams,
+      });
+    case "oauth1":
+    case "tba":
+      return present({
+        request_url: auth.value.requestTokenUrl,
+        authorization_url: auth.value.authorizationUrl,
+        token_url: auth.value.accessTokenUrl,
+      });
+    default:
+      return {};
+  }
+}

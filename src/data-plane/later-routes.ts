@@ -1,0 +1,43 @@
+import { Fault } from "../base/fault.ts";
+import { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import type { Route } from "./routes.ts";
+
+/** Routes whose place is settled and whose room is not built: they say so, to those who may ask. */
+const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPublic?: true })[] = [
+  { method: "ANY", path: "/proxy/*", scope: Scope.PROXY },
+  { method: "POST", path: "/sync/trigger", scope: Scope.SYNCS },
+  { method: "POST", path: "/sync/start", scope: Scope.SYNCS },
+  { method: "POST", path: "/sync/pause", scope: Scope.SYNCS },
+  { method: "GET", path: "/sync/status", scope: Scope.CONNECTIONS_READ },
+  { method: "PUT", path: "/sync/update-connection-frequency", scope: Scope.SYNCS },
+  { method: "POST", path: "/sync/:name/variant/:variant", scope: Scope.SYNCS },
+  { method: "DELETE", path: "/sync/:name/variant/:variant", scope: Scope.SYNCS },
+  { method: "GET", path: "/records", scope: Scope.CONNECTIONS_READ },
+  { method: "GET", path: "/records/", scope: Scope.CONNECTIONS_READ },
+  { method: "PATCH", path: "/records/prune", scope: Scope.CONNECTIONS_WRITE },
+  { method: "POST", path: "/action/trigger", scope: Scope.SYNCS },
+  { method: "GET", path: "/action/:id", scope: Scope.SYNCS },
+  { method: "GET", path: "/scripts/config", scope: Scope.CONNECTIONS_READ },
+  { method: "GET", path: "/environment-variables", scope: Scope.CONNECTIONS_READ },
+  { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
+  { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },
+  { method: "POST", path: "/connect/sessions", scope: Scope.CONNECTIONS_WRITE },
+  { method: "POST", path: "/connect/sessions/reconnect", scope: Scope.CONNECTIONS_WRITE },
+  { method: "GET", path: "/connect/session", scope: undefined, isPublic: true },
+  { method: "DELETE", path: "/connect/session", scope: undefined, isPublic: true },
+  { method: "GET", path: "/oauth/connect/:key", scope: undefined, isPublic: true },
+  { method: "GET", path: "/oauth/callback", scope: undefined, isPublic: true },
+  { method: "GET", path: "/oauth/callback/:context", scope: undefined, isPublic: true },
+  { method: "POST", path: "/api-auth/api-key/:key", scope: undefined, isPublic: true },
+  { method: "POST", path: "/api-auth/basic/:key", scope: undefined, isPublic: true },
+  { method: "POST", path: "/oauth2/auth/:key", scope: undefined, isPublic: true },
+  { method: "POST", path: "/webhook/:environment/:key", scope: undefined, isPublic: true },
+];
+
+export const laterRoutes = (): Route[] =>
+  rows.map((row) => ({
+    ...row,
+    answer() {
+      throw new Fault("not_implemented", "this version of latchkey cannot do that yet");
+    },
+  }));

@@ -1,0 +1,79 @@
+import http, { type IncomingMessage, type ServerResponse } from "node:http";
+import https from "node:https";
+import type { ListenerTls } from "../base/listener.ts";
+import type { Readiness } from "../base/readiness.ts";
+import { requireClientName, tlsServerOptions } from "../base/tls.ts";
+import type { World } from "../base/world.ts";
+import type { Door } from "./door.ts";
+
+interface OpsOptions {
+  readonly readiness: Readiness;
+  /** Why the process can do less than it should; undefined when nothing is wrong. */
+  readonly trouble: () => string | undefined;
+  readonly tls: ListenerTls | undefined;
+  readonly world: World;
+}
+
+/** Probes and metrics, for the kubelet and Prometheus: nothing here needs a key, and nothing here is secret. */
+export function createOpsDoor({ readiness, trouble, tls, world }: OpsOptions): Door {
+  const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
+    // Alive is whoever answers: the state of anything else is not the business of a restart.
+    "/livez": () => ({ status: 200, text: "ok\n" }),
+    "/startupz": () =>
+      readiness.phase() === "starting" ? { status: 503, text: "starting\n" } : { status: 200, text: "ok\n" },
+    "/readyz": () => {
+      const reason = readiness.phase() === "ready" ? trouble() : readiness.phase();
+      return reason === undefined ? { status: 200, text: "ok\n" } : { status: 503, text: `${reason}\n` };
+    },
+    "/metrics": async () => {
+      const { contentType, text } = await world.metrics.exposition();
+      return { status: 200, text, contentType };
+    },
+  };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path = ""] = (request.url ?? "").split("?");
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (!isRead) response.setHeader("allow", "GET, HEAD");
+    const found =
+      page === undefined
+        ? { status: 404, text: "not found\n" }
+        : isRead
+          ? await page()
+          : { status: 405, text: "method not allowed\n" };
+    const { status, text, contentType = "text/plain; charset=utf-8" } = found as Page;
+    response.setHeader("content-type", contentType);
+    response.setHeader("cache-control", "no-store");
+    response.writeHead(status).end(request.method === "HEAD" ? undefined : text);
+  }
+
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    answer(request, response).catch((err: unknown) => {
+      world.metrics.unhandled.inc();
+      world.log.error("a probe failed unexpectedly", { err });
+      response.destroy();
+    });
+  };
+  const timeouts = { headersTimeout: 10_000, requestTimeout: 10_000, connectionsCheckingInterval: 1_000 };
+  const server =
+    tls === undefined
+      ? http.createServer(timeouts, onRequest)
+      : https.createServer({ ...timeouts, ...tlsServerOptions(tls) }, onRequest);
+  if (tls !== undefined) server.on("secureConnection", (socket) => requireClientName(socket, tls));
+  return {
+    server,
+    drain: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+    destroy: () => server.closeAllConnections(),
+  };
+}
+
+interface Page {
+  readonly status: number;
+  readonly text: string;
+  readonly contentType?: string;
+}

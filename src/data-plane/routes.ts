@@ -1,0 +1,122 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../base/fault.ts";
+import type { Caller } from "../broker/access.ts";
+import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
+import type { Query } from "./query.ts";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** One row of the door's table. */
+export interface Route {
+  readonly method: Method | "ANY";
+  /** `:name` stands for one segment, `*` at the end for whatever follows. */
+  readonly path: string;
+  /** What the caller's key must be allowed to do; undefined: nobody is asked for a key. */
+  readonly scope: Scope | undefined;
+  /** Reached by browsers and providers, and so also at the public door. */
+  readonly isPublic?: true;
+  readonly takesBody?: true;
+  answer(request: RouteRequest): Promise<Answer> | Answer;
+}
+
+export interface RouteRequest {
+  /** Of a route without a scope, nobody. */
+  readonly caller: Caller | undefined;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Query;
+  /** Empty where the route takes none. */
+  readonly body: JsonObject;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Who asks, and in which environment: a control key has none, and cannot stand in for an environment's. */
+export function callerIn({ caller }: RouteRequest): {
+  readonly actor: string;
+  readonly environment: string;
+  readonly caller: Caller;
+} {
+  if (caller?.environment !== undefined) return { actor: caller.keyId, environment: caller.environment, caller };
+  throw new Fault("missing_scope", "a control key opens the control plane; this door takes an environment's key");
+}
+
+export interface Match {
+  readonly route: Route;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+export interface Router {
+  /** Throws `not_found`, or `method_not_allowed` with what is allowed. */
+  match(method: string, path: string): Match;
+  allowed(path: string): readonly string[];
+}
+
+interface Row {
+  readonly route: Route;
+  readonly segments: readonly string[];
+}
+
+export function createRouter(routes: readonly Route[]): Router {
+  const rows: readonly Row[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
+
+  function at(path: string): Match[] {
+    const segments = path.split("/").slice(1).map(decodeSegment);
+    return rows.flatMap(({ route, segments: pattern }) => {
+      const params = paramsOf(pattern, segments);
+      return params === undefined ? [] : [{ route, params }];
+    });
+  }
+
+  const methodsOf = (matches: readonly Match[]) => {
+    const methods = new Set<string>(matches.map(({ route }) => route.method));
+    return methods.has("GET") ? [...methods, "HEAD"] : [...methods];
+  };
+
+  return {
+    match(method, path) {
+      const matches = at(path);
+      if (matches.length === 0) throw new Fault("not_found", "there is nothing here");
+      const wanted = method === "HEAD" ? "GET" : method;
+      const match = matches.find(({ route }) => route.method === wanted || route.method === "ANY");
+      if (match !== undefined) return match;
+      const allow = methodsOf(matches).join(", ");
+      throw new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
+    },
+    allowed: (path) => methodsOf(at(path)),
+  };
+}
+
+/** The name of a row, as metrics have it. */
+export const patternOf = ({ route }: Match): string => route.path;
+
+function paramsOf(
+  pattern: readonly string[],
+  segments: readonly (string | undefined)[],
+): Record<string, string> | undefined {
+  const isOpen = pattern.at(-1) === "*";
+  const fixed = isOpen ? pattern.slice(0, -1) : pattern;
+  if (isOpen ? segments.length < pattern.length : segments.length !== fixed.length) return undefined;
+  const params: Record<string, string> = {};
+  for (const [i, part] of fixed.entries()) {
+    const segment = segments[i];
+    if (segment === undefined) return undefined;
+    if (part.startsWith(":")) {
+      // An empty segment, or one that would be resolved away, names nothing.
+      if (segment === "" || segment === "." || segment === "..") return undefined;
+      params[part.slice(1)] = segment;
+    } else if (part !== segment) return undefined;
+  }
+  return params;
+}
+
+function decodeSegment(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    // Not percent-encoding: it can be the name of nothing.
+    return undefined;
+  }
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env node
+import { readFileSync, unwatchFile, watchFile } from "node:fs";
+import { dev } from "./cli/dev.ts";
+import type { OwnCommand } from "./cli/own-command.ts";
+import type { Process } from "./cli/process.ts";
+import { runCli } from "./cli/program.ts";
+import { serve } from "./cli/serve.ts";
+import { variablesHelp } from "./config/variables.ts";
+
+// The process itself: arguments, environment, signals, exit code. Nothing else reads them.
+
+/** How often a file is looked at. Kubernetes swaps a whole folder behind a link: looking sees that, being told does not. */
+const watchEveryMs = 2_000;
+
+const interrupted = new AbortController();
+let stopping: ((signal: "SIGTERM" | "SIGINT" | "SIGHUP") => void) | undefined;
+
+for (const [signal, number] of [
+  ["SIGTERM", 15],
+  ["SIGINT", 2],
+] as const) {
+  process.on(signal, () => {
+    if (interrupted.signal.aborted) process.exit(128 + number);
+    interrupted.abort();
+    stopping?.(signal);
+  });
+}
+
+const own: Process = {
+  env: process.env,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  isTerminal: process.stdout.isTTY === true,
+  onSignal(handle) {
+    stopping = handle;
+    process.on("SIGHUP", () => handle("SIGHUP"));
+    if (interrupted.signal.aborted) handle("SIGTERM");
+  },
+  onUnhandled(handle) {
+    process.on("unhandledRejection", (reason) => handle("rejection", reason));
+    process.on("uncaughtException", (error) => handle("exception", error));
+  },
+  watchFile(path, onChange) {
+    watchFile(path, { interval: watchEveryMs, persistent: false }, onChange);
+    return () => unwatchFile(path, onChange);
+  },
+};
+
+const commands: readonly OwnCommand[] = [
+  {
+    name: "serve",
+    summary: "run latchkey until it is told to stop",
+    helpText: `Everything is configured by environment variables:\n\n${variablesHelp()}\n`,
+    run: () => serve({ process: own }),
+  },
+  {
+    name: "dev",
+    summary: "run latchkey with a store of its own and an example in it",
+    helpText: "Takes the variables of `latchkey serve`; makes what is missing in ./.latchkey.\n",
+    run: () => dev(own),
+  },
+  {
+    name: "config",
+    summary: "about the configuration file",
+    subcommands: [
+      {
+        name: "schema",
+        summary: "print the JSON Schema of the configuration file",
+        run: async () => {
+          process.stdout.write(readFileSync(new URL("./config/file.schema.json", import.meta.url)));
+          return 0;
+        },
+      },
+    ],
+  },
+];
+
+process.exitCode = await runCli(
+  process.argv.slice(2),
+  {
+    env: process.env,
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    isTerminal: process.stdout.isTTY === true && process.stderr.isTTY === true,
+    signal: interrupted.signal,
+  },
+  commands,
+);

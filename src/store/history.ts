@@ -1,0 +1,72 @@
+import { type Commit, HistoryLost, type Watch } from "./contract.ts";
+
+/** The last commits, kept so that a watcher can resume, and handed to those who watch. */
+export interface History {
+  add(commit: Commit): void;
+  watch(from: number, onCommit: (commit: Commit) => void): Watch;
+}
+
+interface HistoryOptions {
+  /** The revision that the store begins at. */
+  readonly revision: number;
+  /** How much of the past is kept. */
+  readonly maxBytes: number;
+  /** A watcher that throws must not stop the others, nor the commit. */
+  readonly onWatcherError: (error: unknown) => void;
+}
+
+export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
+  const kept: { readonly commit: Commit; readonly bytes: number }[] = [];
+  let first = 0;
+  let bytes = 0;
+  let oldest = revision;
+  let newest = revision;
+  const watchers = new Set<(commit: Commit) => void>();
+
+  function tell(watcher: (commit: Commit) => void, commit: Commit): void {
+    try {
+      watcher(commit);
+    } catch (error) {
+      onWatcherError(error);
+    }
+  }
+
+  function forget(): void {
+    while (bytes > maxBytes && first < kept.length) {
+      const dropped = kept[first];
+      if (dropped === undefined) break;
+      bytes -= dropped.bytes;
+      oldest = dropped.commit.revision;
+      first += 1;
+    }
+    // An array shifted one by one costs its whole length each time; cut off in large pieces it does not.
+    if (first > 1_024 && first * 2 > kept.length) {
+      kept.splice(0, first);
+      first = 0;
+    }
+  }
+
+  return {
+    add(commit) {
+      const size = sizeOf(commit);
+      kept.push({ commit, bytes: size });
+      bytes += size;
+      newest = commit.revision;
+      forget();
+      for (const watcher of [...watchers]) tell(watcher, commit);
+    },
+    watch(from, onCommit) {
+      if (from < oldest || from > newest) throw new HistoryLost(oldest);
+      for (let i = first; i < kept.length; i += 1) {
+        const past = kept[i];
+        if (past !== undefined && past.commit.revision > from) tell(onCommit, past.commit);
+      }
+      watchers.add(onCommit);
+      return { close: () => void watchers.delete(onCommit) };
+    },
+  };
+}
+
+const overheadBytes = 64;
+const sizeOf = ({ changes }: Commit) =>
+  changes.reduce((sum, { key, value }) => sum + overheadBytes + key.length + (value?.length ?? 0), overheadBytes);

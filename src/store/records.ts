@@ -1,0 +1,141 @@
+import { type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type Change, type Entry, StaleWrite, type Store } from "./contract.ts";
+import { after, keyOf, partsOf, under } from "./keys.ts";
+
+/** A typed collection: messages of one kind under their parts, and the secondary keys that find them. */
+export interface Records<T> {
+  readonly name: string;
+  get(...parts: readonly string[]): Promise<Stored<T> | undefined>;
+  getMany(all: readonly (readonly string[])[]): Promise<readonly (Stored<T> | undefined)[]>;
+  /** In order, those whose first parts are these; beginning after the position of one of them. */
+  page(request: PageRequest): Promise<readonly Positioned<T>[]>;
+  /** As `page`, through a secondary key. */
+  pageBy(index: string, request: PageRequest): Promise<readonly Positioned<T>[]>;
+  /** What takes `before` to `after`, its secondary keys with it. The commit fails if `before` is no longer true. */
+  change(step: { readonly before: Stored<T> | undefined; readonly after: T | undefined }): Change[];
+  /** A change of a commit, if it is one of this collection's. */
+  read(change: Pick<Change, "key" | "value">, revision: number): RecordChange<T> | undefined;
+}
+
+export interface Stored<T> {
+  readonly value: T;
+  readonly revision: number;
+}
+
+/** A record, and where it stands among those that were asked for. */
+export interface Positioned<T> extends Stored<T> {
+  readonly position: string;
+}
+
+export interface PageRequest {
+  readonly under: readonly string[];
+  readonly after?: string | undefined;
+  readonly limit: number;
+  readonly reverse?: boolean;
+}
+
+export interface RecordChange<T> {
+  readonly parts: readonly string[];
+  readonly value: T | undefined;
+}
+
+interface Collection<S extends DescMessage> {
+  readonly store: Store;
+  readonly name: string;
+  readonly schema: S;
+  readonly key: (value: MessageShape<S>) => readonly string[];
+  /** Fills in what is known of a message without being stored in it. */
+  readonly complete?: (value: MessageShape<S>, revision: number) => void;
+  /** Takes that out again. */
+  readonly strip?: (value: MessageShape<S>) => MessageShape<S>;
+  readonly indexes?: Readonly<Record<string, (value: MessageShape<S>) => readonly (readonly string[])[]>>;
+}
+
+export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
+  type T = MessageShape<S>;
+  const { store, name, schema, key, complete, strip = (value: T) => value, indexes = {} } = collection;
+  const primaryKey = (value: T) => keyOf(name, ...key(value));
+  const secondaryKeys = (value: T): string[] =>
+    Object.entries(indexes).flatMap(([index, keysOf]) =>
+      keysOf(value).map((parts) => keyOf(`${name}.${index}`, ...parts, ...key(value))),
+    );
+
+  function decode(value: Uint8Array, revision: number): T {
+    const message = fromBinary(schema, value);
+    complete?.(message, revision);
+    return message;
+  }
+  const storedOf = ({ value, revision }: Entry): Stored<T> => ({ value: decode(value, revision), revision });
+
+  async function getMany(all: readonly (readonly string[])[]): Promise<readonly (Stored<T> | undefined)[]> {
+    const found = await store.getMany(all.map((parts) => keyOf(name, ...parts)));
+    return found.map((entry) => (entry === undefined ? undefined : storedOf(entry)));
+  }
+
+  function list(space: string, { under: parts, after: position, limit, reverse = false }: PageRequest) {
+    const range = under(space, ...parts);
+    if (position === undefined) return store.list({ ...range, limit, reverse });
+    const at = `${range.from}${position}`;
+    return store.list(reverse ? { ...range, to: at, limit, reverse } : { ...range, from: after(at), limit });
+  }
+
+  return {
+    name,
+    async get(...parts) {
+      const entry = await store.get(keyOf(name, ...parts));
+      return entry === undefined ? undefined : storedOf(entry);
+    },
+    getMany,
+    async page(request) {
+      const base = under(name, ...request.under).from.length;
+      const found = await list(name, request);
+      return found.map((entry) => ({ ...storedOf(entry), position: entry.key.slice(base) }));
+    },
+    async pageBy(index, request) {
+      const space = `${name}.${index}`;
+      const base = under(space, ...request.under).from.length;
+      const positions = (await list(space, request)).map((entry) => entry.key.slice(base));
+      // A secondary key ends in the whole primary key of what it finds.
+      const found = await getMany(positions.map(partsOf));
+      return positions.flatMap((position, i) => {
+        const stored = found[i];
+        return stored === undefined ? [] : [{ ...stored, position }];
+      });
+    },
+    change({ before, after: next }) {
+      const expect = before?.revision ?? 0;
+      const old = new Set(before === undefined ? [] : secondaryKeys(before.value));
+      const current = new Set(next === undefined ? [] : secondaryKeys(next));
+      const empty = new Uint8Array();
+      const holder = next ?? before?.value;
+      if (holder === undefined) return [];
+      return [
+        { key: primaryKey(holder), value: next === undefined ? undefined : toBinary(schema, strip(next)), expect },
+        ...[...old.difference(current)].map((gone) => ({ key: gone, value: undefined })),
+        ...[...current.difference(old)].map((come) => ({ key: come, value: empty })),
+      ];
+    },
+    read({ key: changed, value }, revision) {
+      const [space, ...parts] = partsOf(changed);
+      if (space !== name) return undefined;
+      return { parts, value: value === undefined ? undefined : decode(value, revision) };
+    },
+  };
+}
+
+/** Reads, decides and commits, and does so again when somebody else was first. `decide` may run more than once. */
+export async function transact<T>(
+  store: Store,
+  decide: () => Promise<{ readonly changes: readonly Change[]; readonly result: T }>,
+): Promise<{ readonly result: T; readonly revision: number }> {
+  for (;;) {
+    const { changes, result } = await decide();
+    if (changes.length === 0) return { result, revision: 0 };
+    try {
+      return { result, revision: await store.commit(changes) };
+    } catch (error) {
+      // Each failure means that another commit succeeded, so that this ends.
+      if (!(error instanceof StaleWrite)) throw error;
+    }
+  }
+}

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import { ConnectionService } from "../src/gen/latchkey/v1/connection_pb.ts";
+import { furnish, keyedConnection, startTestSidecar } from "./harness.ts";
+
+it("imports a connection over JSON and shows it over gRPC", async () => {
+  const running = await startTestSidecar();
+  await furnish(running);
+  const { status, body } = await running.rest("POST", "/connections", {
+    body: keyedConnection("ada", { tags: { Team: "x" } }),
+  });
+  expect(status).toBe(201);
+  expect(body).toMatchObject({
+    connection_id: "ada",
+    tags: { team: "x" },
+    credentials: { type: "API_KEY", apiKey: "key-of-ada" },
+  });
+
+  const { connections } = await running.client(ConnectionService).listConnections({ environment: "dev" });
+  expect(connections.map(({ ref }) => ref?.id)).toEqual(["ada"]);
+});
