@@ -1,5 +1,5 @@
-import { join } from "node:path";
 import type { Server } from "node:net";
+import { join } from "node:path";
 import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
@@ -7,9 +7,9 @@ import { createReadiness } from "./base/readiness.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
-import type { Declared } from "./broker/declarations.ts";
 import type { Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
+import type { Declared } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";

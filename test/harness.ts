@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import type { DescService } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
 import { createLog } from "../src/base/log.ts";
 import { createMetrics } from "../src/base/metrics.ts";

@@ -3,18 +3,18 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import { digestOf, newSecretKey, randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
+import type { DeclaredKey } from "../core/declared.ts";
+import { pageTokens } from "../core/page-token.ts";
+import { defaultScopes, scopeName } from "../core/scopes.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { partsOf, under } from "../store/keys.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
-import { pageTokens } from "../core/page-token.ts";
 import { type Collections, KeyDigestSchema, keyDigestKey, keyTouchKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
-import type { DeclaredKey } from "./declarations.ts";
 import type { Page, PageOf } from "./page.ts";
-import { defaultScopes, scopeName } from "../core/scopes.ts";
 import type { Touches } from "./touches.ts";
 
 /** Who asks: the key they hold, and what it opens. */

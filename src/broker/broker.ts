@@ -1,4 +1,5 @@
 import type { World } from "../base/world.ts";
+import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
@@ -8,7 +9,7 @@ import { type Access, openAccess } from "./access.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { createCollections } from "./collections.ts";
 import { type Connections, createConnections } from "./connections.ts";
-import { createDeclarations, type Declared } from "./declarations.ts";
+import { createDeclarations } from "./declarations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
 import { createImports, type Imports } from "./imports.ts";

@@ -12,8 +12,8 @@ import {
 } from "../core/connection-rules.ts";
 import {
   type Connection,
-  ConnectionSchema,
   type ConnectionRef,
+  ConnectionSchema,
   type EndUser,
 } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";

@@ -4,6 +4,7 @@ import { Fault, type Mistake } from "../base/fault.ts";
 import { randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { checkWebhookUrl } from "../core/connection-rules.ts";
+import type { DeclaredEnvironment } from "../core/declared.ts";
 import { type Environment, EnvironmentSchema } from "../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
@@ -11,7 +12,6 @@ import type { Access, Caller } from "./access.ts";
 import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
-import type { DeclaredEnvironment } from "./declarations.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 
 export interface Environments {

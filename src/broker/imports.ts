@@ -1,6 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { randomUUID } from "node:crypto";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -14,8 +14,8 @@ import {
 } from "../core/connection-rules.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import {
-  Connection_State,
   type Connection,
+  Connection_State,
   type ConnectionImport,
   type ConnectionRef,
   ConnectionRefSchema,

@@ -2,13 +2,12 @@ import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { checkIntegrationMask, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
 import {
   type Integration,
   IntegrationSchema,
   type IntegrationSecrets,
   IntegrationSecretsSchema,
-  type OAuthApp,
-  OAuthAppSchema,
 } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
@@ -56,31 +55,6 @@ interface IntegrationsOptions {
   readonly audit: Audit;
   readonly world: World;
 }
-
-/** What of an integration may be changed, and how each is taken over. */
-const updates: Readonly<Record<string, (target: Integration, source: Integration) => void>> = {
-  display_name: (target, source) => void (target.displayName = source.displayName),
-  oauth: (target, source) => void (target.oauth = source.oauth ?? create(OAuthAppSchema)),
-  "oauth.client_id": (target, source) =>
-    void (target.oauth = oauthOf(target, { clientId: source.oauth?.clientId ?? "" })),
-  "oauth.scopes": (target, source) => void (target.oauth = oauthOf(target, { scopes: source.oauth?.scopes ?? [] })),
-  "oauth.publishing": (target, source) =>
-    void (target.oauth = oauthOf(target, { publishing: source.oauth?.publishing ?? 0 })),
-  callback: (target, source) => void (target.callback = source.callback),
-  hosts: (target, source) => void (target.hosts = source.hosts),
-  channels: (target, source) => {
-    if (source.channels === undefined) delete target.channels;
-    else target.channels = source.channels;
-  },
-  reflection: (target, source) => void (target.reflection = source.reflection),
-  no_forward: (target, source) => void (target.noForward = source.noForward),
-  connection_defaults: (target, source) => void (target.connectionDefaults = source.connectionDefaults),
-};
-const secretUpdates: Readonly<Record<string, (target: IntegrationSecrets, source: IntegrationSecrets) => void>> = {
-  "secrets.client_secret": (target, source) => void (target.clientSecret = source.clientSecret),
-  "secrets.webhook_secret": (target, source) => void (target.webhookSecret = source.webhookSecret),
-  "secrets.private_key": (target, source) => void (target.privateKey = source.privateKey),
-};
 
 export function createIntegrations(options: IntegrationsOptions): Integrations {
   const { store, collections, providers, seal, audit, world } = options;
@@ -167,24 +141,19 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
             : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
       }),
     async update({ integration: source, paths, expectedRevision }, actor) {
-      const unknown = paths.filter((path) => path !== "secrets" && !(path in updates) && !(path in secretUpdates));
-      if (unknown.length > 0 || paths.length === 0) {
-        const message =
-          paths.length === 0 ? "the update mask must name a field" : `cannot be changed: ${unknown.join(", ")}`;
-        throw new Fault("invalid_body", message, { mistakes: [{ path: ["update_mask"], message }] });
-      }
-      const touchesSecrets = paths.some((path) => path === "secrets" || path in secretUpdates);
+      checkIntegrationMask(paths);
       const { result, revision } = await transact(store, async () => {
         const before = await get(source);
         requireRevision(before, expectedRevision);
         requireUndeclared(before.value);
-        const after = stored(before.value, world.now(), before.value);
-        for (const path of paths) updates[path]?.(after, source);
+        const target = stored(before.value, world.now(), before.value);
+        const after = updatedIntegration({ target, source, paths });
+        const secrets = updatedSecrets({ target: await secretsOf(source), source, paths });
         check(after);
         return {
           changes: [
             ...integrations.change({ before, after }),
-            ...(touchesSecrets ? secretsChange(source, await mergedSecrets(source, paths)) : []),
+            ...(secrets === undefined ? [] : secretsChange(source, secrets)),
             ...audit.changes({
               actor,
               action: "integration.update",
@@ -257,20 +226,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
       return all.map(({ value }) => value).filter(({ declared }) => declared);
     },
   };
-
-  async function mergedSecrets(source: Integration, paths: readonly string[]): Promise<IntegrationSecrets | undefined> {
-    const given = source.secrets ?? create(IntegrationSecretsSchema);
-    if (paths.includes("secrets")) return source.secrets;
-    const merged = (await secretsOf(source)) ?? create(IntegrationSecretsSchema);
-    for (const path of paths) secretUpdates[path]?.(merged, given);
-    return merged;
-  }
 }
-
-const oauthOf = ({ oauth = create(OAuthAppSchema) }: Integration, change: Partial<OAuthApp>): OAuthApp => ({
-  ...oauth,
-  ...change,
-});
 
 function requireUndeclared({ key, declared }: Integration): void {
   if (declared) {

@@ -1,6 +1,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { pageTokens } from "../core/page-token.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { ProviderMistake, requireProvider } from "../providers/read.ts";
 import type { Store } from "../store/contract.ts";
@@ -9,7 +10,6 @@ import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Page, PageOf } from "./page.ts";
-import { pageTokens } from "../core/page-token.ts";
 
 export interface Providers {
   /** From memory, at once. */

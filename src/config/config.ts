@@ -4,8 +4,8 @@ import * as v from "valibot";
 import { parse as parseYaml, YAMLParseError } from "yaml";
 import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/listener.ts";
 import type { LogLevel } from "../base/log.ts";
+import type { Declared } from "../core/declared.ts";
 import { defaultScopes, scopesByName } from "../core/scopes.ts";
-import type { Declared } from "../broker/declarations.ts";
 import {
   Integration_Callback,
   Integration_Reflection,

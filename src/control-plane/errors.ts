@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Fault } from "../base/fault.ts";
+import type { Fault } from "../base/fault.ts";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { type Problem, ProblemSchema } from "../gen/latchkey/v1/problem_pb.ts";
 

@@ -1,15 +1,15 @@
 import http from "node:http";
 import http2 from "node:http2";
 import net, { type Server, type Socket } from "node:net";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { ConnectRouter, Interceptor } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { DoorGuard } from "../base/door-guard.ts";
-import { Fault } from "../base/fault.ts";
 import { errorBody } from "../base/error-body.ts";
+import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, rawAnswer } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
-import { tlsServerOptions, requireClientName } from "../base/tls.ts";
+import { requireClientName, tlsServerOptions } from "../base/tls.ts";
 import type { World } from "../base/world.ts";
 import { sniff } from "./sniff.ts";
 

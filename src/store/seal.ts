@@ -1,6 +1,6 @@
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import type { World } from "../base/world.ts";
 import { type DataKey, DataKeySchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { StaleWrite, type Store } from "./contract.ts";

@@ -1,0 +1,71 @@
+/** Everything that must hold of a change beside its tests. Continuous integration runs exactly this. */
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { generate } from "./generate.ts";
+import { root, tool } from "./steps.ts";
+
+/** Generated afresh elsewhere, so that checking changes nothing. */
+function generatedIsCurrent(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-generated-"));
+  try {
+    mkdirSync(join(folder, "src/config"), { recursive: true });
+    if (!generate(folder)) return false;
+    const places = ["src/gen", "src/config/file.schema.json"];
+    const stale = places.flatMap((place) => differences(join(folder, place), join(root, place)));
+    for (const path of stale) process.stdout.write(`${path} is not what is generated; run npm run generate\n`);
+    return stale.length === 0;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function differences(fresh: string, committed: string): string[] {
+  const of = (path: string) =>
+    path.endsWith(".json") ? [""] : readdirSync(path, { recursive: true, encoding: "utf8" });
+  const files = (path: string) => of(path).filter((name) => name === "" || name.endsWith(".ts"));
+  const all = new Set([...files(fresh), ...files(committed)]);
+  return [...all]
+    .filter((name) => read(join(fresh, name)) !== read(join(committed, name)))
+    .map((name) => join(committed, name));
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    /* A file that is only on one side differs from none. */
+    return undefined;
+  }
+}
+
+/** Against the description as it was last released: an image of all modules, compared with an image of all modules. */
+function breaksNobody(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-image-"));
+  const image = join(folder, "now.binpb");
+  const rules = JSON.stringify({ version: "v2", breaking: { use: ["FILE"] } });
+  const held =
+    tool("buf", "build", "-o", image) &&
+    tool("buf", "breaking", image, "--against", "proto/baseline.binpb", "--config", rules);
+  rmSync(folder, { recursive: true });
+  return held;
+}
+
+const steps: readonly (readonly [string, () => boolean])[] = [
+  ["types", () => tool("tsc", "--noEmit")],
+  ["lint and format", () => tool("biome", "ci", "--error-on-warnings", "--colors=off")],
+  ["proto lint", () => tool("buf", "lint")],
+  ["proto format", () => tool("buf", "format", "--diff", "--exit-code", "--path", "proto/latchkey")],
+  ["proto breaks nobody", breaksNobody],
+  ["generated code is current", generatedIsCurrent],
+  ["floors", () => tool("vitest", "run", "test/floors.test.ts")],
+];
+
+let failed = 0;
+for (const [name, holds] of steps) {
+  const since = performance.now();
+  const held = holds();
+  if (!held) failed += 1;
+  process.stdout.write(`${held ? "ok  " : "FAIL"} ${name} (${((performance.now() - since) / 1_000).toFixed(1)} s)\n`);
+}
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,102 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+
+const src = fileURLToPath(new URL("../src", import.meta.url));
+
+/** Imports run downward. Rooms on one floor do not know each other. A type import counts: knowing is leaning. */
+const floors: Readonly<Record<string, number>> = {
+  "main.ts": 8,
+  cli: 8,
+  "sidecar.ts": 7,
+  "control-plane": 6,
+  "data-plane": 6,
+  config: 5,
+  broker: 4,
+  core: 3,
+  providers: 2,
+  store: 2,
+  base: 1,
+  gen: 0,
+};
+/** Store and the pure rooms are wings that do not know each other; only the broker joins them. */
+const strangers: readonly (readonly [string, string])[] = [
+  ["core", "store"],
+  ["store", "core"],
+  ["store", "providers"],
+  ["providers", "store"],
+  ["control-plane", "store"],
+  ["data-plane", "store"],
+  ["control-plane", "config"],
+  ["data-plane", "config"],
+];
+/** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
+const starters = ["cli/serve.ts", "cli/dev.ts", "cli/process.ts", "cli/key-files.ts"];
+const belowForCommands = ["cli", "core", "base", "gen"];
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+const imports: Import[] = files.flatMap((from) => {
+  const text = readFileSync(join(src, from), "utf8");
+  return [...text.matchAll(/(?:from|import)\s+"(\.[^"]+)"/g)].map(([, path = ""]) => ({
+    from,
+    to: relative(src, join(src, dirname(from), path)),
+  }));
+});
+const roomOf = (file: string) => file.split("/")[0] ?? "";
+const say = ({ from, to }: Import) => `${from} imports ${to}`;
+
+it("knows a floor for every room", () => {
+  const unknown = files.map(roomOf).filter((room) => floors[room] === undefined);
+  expect([...new Set(unknown)]).toEqual([]);
+});
+
+it("lets imports run downward alone", () => {
+  const upward = imports.filter(({ from, to }) => {
+    const [here, there] = [roomOf(from), roomOf(to)];
+    if (here === there || there === "..") return false;
+    return (floors[there] ?? 0) >= (floors[here] ?? 0);
+  });
+  // `main.ts` hands the process to the command line; both are the top floor.
+  expect(upward.filter(({ from }) => from !== "main.ts").map(say)).toEqual([]);
+});
+
+it("keeps the wings apart", () => {
+  const joined = imports.filter(({ from, to }) => strangers.some(([a, b]) => roomOf(from) === a && roomOf(to) === b));
+  expect(joined.map(say)).toEqual([]);
+});
+
+it("lets commands reach a sidecar over the wire alone", () => {
+  const inside = imports.filter(
+    ({ from, to }) => roomOf(from) === "cli" && !starters.includes(from) && !belowForCommands.includes(roomOf(to)),
+  );
+  expect(inside.map(say)).toEqual([]);
+});
+
+it("has no import that goes in a circle", () => {
+  const next = Map.groupBy(imports, ({ from }) => from);
+  const done = new Set<string>();
+  const circles: string[] = [];
+  function visit(file: string, path: readonly string[]): void {
+    if (path.includes(file)) {
+      circles.push([...path.slice(path.indexOf(file)), file].join(" -> "));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file]);
+    done.add(file);
+  }
+  for (const file of files.filter((one) => roomOf(one) !== "gen")) visit(file, []);
+  expect(circles).toEqual([]);
+});
+
+it("reads the process's environment in main.ts alone", () => {
+  const readers = files.filter((file) => /\bprocess\.(env|argv|exit)\b/.test(readFileSync(join(src, file), "utf8")));
+  // `process` in the command line's rooms is what main.ts hands them.
+  expect(readers.filter((file) => !["main.ts", ...starters].includes(file))).toEqual([]);
+});
