@@ -6,7 +6,7 @@ import { type Config, ConfigMistakes, parseConfig, parseDeclared } from "../conf
 import type { FileReader } from "../config/secrets.ts";
 import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
 import { SealKeyMissing } from "../store/seal.ts";
-import { adminKeyFile, secretKeyFile } from "./key-files.ts";
+import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process } from "./process.ts";
 
 /** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
@@ -30,8 +30,9 @@ interface ServeOptions {
 export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
   const env = { ...process.env, ...extra };
   let config: Config;
+  let made: readonly KeyFile[];
   try {
-    config = withKeyFiles(parseConfig({ env, files }));
+    [config, made] = withKeyFiles(parseConfig({ env, files }));
   } catch (error) {
     if (!(error instanceof ConfigMistakes)) throw error;
     process.stderr.write(
@@ -45,6 +46,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     write: (line) => void process.stdout.write(line),
   });
   for (const warning of config.warnings) log.warn(warning);
+  for (const { path } of made) log.info("a key was made and written to a file", { path });
   const world: World = { now: Date.now, log, metrics: createMetrics() };
 
   let sidecar: Sidecar;
@@ -88,14 +90,17 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
 }
 
 /** Keys that nobody pinned are made on first start, and their files named, never their values. */
-function withKeyFiles(config: Config): Config {
+function withKeyFiles(config: Config): [Config, readonly KeyFile[]] {
   const { folder } = config.store;
   const needsSecretKey = config.secretKey === undefined && config.declared.environments.length === 0;
-  return {
+  const admin = config.adminKey === undefined ? adminKeyFile(folder) : undefined;
+  const secret = needsSecretKey ? secretKeyFile(folder) : undefined;
+  const completed = {
     ...config,
-    adminKey: config.adminKey ?? adminKeyFile(folder).value,
-    secretKey: needsSecretKey ? secretKeyFile(folder).value : config.secretKey,
+    adminKey: admin?.value ?? config.adminKey,
+    secretKey: secret?.value ?? config.secretKey,
   };
+  return [completed, [admin, secret].filter((file) => file?.isNew === true) as KeyFile[]];
 }
 
 function explain(error: unknown, { log, config }: { readonly log: Log; readonly config: Config }): number {

@@ -7,7 +7,11 @@ import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
 
 export const maxTags = 10;
 export const maxMetadataBytes = 256 * 1024;
-export const maxMetadataDepth = 64;
+/**
+ * In protobuf a JSON object within another is three messages deep, and decoders of other languages give up at 100:
+ * what is deeper could be stored and never be read.
+ */
+export const maxMetadataDepth = 32;
 export const maxMetadataKeys = 1_000;
 export const maxWatchedUris = 10_000;
 /** The metadata key that lists the resource URIs to match; its values are compared byte for byte. */

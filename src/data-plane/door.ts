@@ -50,6 +50,7 @@ export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, access, guard, limits, tls, warn, world } = options;
   const { metrics, log } = world;
   const router = createRouter(routes);
+  let draining = false;
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const since = performance.now();
@@ -155,7 +156,8 @@ export function createDoor(options: DoorOptions): Door {
     body,
   }: Answering & { readonly status: number; readonly body: string }): void {
     // What of the request was not read is not waited for: the connection ends with the answer.
-    if (!request.complete) response.setHeader("connection", "close");
+    // While we drain, every connection ends with its answer.
+    if (!request.complete || draining) response.setHeader("connection", "close");
     response.setHeader("latchkey-version", version);
     response.setHeader("cache-control", "no-store");
     response.setHeader("x-content-type-options", "nosniff");
@@ -190,6 +192,7 @@ export function createDoor(options: DoorOptions): Door {
   return {
     server,
     async drain() {
+      draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
       await closed;

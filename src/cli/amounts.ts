@@ -1,0 +1,14 @@
+/** Numbers for a person: `1,000,000`. */
+export const amount = (count: number): string => count.toLocaleString("en-US", { maximumFractionDigits: 0 });
+
+/** `0.4 s`, `41 s`, `2 min 5 s`, `1 h 3 min`. */
+export function span(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** `1 connection`, `2 connections`. */
+export const counted = (count: number, noun: string): string => `${amount(count)} ${noun}${count === 1 ? "" : "s"}`;

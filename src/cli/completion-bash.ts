@@ -1,0 +1,51 @@
+import { type CompletedCommand, valuedFlags } from "./command-tree.ts";
+
+/** Completes a command line in bash: subcommands and closed sets of values, options behind a dash, else files. */
+export function bashCompletion(commands: readonly CompletedCommand[]): string {
+  const name = ({ path }: CompletedCommand) => quote(path.join(" "));
+  const below = commands.filter(({ path }) => path.length > 0);
+  const cases = commands.map((command) => {
+    const options = command.options.flatMap(({ flags }) => flags);
+    return `    ${name(command)}) next=${quote(command.next.join(" "))} options=${quote(options.join(" "))} ;;`;
+  });
+  const choices = commands
+    .flatMap(({ options }) => options)
+    .filter((option) => option.choices.length > 0)
+    .map(({ flags, choices: values }) => `    ${flags.join("|")}) ${offer(quote(values.join(" ")))}; return ;;`);
+  const everywhere = commands[0]?.options.flatMap(({ flags }) => flags) ?? [];
+  return `# bash completion of latchkey; load it with: source <(latchkey completion bash)
+_latchkey() {
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]}
+  local path="" next="" options="" at skip=""
+  COMPREPLY=()
+  case $previous in
+${[...new Set(choices)].join("\n")}
+    ${valuedFlags(commands).join("|")}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    if [[ -n $skip ]]; then skip=""; continue; fi
+    case \${COMP_WORDS[at]} in
+      ${valuedFlags(commands).join("|")}) skip=yes; continue ;;
+      -*) continue ;;
+    esac
+    case "\${path:+$path }\${COMP_WORDS[at]}" in
+      ${below.map(name).join("|")}) path="\${path:+$path }\${COMP_WORDS[at]}" ;;
+    esac
+  done
+  case $path in
+${cases.join("\n")}
+  esac
+  if [[ $current == -* ]]; then
+    ${offer(`"$options ${everywhere.join(" ")} --help"`)}
+  elif [[ -n $next ]]; then
+    ${offer('"$next"')}
+  else
+    COMPREPLY=($(compgen -f -- "$current"))
+  fi
+}
+complete -o filenames -F _latchkey latchkey
+`;
+}
+
+const offer = (words: string) => `COMPREPLY=($(compgen -W ${words} -- "$current"))`;
+const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

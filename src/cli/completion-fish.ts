@@ -1,0 +1,56 @@
+import { type CompletedCommand, type CompletedOption, valuedFlags } from "./command-tree.ts";
+
+/** Completes a command line in fish: as in bash, and says what each word means. */
+export function fishCompletion(commands: readonly CompletedCommand[]): string {
+  const summaries = new Map(commands.map(({ path, summary }) => [path.join(" "), summary]));
+  const lines = commands.flatMap(({ path, next, options }) => {
+    const where = (verb: string) => ["-n", quote([verb, ...path].join(" "))];
+    // A command whose next word is known wants no file there.
+    const words = next.map((word) => {
+      const meaning = summaries.get([...path, word].join(" ")) ?? "";
+      return [...where("__latchkey_at"), "-f", "-a", quote(word), "-d", quote(meaning)];
+    });
+    // The program's own options may stand anywhere.
+    const flags = options.map((option) => [...(path.length === 0 ? [] : where("__latchkey_below")), ...flag(option)]);
+    return [...words, ...flags].map((parts) => ["complete -c latchkey", ...parts].join(" "));
+  });
+  return `# fish completion of latchkey; load it with: latchkey completion fish | source
+function __latchkey_words
+  set -l words (commandline -opc)
+  set -l skip no
+  for word in $words[2..-1]
+    if test $skip = yes
+      set skip no
+      continue
+    end
+    switch $word
+      case ${valuedFlags(commands).join(" ")}
+        set skip yes
+      case '-*'
+      case '*'
+        echo $word
+    end
+  end
+end
+function __latchkey_at
+  set -l words (__latchkey_words)
+  test "$words" = "$argv"
+end
+function __latchkey_below
+  set -l words (__latchkey_words)
+  set -l depth (count $argv)
+  test (count $words) -ge $depth; and test "$words[1..$depth]" = "$argv"
+end
+${lines.join("\n")}
+`;
+}
+
+const flag = ({ flags, summary, takesValue, choices }: CompletedOption): string[] => [
+  ...flags.flatMap((name) => (name.startsWith("--") ? ["-l", name.slice(2)] : ["-s", name.slice(1)])),
+  ...(takesValue ? ["-r"] : []),
+  ...(choices.length === 0 ? [] : ["-f", "-a", quote(choices.join(" "))]),
+  "-d",
+  quote(summary),
+];
+
+const quote = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;

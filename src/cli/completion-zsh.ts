@@ -1,0 +1,58 @@
+import { type CompletedCommand, valuedFlags } from "./command-tree.ts";
+
+/** Completes a command line in zsh: as in bash, and says what each word means. */
+export function zshCompletion(commands: readonly CompletedCommand[]): string {
+  const name = ({ path }: CompletedCommand) => quote(path.join(" "));
+  const below = commands.filter(({ path }) => path.length > 0);
+  const summaries = new Map(commands.map(({ path, summary }) => [path.join(" "), summary]));
+  const everywhere = commands[0]?.options ?? [];
+  const cases = commands.map((command) => {
+    const { path, next, options } = command;
+    const flags = (path.length === 0 ? options : [...options, ...everywhere]).flatMap((option) =>
+      option.flags.map((flag) => described(flag, option.summary)),
+    );
+    const words = next.map((word) => described(word, summaries.get([...path, word].join(" ")) ?? ""));
+    return `    ${name(command)})\n      following=(${words.join(" ")})\n      flags=(${flags.join(" ")}) ;;`;
+  });
+  const choices = commands
+    .flatMap(({ options }) => options)
+    .filter((option) => option.choices.length > 0)
+    .map(({ flags, choices: values }) => `    ${flags.join("|")}) compadd -- ${values.join(" ")}; return ;;`);
+  return `#compdef latchkey
+# zsh completion of latchkey; load it with: source <(latchkey completion zsh)
+_latchkey() {
+  local where="" skip="" at
+  local -a following flags
+  case $words[CURRENT-1] in
+${[...new Set(choices)].join("\n")}
+    ${valuedFlags(commands).join("|")}) _files; return ;;
+  esac
+  for ((at = 2; at < CURRENT; at++)); do
+    if [[ -n $skip ]]; then skip=""; continue; fi
+    case $words[at] in
+      ${valuedFlags(commands).join("|")}) skip=yes; continue ;;
+      -*) continue ;;
+    esac
+    case "\${where:+$where }$words[at]" in
+      ${below.map(name).join("|")}) where="\${where:+$where }$words[at]" ;;
+    esac
+  done
+  case $where in
+${cases.join("\n")}
+  esac
+  if [[ $words[CURRENT] == -* ]]; then
+    _describe -o option flags
+  elif (( $#following )); then
+    _describe command following
+  else
+    _files
+  fi
+}
+compdef _latchkey latchkey
+`;
+}
+
+// The first colon parts a word from what it means.
+const described = (word: string, summary: string) =>
+  quote(word.replaceAll(":", "\\:") + (summary === "" ? "" : `:${summary}`));
+const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

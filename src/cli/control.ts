@@ -1,0 +1,112 @@
+import type { ClientHttp2Session } from "node:http2";
+import { connect } from "node:net";
+import { setTimeout } from "node:timers/promises";
+import type { DescService } from "@bufbuild/protobuf";
+import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, type GrpcTransportOptions, Http2SessionManager } from "@connectrpc/connect-node";
+import { UsageMistake } from "./usage-mistake.ts";
+
+/** The control plane of a running latchkey, over the wire. */
+export interface Control {
+  client<S extends DescService>(service: S): Client<S>;
+  /** Takes its leave in order, so that the other side need not take us for broken. */
+  close(): Promise<void>;
+}
+
+interface ControlOptions {
+  /** `http(s)://host:port`, `host:port` or `unix:/path`. */
+  readonly address: string;
+  readonly key: string | undefined;
+  /** How long a call may take. Streams have no end of their own. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Metadata may be as deep as the control plane takes it, and a level of JSON is up to three of protobuf; the
+ * library's own limit of 100 is less.
+ */
+const binaryOptions = { recursionLimit: 1_000 } as const;
+
+/** Nothing is opened before the first call. */
+export function openControl({ address, key, timeoutMs, signal }: ControlOptions): Control {
+  const { baseUrl, socketPath } = parseAddress(address);
+  const connections = new Set<ClientHttp2Session>();
+  const session = new Http2SessionManager(
+    baseUrl,
+    // A sidecar that was cut off without a word is noticed within half a minute, and not never.
+    { pingIntervalMs: 20_000, pingTimeoutMs: 10_000 },
+    socketPath === undefined ? {} : { createConnection: () => connect(socketPath) },
+  );
+  const interceptors = key === undefined ? [] : [bearer(key)];
+  const wire = createGrpcTransport({
+    baseUrl,
+    sessionManager: keeping(connections, session),
+    interceptors,
+    binaryOptions,
+  });
+  const transport: Transport = {
+    unary: (method, given, timeout, ...rest) => wire.unary(method, given ?? signal, timeout ?? timeoutMs, ...rest),
+    stream: (method, given, timeout, ...rest) => wire.stream(method, given ?? signal, timeout, ...rest),
+  };
+  return {
+    client: (service) => createClient(service, transport),
+    async close() {
+      const left = new AbortController();
+      const goodbyes = Promise.all([...connections].map(goodbye));
+      await Promise.race([goodbyes, setTimeout(farewellMs, undefined, left).catch(() => {})]);
+      left.abort();
+      session.abort();
+    },
+  };
+}
+
+/** A stream that was given up may still be open, and a peer may never answer. */
+const farewellMs = 500;
+
+const goodbye = (connection: ClientHttp2Session) =>
+  new Promise<void>((resolve) => {
+    if (connection.destroyed) resolve();
+    else connection.close(resolve);
+  });
+
+type SessionManager = NonNullable<GrpcTransportOptions["sessionManager"]>;
+
+/**
+ * Remembers the connections behind the calls. One that broke says so twice: to the call, and later by an event that
+ * would end the process if no one listened any more.
+ */
+const keeping = (connections: Set<ClientHttp2Session>, session: Http2SessionManager): SessionManager => ({
+  authority: session.authority,
+  notifyResponseByteRead: (stream) => session.notifyResponseByteRead(stream),
+  async request(...call) {
+    const stream = await session.request(...call);
+    const connection = stream.session;
+    // A client's stream belongs to a client's session; the types of Node do not say so.
+    if (connection !== undefined && !connections.has(connection as ClientHttp2Session)) {
+      connections.add((connection as ClientHttp2Session).on("error", ignore));
+    }
+    return stream;
+  },
+});
+
+/** The call itself has failed and said why. */
+const ignore = () => {};
+
+const bearer =
+  (key: string): Interceptor =>
+  (next) =>
+  (request) => {
+    request.header.set("authorization", `Bearer ${key}`);
+    return next(request);
+  };
+
+function parseAddress(address: string): { readonly baseUrl: string; readonly socketPath?: string } {
+  if (address.startsWith("unix:/")) return { baseUrl: "http://localhost", socketPath: address.slice("unix:".length) };
+  const url = /^https?:\/\//.test(address) ? address : `http://${address}`;
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || address.includes("@") || parsed.pathname !== "/" || parsed.search !== "") {
+    throw new UsageMistake("--address must be http://host:port, host:port or unix:/path");
+  }
+  return { baseUrl: parsed.origin };
+}

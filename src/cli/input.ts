@@ -1,0 +1,43 @@
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import type { Terminal } from "./terminal.ts";
+import { UsageMistake } from "./usage-mistake.ts";
+
+/** The text of a file; of what is piped in, where the file is `-`. */
+export async function readInput(file: string, { stdin, signal }: Pick<Terminal, "stdin" | "signal">): Promise<string> {
+  if (file === "-") return text(stdin);
+  try {
+    return await readFile(file, { encoding: "utf8", signal });
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+/** A secret that a file holds, without the line's end that editors put behind it. */
+export async function readSecret(file: string, terminal: Pick<Terminal, "stdin" | "signal">): Promise<string> {
+  const secret = (await readInput(file, terminal)).replace(/\r?\n$/, "");
+  if (secret === "") throw new UsageMistake(`${file === "-" ? "what is piped in" : file} is empty`);
+  return secret;
+}
+
+export function unreadable(file: string, error: unknown): UsageMistake {
+  const { code } = error as NodeJS.ErrnoException;
+  const why = code === "ENOENT" ? "there is no such file" : code === "EACCES" ? "it may not be read" : code;
+  return new UsageMistake(`cannot read ${file}: ${why ?? "it cannot be opened"}`, { cause: error });
+}
+
+/** JSON as an argument: the text itself, `@file`, or `-` for what is piped in. */
+export async function readJsonArgument(argument: string, terminal: Pick<Terminal, "stdin" | "signal">) {
+  const file = argument === "-" ? "-" : argument.startsWith("@") ? argument.slice(1) : undefined;
+  const json = file === undefined ? argument : await readInput(file, terminal);
+  try {
+    // A byte order mark is no JSON, but some editors write one.
+    const value: unknown = JSON.parse(json.replace(/^\ufeff/, ""));
+    return value;
+  } catch {
+    /* The parser's own message quotes what it read. */
+    throw new UsageMistake(
+      `${file === undefined ? "the argument" : file === "-" ? "what is piped in" : file} is not JSON`,
+    );
+  }
+}

@@ -1,0 +1,116 @@
+import { Command, CommanderError } from "commander";
+import { version } from "../base/version.ts";
+import { addAudit } from "./audit.ts";
+import { addCompletion } from "./completion.ts";
+import { addConnections } from "./connections.ts";
+import { addEnvironments } from "./environments.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { describeFailure, type Failure, failureText } from "./failure.ts";
+import { addHealth } from "./health.ts";
+import { addIntegrations } from "./integrations.ts";
+import { addKeys } from "./keys.ts";
+import { addOwnCommand, type OwnCommand } from "./own-command.ts";
+import { createPaint } from "./paint.ts";
+import { addProviders } from "./providers.ts";
+import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
+import { type Terminal, write } from "./terminal.ts";
+
+/**
+ * Runs one command line and returns its exit code. `argv` are the words behind the program's name. Everything outside
+ * is reached through `terminal`; what needs more of the process than that is given as `ownCommands`.
+ */
+export async function runCli(
+  argv: readonly string[],
+  terminal: Terminal,
+  ownCommands: readonly OwnCommand[] = [],
+): Promise<number> {
+  const reader = new AbortController();
+  const leave = () => reader.abort();
+  // Whoever reads us may leave early (`| head`): then there is no one left to answer, or to tell.
+  terminal.stdout.on("error", leave);
+  const signal = AbortSignal.any([terminal.signal, reader.signal]);
+  try {
+    const { exitCode, failure } = await run(argv, { ...terminal, signal }, ownCommands);
+    if (failure !== undefined && !reader.signal.aborted) await write(terminal.stderr, failureText(failure));
+    return exitCode;
+  } finally {
+    terminal.stdout.off("error", leave);
+  }
+}
+
+interface End {
+  readonly exitCode: number;
+  readonly failure?: Failure;
+}
+
+async function run(argv: readonly string[], terminal: Terminal, ownCommands: readonly OwnCommand[]): Promise<End> {
+  let exitCode: number = exitCodes.ok;
+  let running: Command | undefined;
+  const act: Act =
+    (perform) =>
+    async (...args) => {
+      // Commander's last argument is the command itself.
+      const command = args.at(-1) as Command;
+      running = command;
+      await withSession(command, terminal, async (session) => {
+        exitCode = (await perform(session, ...args)) ?? exitCodes.ok;
+      });
+    };
+  const program = createProgram({ terminal, act, ownCommands, keepExitCode: (code) => (exitCode = code) });
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return { exitCode };
+  } catch (error) {
+    // Commander has said itself what was wrong; asked for help, it has only done what it was told.
+    if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? exitCodes.ok : exitCodes.usage };
+    const circumstances = { address: addressOf(running ?? program, terminal), interrupted: terminal.signal.aborted };
+    const failure = describeFailure(error, circumstances);
+    return { exitCode: failure.exitCode, failure };
+  }
+}
+
+interface Parts {
+  readonly terminal: Terminal;
+  readonly act: Act;
+  readonly ownCommands: readonly OwnCommand[];
+  readonly keepExitCode: (code: number) => void;
+}
+
+/** The whole tree of commands. What is set on the program here, those below inherit. */
+export function createProgram({ terminal, act, ownCommands, keepExitCode }: Parts): Command {
+  const program = new Command("latchkey")
+    .description("Keeps connections to third-party APIs, and calls them with credentials that are good.")
+    .version(version, "--version", "print the version")
+    .helpOption("-h, --help", "print this")
+    .exitOverride()
+    .showHelpAfterError("--help says what there is.")
+    .configureHelp({ visibleGlobalOptions: ({ parent }) => (parent === null ? [] : [...controlOptions]) })
+    .configureOutput(outputOn(terminal));
+  for (const option of controlOptions) program.addOption(option);
+  for (const own of ownCommands) addOwnCommand(program, own, keepExitCode);
+  addEnvironments(program, act);
+  addKeys(program, act);
+  addProviders(program, act);
+  addIntegrations(program, act);
+  addConnections(program, act);
+  addAudit(program, act);
+  addHealth(program, act);
+  addCompletion(program, terminal);
+  return program;
+}
+
+const helpWidth = 100;
+
+/** Without these commander would write to, and measure, the process's own streams. */
+function outputOn(terminal: Terminal) {
+  const hasColors = createPaint(terminal)("bold", "") !== "";
+  return {
+    writeOut: (text: string) => void terminal.stdout.write(text),
+    writeErr: (text: string) => void terminal.stderr.write(text),
+    outputError: (text: string, print: (text: string) => void) => print(text.replace(/^error: /, "latchkey: ")),
+    getOutHelpWidth: () => helpWidth,
+    getErrHelpWidth: () => helpWidth,
+    getOutHasColors: () => hasColors,
+    getErrHasColors: () => hasColors,
+  };
+}

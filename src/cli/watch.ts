@@ -1,0 +1,71 @@
+import { toJsonString } from "@bufbuild/protobuf";
+import type { Command } from "commander";
+import {
+  ConnectionService,
+  type WatchConnectionsResponse,
+  WatchConnectionsResponseSchema,
+} from "../gen/latchkey/v1/connection_pb.ts";
+import { WatchMarker_Kind } from "../gen/latchkey/v1/watch_pb.ts";
+import { nameOf } from "./connection-names.ts";
+import { stateName, stateTone } from "./connection-states.ts";
+import { revision } from "./option-values.ts";
+import type { Paint } from "./paint.ts";
+import type { Act } from "./session.ts";
+import { write } from "./terminal.ts";
+import { visible, visibleLines } from "./visible.ts";
+
+interface From {
+  readonly integration?: string;
+  readonly fromRevision?: bigint;
+  readonly changesOnly?: boolean;
+}
+
+/** `connections watch`: what there is, and from then on what changes, until it is interrupted. */
+export function addWatch(connections: Command, act: Act): void {
+  connections
+    .command("watch")
+    .option("--integration <key>", "only those of this integration")
+    .option("--from-revision <revision>", "resume after this revision", revision)
+    .option("--changes-only", "leave out what there is already")
+    .summary("an environment's connections, and then every change to them")
+    .action(
+      act(async ({ client, output, environment, terminal }, given: From) => {
+        const { integration = "", fromRevision = 0n, changesOnly = false } = given;
+        const request = { environment, integration, fromRevision, changesOnly };
+        let seen = fromRevision;
+        try {
+          for await (const step of client(ConnectionService).watchConnections(request)) {
+            seen = revisionOf(step) ?? seen;
+            const text = output.json
+              ? visibleLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
+              : describe(step, output.paint);
+            await write(terminal.stdout, `${text}\n`);
+          }
+        } catch (error) {
+          // Being interrupted is how a watch ends.
+          if (terminal.signal.aborted) return;
+          await output.note(`--from-revision ${seen} resumes where this ended.`);
+          throw error;
+        }
+      }),
+    );
+}
+
+const revisionOf = ({ event }: WatchConnectionsResponse): bigint | undefined => event.value?.revision;
+
+const markers: Readonly<Record<number, string>> = {
+  [WatchMarker_Kind.SNAPSHOT_BEGIN]: "what there is:",
+  [WatchMarker_Kind.SNAPSHOT_END]: "that was all there is; changes follow",
+  [WatchMarker_Kind.RESUMED]: "resumed; changes follow",
+  [WatchMarker_Kind.PROGRESS]: "nothing changed",
+};
+
+function describe({ event }: WatchConnectionsResponse, paint: Paint): string {
+  if (event.case === "put") {
+    const { ref, state, revision: at } = event.value;
+    return `${at}  put      ${visible(nameOf(ref))}  ${paint(stateTone(event.value), stateName(state))}`;
+  }
+  if (event.case === "deleted")
+    return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(nameOf(event.value.ref))}`;
+  return paint("dim", `${event.value?.revision ?? ""}  ${markers[event.value?.kind ?? 0] ?? ""}`.trim());
+}

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { adminKey, sealKey, secretKey } from "./harness.ts";
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+
+/** A latchkey in a process of its own, as an operator starts it. */
+export interface Running {
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Resolves with the exit code, or with the signal that ended it. */
+  readonly exited: Promise<number | NodeJS.Signals>;
+  /** Waits until a line of its output has this in it; rejects when it ends before. */
+  says(text: string): Promise<void>;
+  /** Where a door listens, once it does. */
+  address(door: "data" | "control" | "ops"): string;
+}
+
+interface LaunchOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly cwd?: string;
+}
+
+/** What `serve` needs, on ports of its own. A variable that is undefined is left out. */
+export function launch(args: readonly string[], { env = {}, folder, cwd }: LaunchOptions): Running {
+  const variables: Record<string, string | undefined> = {
+    PATH: process.env["PATH"],
+    HOME: process.env["HOME"],
+    LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
+    LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0",
+    LATCHKEY_OPS_LISTEN: "127.0.0.1:0",
+    LATCHKEY_STORE: `level:${folder}`,
+    LATCHKEY_SEAL_KEYS: sealKey,
+    LATCHKEY_SECRET_KEY: secretKey,
+    LATCHKEY_ADMIN_KEY: adminKey,
+    LATCHKEY_GRACE: "2s",
+    ...env,
+  };
+  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
+  const child = spawn(process.execPath, [main, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  const listeners = new Set<() => void>();
+  const tell = () => {
+    for (const listener of listeners) listener();
+  };
+  child.stdout?.on("data", (chunk) => {
+    stdout += chunk;
+    tell();
+  });
+  child.stderr?.on("data", (chunk) => {
+    stderr += chunk;
+    tell();
+  });
+  const exited = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once("close", (code, signal) => {
+      resolve(code ?? signal ?? "SIGKILL");
+      tell();
+    });
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return {
+    child,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    exited,
+    says: (text) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const said = `${stdout}${stderr}`.includes(text);
+          const ended = child.exitCode !== null || child.signalCode !== null;
+          if (said || ended) listeners.delete(look);
+          if (said) resolve();
+          else if (ended) {
+            reject(new Error(`it ended without saying ${JSON.stringify(text)}:\n${stdout}${stderr}`));
+          }
+        };
+        listeners.add(look);
+        look();
+      }),
+    address(door) {
+      const line = stdout.split("\n").find((one) => one.includes('"listening"') && one.includes(`"door":"${door}"`));
+      if (line === undefined) throw new Error(`the ${door} door does not listen`);
+      return (JSON.parse(line) as { address: string }).address;
+    },
+  };
+}
+
+/** As `launch(["serve"])`, once it is ready. */
+export async function serveInProcess(options: LaunchOptions): Promise<Running> {
+  const running = launch(["serve"], options);
+  await running.says('"phase":"ready"');
+  return running;
+}

@@ -1,0 +1,252 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  type Change,
+  type Commit,
+  HistoryLost,
+  StaleWrite,
+  type Store,
+  StoreUnavailable,
+} from "../../src/store/contract.ts";
+
+/** A backend under test: opened over and over on the same ground. */
+export interface Ground {
+  open(): Promise<Store>;
+  /** Leaves nothing behind. */
+  clear(): Promise<void>;
+}
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const text = (value: Uint8Array | undefined): string | undefined => value && new TextDecoder().decode(value);
+const put = (key: string, value: string, expect?: number): Change =>
+  expect === undefined ? { key, value: bytes(value) } : { key, value: bytes(value), expect };
+const remove = (key: string): Change => ({ key, value: undefined });
+const everything = { from: "\x01", to: "\u{10ffff}", limit: 1_000_000 };
+
+/** What every backend owes. */
+export function conforms(name: string, prepare: () => Promise<Ground>): void {
+  describe(`the ${name} store`, () => {
+    let ground: Ground;
+    let store: Store;
+    beforeEach(async () => {
+      ground = await prepare();
+      store = await ground.open();
+    });
+    afterEach(async () => {
+      await store.close();
+      await ground.clear();
+    });
+
+    const contents = async () => (await store.list(everything)).map(({ key, value }) => `${key}=${text(value)}`);
+
+    it("returns what was committed, with the revision of its commit", async () => {
+      const revision = await store.commit([put("a", "1"), put("b", "2")]);
+      expect(await store.get("a")).toMatchObject({ key: "a", revision });
+      expect(text((await store.get("b"))?.value)).toBe("2");
+      expect(store.status()).toMatchObject({ revision, writable: true });
+    });
+
+    it("knows nothing of a key that was never written, or was deleted", async () => {
+      await store.commit([put("a", "1")]);
+      await store.commit([remove("a"), remove("never")]);
+      expect(await store.get("a")).toBeUndefined();
+      expect(await store.getMany(["a", "never"])).toEqual([undefined, undefined]);
+    });
+
+    it("gives every commit the next revision, and every key that of its last change", async () => {
+      const first = await store.commit([put("a", "1"), put("b", "1")]);
+      const second = await store.commit([put("b", "2")]);
+      expect(second).toBe(first + 1);
+      expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([first, second]);
+    });
+
+    it("keeps an empty value apart from no value", async () => {
+      await store.commit([{ key: "empty", value: new Uint8Array() }]);
+      expect((await store.get("empty"))?.value).toHaveLength(0);
+    });
+
+    it("keeps bytes as they are", async () => {
+      const value = Uint8Array.from({ length: 256 }, (_, i) => i);
+      await store.commit([{ key: "bytes", value }]);
+      expect([...((await store.get("bytes"))?.value ?? [])]).toEqual([...value]);
+    });
+
+    it("lets exactly one of two racing writers win", async () => {
+      const outcomes = await Promise.allSettled([
+        store.commit([put("k", "first", 0)]),
+        store.commit([put("k", "second", 0)]),
+      ]);
+      expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    });
+
+    it("refuses a write that expects another revision, and says which one there is", async () => {
+      const revision = await store.commit([put("k", "1")]);
+      const late = store.commit([put("k", "2", revision - 1)]);
+      await expect(late).rejects.toBeInstanceOf(StaleWrite);
+      await expect(late).rejects.toMatchObject({ key: "k", current: revision });
+      expect(text((await store.get("k"))?.value)).toBe("1");
+    });
+
+    it("refuses a deletion that expects another revision", async () => {
+      const revision = await store.commit([put("k", "1")]);
+      await expect(store.commit([{ key: "k", value: undefined, expect: revision + 1 }])).rejects.toBeInstanceOf(
+        StaleWrite,
+      );
+      await store.commit([{ key: "k", value: undefined, expect: revision }]);
+      await expect(store.commit([put("k", "again", revision)])).rejects.toMatchObject({ current: 0 });
+    });
+
+    it("commits all of its changes or none", async () => {
+      await store.commit([put("there", "1")]);
+      await expect(store.commit([put("new", "1"), put("there", "2", 0)])).rejects.toBeInstanceOf(StaleWrite);
+      expect(await contents()).toEqual(["there=1"]);
+    });
+
+    it("loses none of many increments made at once, each by reading, deciding and writing", async () => {
+      const increment = async (): Promise<void> => {
+        const entry = await store.get("counter");
+        const next = String(Number(text(entry?.value) ?? "0") + 1);
+        try {
+          await store.commit([put("counter", next, entry?.revision ?? 0)]);
+        } catch (error) {
+          if (!(error instanceof StaleWrite)) throw error;
+          await increment();
+        }
+      };
+      await Promise.all(Array.from({ length: 50 }, increment));
+      expect(text((await store.get("counter"))?.value)).toBe("50");
+    });
+
+    it("lists keys in the order of their UTF-8 bytes", async () => {
+      // As UTF-16 the last two would change places.
+      const keys = ["a", "a\0", "a\0b", "ab", "z", "é", "\u{ffee}", "\u{1f511}"];
+      await store.commit(keys.toReversed().map((key) => put(key, "")));
+      expect((await store.list(everything)).map(({ key }) => key)).toEqual(keys);
+    });
+
+    it("lists a range with its beginning and without its end, forwards and backwards, and no more than asked for", async () => {
+      await store.commit(["a", "b", "c", "d"].map((key) => put(key, key)));
+      const keysOf = async (range: Parameters<Store["list"]>[0]) => (await store.list(range)).map(({ key }) => key);
+      expect(await keysOf({ from: "b", to: "d", limit: 10 })).toEqual(["b", "c"]);
+      expect(await keysOf({ from: "a", to: "e", limit: 2 })).toEqual(["a", "b"]);
+      expect(await keysOf({ from: "a", to: "e", limit: 2, reverse: true })).toEqual(["d", "c"]);
+      expect(await keysOf({ from: "x", to: "z", limit: 10 })).toEqual([]);
+    });
+
+    it("finds everything again after it was closed and opened, and goes on counting", async () => {
+      const revision = await store.commit([put("a", "1"), put("b", "2")]);
+      await store.close();
+      store = await ground.open();
+      expect(await contents()).toEqual(["a=1", "b=2"]);
+      expect((await store.get("a"))?.revision).toBe(revision);
+      expect(await store.commit([put("c", "3")])).toBe(revision + 1);
+    });
+
+    it("tells a watcher of every commit after the revision it names, in order and with its values", async () => {
+      const first = await store.commit([put("a", "1")]);
+      await store.commit([put("a", "2"), put("b", "1")]);
+      const seen: string[] = [];
+      const watch = store.watch(first, ({ revision, changes }) => {
+        for (const { key, value } of changes) seen.push(`${revision - first}:${key}=${text(value) ?? "gone"}`);
+      });
+      await store.commit([remove("a")]);
+      watch.close();
+      await store.commit([put("unseen", "1")]);
+      expect(seen).toEqual(["1:a=2", "1:b=1", "2:a=gone"]);
+    });
+
+    it("has told its watchers of a commit when the commit resolves", async () => {
+      const seen: number[] = [];
+      store.watch(store.status().revision, ({ revision }) => void seen.push(revision));
+      const revisions = await Promise.all(Array.from({ length: 20 }, (_, i) => store.commit([put(`k${i}`, "")])));
+      expect(seen).toEqual(revisions.toSorted((a, b) => a - b));
+    });
+
+    it("says so when the history that a watcher asks for is gone", async () => {
+      await store.commit([put("a", "1")]);
+      await store.commit([put("a", "2")]);
+      await store.close();
+      store = await ground.open();
+      const { revision } = store.status();
+      const ignore = (_commit: Commit) => {};
+      expect(() => store.watch(revision + 1, ignore)).toThrow(HistoryLost);
+      expect(() => store.watch(revision, ignore)).not.toThrow();
+    });
+
+    it("goes on when a watcher fails, and tells the others", async () => {
+      const seen: number[] = [];
+      const { revision } = store.status();
+      store.watch(revision, () => {
+        throw new Error("a defect of the watcher's");
+      });
+      store.watch(revision, (commit) => void seen.push(commit.revision));
+      await expect(store.commit([put("a", "1")])).resolves.toBe(revision + 1);
+      expect(seen).toEqual([revision + 1]);
+    });
+
+    it("takes a commit of ten thousand changes", async () => {
+      await store.commit(Array.from({ length: 10_000 }, (_, i) => put(`k${String(i).padStart(5, "0")}`, "v")));
+      expect(await store.list({ from: "k", to: "l", limit: 100_000 })).toHaveLength(10_000);
+    });
+
+    it("has finished what it was asked for when it is closed, and does nothing after that", async () => {
+      const asked = Array.from({ length: 100 }, (_, i) => store.commit([put(`k${i}`, "")]));
+      await store.close();
+      await expect(Promise.all(asked)).resolves.toHaveLength(100);
+      await expect(store.commit([put("late", "")])).rejects.toBeInstanceOf(StoreUnavailable);
+      await expect(store.get("late")).rejects.toBeInstanceOf(StoreUnavailable);
+      store = await ground.open();
+      expect(await contents()).toHaveLength(100);
+    });
+
+    it("answers like a plain map, whatever is asked of it in whatever order", async () => {
+      const model = new Map<string, { value: string; revision: number }>();
+      const random = seeded(20_260_101);
+      const pick = (n: number) => Math.floor(random() * n);
+      for (let step = 0; step < 400; step += 1) {
+        const changes = Array.from({ length: 1 + pick(3) }, (): Change => {
+          const key = `k${pick(12)}`;
+          const value = pick(4) === 0 ? undefined : bytes(`v${step}`);
+          // Mostly what is there; sometimes what was.
+          const expect = pick(3) === 0 ? undefined : (model.get(key)?.revision ?? 0) + (pick(8) === 0 ? 1 : 0);
+          return expect === undefined ? { key, value } : { key, value, expect };
+        });
+        const isStale = changes.some(
+          ({ key, expect }) => expect !== undefined && expect !== (model.get(key)?.revision ?? 0),
+        );
+        if (isStale) {
+          await expect(store.commit(changes)).rejects.toBeInstanceOf(StaleWrite);
+        } else {
+          const revision = await store.commit(changes);
+          for (const { key, value } of changes) {
+            if (value === undefined) model.delete(key);
+            else model.set(key, { value: text(value) ?? "", revision });
+          }
+        }
+        if (step % 100 === 99) {
+          await store.close();
+          store = await ground.open();
+        }
+      }
+      const wanted = [...model]
+        .map(([key, { value, revision }]) => ({ key, value, revision }))
+        .sort((a, b) => (a.key < b.key ? -1 : 1));
+      const found = (await store.list(everything)).map(({ key, value, revision }) => ({
+        key,
+        value: text(value),
+        revision,
+      }));
+      expect(found).toEqual(wanted);
+    });
+  });
+}
+
+/** The same numbers every time, so that a red run can be run again (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
