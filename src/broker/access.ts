@@ -75,6 +75,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 
   const watch = store.watch(store.status().revision, ({ changes, revision }) => {
     for (const change of changes) {
+      if (!change.key.startsWith("key")) continue;
       const [space, part = ""] = partsOf(change.key);
       if (space === "key-digest") noteDigest(part, change.value);
       const key = collections.keys.read(change, revision);
@@ -140,7 +141,8 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       });
       const digest = keyDigestKey(digestOf(secret));
       const { revision } = await transact(store, async () => {
-        if (environment !== "" && (await collections.environments.get(environment)) === undefined) {
+        const home = environment === "" ? undefined : await collections.environments.get(environment);
+        if (environment !== "" && home === undefined) {
           throw new Fault("unknown_environment", `there is no environment "${environment}"`);
         }
         requireUnused(id);
@@ -150,6 +152,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
             { key: digest, value: toBinary(KeyDigestSchema, create(KeyDigestSchema, { keyId: id })), expect: 0 },
             ...audit.changes({ actor, action: "key.create", environment, targets: [id] }),
           ],
+          conditions: home === undefined ? [] : [collections.environments.unchanged(home)],
           result: undefined,
         };
       });

@@ -9,7 +9,9 @@ import {
   checkWebhookUrl,
   endUserTags,
   lowerTags,
+  ownTags,
 } from "../core/connection-rules.ts";
+import { namesNothing } from "../core/names.ts";
 import {
   type Connection,
   type ConnectionRef,
@@ -77,7 +79,8 @@ export function createConnections(options: ConnectionsOptions): Connections {
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
-    const found = await connections.get(ref.environment, ref.integration, ref.id);
+    const parts = [ref.environment, ref.integration, ref.id];
+    const found = namesNothing(...parts) ? undefined : await connections.get(...parts);
     if (found !== undefined) return found;
     await integrations.get({ environment: ref.environment, key: ref.integration });
     throw new Fault("unknown_connection", `there is no connection "${ref.id}" of the integration "${ref.integration}"`);
@@ -94,11 +97,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
       else after.endUser = asked.endUser.value;
     }
     if (asked.tags !== undefined || asked.endUser !== undefined) {
-      const mirrored = Object.keys(endUserTags(before.endUser));
-      const kept = Object.entries(before.tags).filter(
-        ([key]) => asked.endUser === undefined || !mirrored.includes(key),
-      );
-      const tags = asked.tags ?? Object.fromEntries(kept);
+      const tags = asked.tags ?? ownTags(before);
       requireValid(checkTags(tags));
       after.tags = { ...endUserTags(after.endUser), ...lowerTags(tags) };
       requireValid(checkTags(after.tags));
@@ -139,6 +138,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
       const { result, revision } = await transact(store, async () => {
         const before = await get(ref);
         requireRevision(before, expectedRevision);
+        if (fields.length === 0) return { changes: [], result: before.value };
         const after = await updated(before, asked);
         const { environment } = ref;
         return {
@@ -149,7 +149,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
           result: after,
         };
       });
-      return { ...result, revision: BigInt(revision) };
+      return revision === 0 ? result : { ...result, revision: BigInt(revision) };
     },
     async updateMetadata(asked, actor) {
       const { result, revision } = await transact(store, async () => {

@@ -22,6 +22,7 @@ export const createDeclarations =
     const known = new Set(declared.providers.map(({ name }) => name));
     for (const { provider } of declared.integrations) if (!known.has(provider)) providers.findBuiltIn(provider);
     for (const integration of declared.integrations) await integrations.requireSameProvider(integration);
+    for (const name of providers.declared()) if (!known.has(name)) await integrations.requireUnused(name);
 
     providers.declare(declared.providers);
     access.declare(declared.keys);

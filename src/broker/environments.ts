@@ -156,6 +156,7 @@ export function createEnvironments({ store, collections, access, audit, world }:
             ...(await access.deletionOfAll(name)),
             ...audit.changes({ actor, action: "environment.delete", environment: name, targets: [name] }),
           ],
+          conditions: [integrations.none([name])],
           result: undefined,
         };
       });

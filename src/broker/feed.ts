@@ -1,7 +1,8 @@
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { type Commit, HistoryLost, type Store, type Watch } from "../store/contract.ts";
-import type { RecordChange, Records } from "../store/records.ts";
+import { under as keysUnder } from "../store/keys.ts";
+import type { Records } from "../store/records.ts";
 
 /** One step of a watch: see WatchMarker in the proto for what a watcher makes of it. */
 export type FeedStep<T> =
@@ -17,50 +18,41 @@ export interface FeedRequest {
   /** Begin with what changes from now on. */
   readonly changesOnly: boolean;
   readonly signal: AbortSignal;
+  /** Called when the watcher has fallen too far behind: the next step that it takes throws `watch_too_slow`. */
+  readonly onOverrun: () => void;
 }
 
-/** So much may wait for a reader; one that falls further behind is sent away and resumes. */
+interface FeedOptions<T> {
+  readonly store: Store;
+  readonly records: Records<T>;
+  readonly world: World;
+}
+
+/** So many changes, and so many bytes of them, may wait for a reader; one that falls further behind must resume. */
 const maxWaiting = 10_000;
+const maxWaitingBytes = 16 * 1024 * 1024;
 const snapshotChunk = 500;
 const progressEveryMs = 30_000;
 
 /** What there is and then every change to it, in order, until the signal ends it. */
-export async function* feed<T>(
-  { store, records, world }: { readonly store: Store; readonly records: Records<T>; readonly world: World },
-  { under, from, changesOnly, signal }: FeedRequest,
-): AsyncGenerator<FeedStep<T>> {
-  const waiting: FeedStep<T>[] = [];
-  let overrun = false;
-  let wake = () => {};
-  const watched = ({ parts }: RecordChange<T>) => under.every((part, i) => parts[i] === part);
-
-  function take({ revision, changes }: Commit): void {
-    for (const change of changes) {
-      const read = records.read(change, revision);
-      if (read === undefined || !watched(read)) continue;
-      const { value, parts } = read;
-      if (waiting.length >= maxWaiting) overrun = true;
-      else waiting.push(value === undefined ? { kind: "deleted", parts, revision } : { kind: "put", value, revision });
-    }
-    wake();
-  }
-
+export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): AsyncGenerator<FeedStep<T>> {
+  const { store, records, world } = options;
+  const { under, from, changesOnly, signal } = request;
   const start = store.status().revision;
-  let resumed = from > 0;
-  let watch: Watch;
-  try {
-    watch = store.watch(resumed ? from : start, take);
-  } catch (error) {
-    if (!(error instanceof HistoryLost)) throw error;
-    resumed = false;
-    watch = store.watch(start, take);
-  }
+  const backlog = createBacklog(keysUnder(records.name, ...under).from);
+  const { watch, resumed } = follow({ store, backlog, from, start });
+  backlog.onOverrun(() => {
+    watch.close();
+    world.metrics.watchersDropped.inc();
+    request.onOverrun();
+  });
+  signal.addEventListener("abort", backlog.wake);
   world.metrics.watchers.inc();
-  const stop = () => wake();
-  signal.addEventListener("abort", stop);
   try {
-    if (resumed || changesOnly) {
-      yield { kind: "resumed", revision: resumed ? from : start };
+    if (resumed) {
+      yield { kind: "resumed", revision: from };
+    } else if (changesOnly && from === 0) {
+      yield { kind: "resumed", revision: start };
     } else {
       yield { kind: "snapshot_begin", revision: start };
       let after: string | undefined;
@@ -73,29 +65,132 @@ export async function* feed<T>(
       yield { kind: "snapshot_end", revision: start };
     }
     while (!signal.aborted) {
-      if (overrun) {
-        world.metrics.watchersDropped.inc();
-        throw new Fault("watch_too_slow", "the watcher fell too far behind; resume from the last revision it saw");
-      }
-      const steps = waiting.splice(0);
-      for (const step of steps) {
-        if (signal.aborted) return;
-        yield step;
-      }
-      if (waiting.length === 0 && !overrun && !signal.aborted) {
-        const woken = await new Promise<boolean>((resolve) => {
-          const timer = setTimeout(() => resolve(false), progressEveryMs);
-          wake = () => {
-            clearTimeout(timer);
-            resolve(true);
-          };
-        });
-        if (!woken && waiting.length === 0) yield { kind: "progress", revision: store.status().revision };
-      }
+      const change = backlog.take();
+      if (change !== undefined) yield stepOf(records, change);
+      else if (!(await backlog.woken())) yield { kind: "progress", revision: store.status().revision };
     }
   } finally {
-    signal.removeEventListener("abort", stop);
+    signal.removeEventListener("abort", backlog.wake);
     watch.close();
     world.metrics.watchers.dec();
   }
+}
+
+/** A change of a commit. Its bytes are the store's own and lie in memory once, however many watchers wait for them. */
+interface Pending {
+  readonly key: string;
+  readonly value: Uint8Array | undefined;
+  readonly revision: number;
+}
+
+function stepOf<T>(records: Records<T>, { key, value: bytes, revision }: Pending): FeedStep<T> {
+  const read = records.read({ key, value: bytes }, revision);
+  if (read === undefined) throw new Error("a change of another collection was taken for one of this");
+  const { value, parts } = read;
+  return value === undefined ? { kind: "deleted", parts, revision } : { kind: "put", value, revision };
+}
+
+interface Following {
+  readonly store: Store;
+  readonly backlog: Backlog;
+  readonly from: number;
+  readonly start: number;
+}
+
+/** Follows the store from where the watcher left it, if that is still known and not too long ago; else from now. */
+function follow({ store, backlog, from, start }: Following): { readonly watch: Watch; readonly resumed: boolean } {
+  if (from > 0 && from <= start) {
+    try {
+      const watch = store.watch(from - 1, (commit) => {
+        // A commit of one change was seen whole. Of one with several a watcher may have seen a part when it was cut
+        // off, and is sent all of them again.
+        if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
+      });
+      if (!backlog.isOverrun()) return { watch, resumed: true };
+      watch.close();
+      backlog.clear();
+    } catch (error) {
+      if (!(error instanceof HistoryLost)) throw error;
+    }
+  }
+  return { watch: store.watch(start, backlog.add), resumed: false };
+}
+
+/** The changes that a watcher has not taken yet. */
+interface Backlog {
+  concerning(commit: Commit): Commit["changes"];
+  add(commit: Commit): void;
+  /** The oldest. Throws `watch_too_slow` when there were more than could wait. */
+  take(): Pending | undefined;
+  /** Resolves when something has happened; to false when nothing did for a while. */
+  woken(): Promise<boolean>;
+  wake(): void;
+  isOverrun(): boolean;
+  onOverrun(call: () => void): void;
+  clear(): void;
+}
+
+function createBacklog(prefix: string): Backlog {
+  let waiting: Pending[] = [];
+  let taken = 0;
+  let bytes = 0;
+  let overrun = false;
+  let wakeUp = () => {};
+  let tellOverrun = () => {};
+
+  const concerning = ({ changes }: Commit) => changes.filter(({ key }) => key.startsWith(prefix));
+  const sizeOf = ({ key, value }: Pick<Pending, "key" | "value">) => key.length + (value?.length ?? 0);
+
+  function clear(): void {
+    waiting = [];
+    taken = 0;
+    bytes = 0;
+    overrun = false;
+  }
+
+  return {
+    concerning,
+    clear,
+    add(commit) {
+      if (overrun) return;
+      for (const { key, value } of concerning(commit)) {
+        waiting.push({ key, value, revision: commit.revision });
+        bytes += sizeOf({ key, value });
+      }
+      if (waiting.length - taken > maxWaiting || bytes > maxWaitingBytes) {
+        clear();
+        overrun = true;
+        tellOverrun();
+      }
+      wakeUp();
+    },
+    take() {
+      if (overrun) {
+        throw new Fault("watch_too_slow", "the watcher fell too far behind; resume from the last revision it saw");
+      }
+      const next = waiting[taken];
+      if (next === undefined) return undefined;
+      taken += 1;
+      bytes -= sizeOf(next);
+      // Cut off in large pieces: one by one would cost the length of the rest each time.
+      if (taken === waiting.length || taken > 1_024) {
+        waiting.splice(0, taken);
+        taken = 0;
+      }
+      return next;
+    },
+    woken: () =>
+      new Promise((resolve) => {
+        const timer = setTimeout(() => resolve(false), progressEveryMs);
+        wakeUp = () => {
+          clearTimeout(timer);
+          resolve(true);
+        };
+      }),
+    wake: () => wakeUp(),
+    isOverrun: () => overrun,
+    onOverrun: (call) => {
+      tellOverrun = call;
+    },
+  };
 }

@@ -11,8 +11,10 @@ import {
   checkWebhookUrl,
   endUserTags,
   lowerTags,
+  ownTags,
 } from "../core/connection-rules.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { namesNothing } from "../core/names.ts";
 import {
   type Connection,
   Connection_State,
@@ -29,6 +31,7 @@ import type { Stored } from "../store/records.ts";
 import type { Seal } from "../store/seal.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, credentialsKey } from "./collections.ts";
+import { requireRevision } from "./conflict.ts";
 import { targetOf } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Numbers } from "./numbers.ts";
@@ -69,6 +72,7 @@ interface ImportsOptions {
 }
 
 interface Home {
+  readonly stored: Stored<Integration>;
   readonly integration: Integration;
   readonly provider: Provider;
 }
@@ -84,14 +88,22 @@ export function createImports(options: ImportsOptions): Imports {
       const at = `${environment}\0${key}`;
       if (homes.has(at)) continue;
       try {
-        const { value: integration } = await integrations.get({ environment, key });
-        homes.set(at, { integration, provider: providers.find(integration.provider) });
+        const stored = await integrations.get({ environment, key });
+        const { value: integration } = stored;
+        homes.set(at, { stored, integration, provider: providers.find(integration.provider) });
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         homes.set(at, error);
       }
     }
     return homes;
+  }
+
+  /** What there is of these. A ref that cannot be filed is refused by the rules in a moment: here it is not there. */
+  async function knownOf(refs: readonly ConnectionRef[]): Promise<readonly (Stored<Connection> | undefined)[]> {
+    const keys = refs.map(({ environment, integration, id }) => [environment, integration, id]);
+    const found = (await connections.getMany(keys.filter((key) => !namesNothing(...key)))).values();
+    return keys.map((key) => (namesNothing(...key) ? undefined : found.next().value));
   }
 
   async function importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
@@ -101,22 +113,26 @@ export function createImports(options: ImportsOptions): Imports {
     );
     for (;;) {
       const homes = await homesOf(named);
-      const known = await connections.getMany(refs.map((ref) => [ref.environment, ref.integration, ref.id]));
+      const known = await knownOf(refs);
       const batch = new Map<string, Pending>();
       const outcomes: (Pending | Fault)[] = [];
       for (const [i, item] of named.entries()) {
         const home = homes.get(`${item.environment}\0${item.integration}`);
         const ref = refs[i];
         if (home === undefined || ref === undefined) throw new Error("every item has a home and a ref");
-        const fault = home instanceof Fault ? home : faultOf(item, home);
-        if (fault !== undefined || home instanceof Fault) {
-          outcomes.push(fault ?? (home as Fault));
+        if (home instanceof Fault) {
+          outcomes.push(home);
           continue;
         }
         const at = `${item.environment}\0${item.integration}\0${item.id}`;
-        const earlier = batch.get(at);
         const before = known[i];
-        const pending = await merged({ item, ref, home, before, earlier });
+        const base = batch.get(at)?.after ?? before?.value;
+        const fault = faultOf(item, { home, base }) ?? conflictOf(item, before);
+        if (fault !== undefined) {
+          outcomes.push(fault);
+          continue;
+        }
+        const pending = await merged({ item, ref, home, before, base });
         batch.set(at, pending);
         outcomes.push(pending);
       }
@@ -138,6 +154,7 @@ export function createImports(options: ImportsOptions): Imports {
     readonly before: Stored<Connection> | undefined;
     readonly after: Connection;
     readonly sealed: Change;
+    readonly home: Home;
     readonly created: boolean;
   }
 
@@ -146,16 +163,15 @@ export function createImports(options: ImportsOptions): Imports {
     readonly ref: ConnectionRef;
     readonly home: Home;
     readonly before: Stored<Connection> | undefined;
-    readonly earlier: Pending | undefined;
+    /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
+    readonly base: Connection | undefined;
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, home, before, earlier }: MergeStep): Promise<Pending> {
-    const { credentials, metadata, connectionConfig, tags, endUser, webhookUrlOverride } = item;
+  async function merged({ item, ref, home, before, base }: MergeStep): Promise<Pending> {
+    const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
-    const base = earlier?.after ?? before?.value;
-    const keptTags = tags === undefined ? (base?.tags ?? {}) : lowerTags(tags.tags);
     const user = endUser ?? base?.endUser;
     const expiresAt = credentialsExpireAt(credentials);
     const after = create(ConnectionSchema, {
@@ -164,7 +180,7 @@ export function createImports(options: ImportsOptions): Imports {
       provider: home.provider.name,
       metadata: metadata ?? base?.metadata ?? {},
       connectionConfig: connectionConfig ?? base?.connectionConfig ?? {},
-      tags: { ...endUserTags(endUser), ...keptTags },
+      tags: tagsOf(item, base),
       ...(user === undefined ? {} : { endUser: user }),
       webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
       // New credentials: whatever was wrong with the former is over.
@@ -177,7 +193,7 @@ export function createImports(options: ImportsOptions): Imports {
     });
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed = { key, value: seal.seal(key, toBinary(CredentialsSchema, credentials)) };
-    return { before, after, sealed, created: base === undefined };
+    return { before, after, sealed, home, created: base === undefined };
   }
 
   async function commit(batch: readonly Pending[], actor: string): Promise<number> {
@@ -187,7 +203,11 @@ export function createImports(options: ImportsOptions): Imports {
       const targets = imported.flatMap(({ after }) => (after.ref === undefined ? [] : [targetOf(after.ref)]));
       changes.push(...audit.changes({ actor, action: "connection.import", environment, targets }));
     }
-    return changes.length === 0 ? 0 : store.commit(changes);
+    // An integration that is deleted meanwhile must not leave a connection behind.
+    const conditions = [...new Set(batch.map(({ home }) => home))].map(({ stored }) =>
+      collections.integrations.unchanged(stored),
+    );
+    return changes.length === 0 ? 0 : store.commit(changes, conditions);
   }
 
   async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
@@ -210,11 +230,31 @@ export function createImports(options: ImportsOptions): Imports {
   };
 }
 
-function faultOf(item: ConnectionImport, { integration, provider }: Home): Fault | undefined {
-  const { credentials, metadata, connectionConfig, tags, endUser, webhookUrlOverride = "" } = item;
+function conflictOf({ expectedRevision }: ConnectionImport, before: Stored<Connection> | undefined): Fault | undefined {
+  try {
+    requireRevision(before, expectedRevision);
+    return undefined;
+  } catch (error) {
+    return Fault.from(error);
+  }
+}
+
+interface Place {
+  readonly home: Home;
+  readonly base: Connection | undefined;
+}
+
+/** The tags an item leaves: its own, or else what there is, over those that mirror the end user. */
+function tagsOf({ tags, endUser }: ConnectionImport, base: Connection | undefined): Record<string, string> {
+  const own = tags === undefined ? (base === undefined ? {} : ownTags(base)) : lowerTags(tags.tags);
+  return { ...endUserTags(endUser ?? base?.endUser), ...own };
+}
+
+function faultOf(item: ConnectionImport, { home: { integration, provider }, base }: Place): Fault | undefined {
+  const { credentials, metadata, connectionConfig, webhookUrlOverride = "" } = item;
   const wanted = provider.auth.case;
   const given = credentials?.kind.case;
-  const withDefaults = { ...integration.connectionDefaults, ...connectionConfig };
+  const withDefaults = { ...integration.connectionDefaults, ...(connectionConfig ?? base?.connectionConfig) };
   const mistakes: Mistake[] = [
     ...(item.id === "" ? [] : checkConnectionId(item.id)),
     ...(given === undefined ? [{ path: ["credentials"], message: "are required" }] : []),
@@ -228,20 +268,18 @@ function faultOf(item: ConnectionImport, { integration, provider }: Home): Fault
       : []),
     ...(metadata === undefined ? [] : checkMetadata(metadata)),
     ...checkConnectionConfig(withDefaults, provider.connectionFields),
-    ...(tags === undefined ? [] : checkTags(tags.tags)),
-    ...(tags === undefined && endUser === undefined
-      ? []
-      : checkTags({ ...endUserTags(endUser), ...lowerTags(tags?.tags ?? {}) })),
+    ...checkTagsOf(item, base),
     ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
   ];
-  return mistakes.length === 0
-    ? undefined
-    : new Fault("invalid_body", "the connection is not valid", { mistakes: distinct(mistakes) });
+  return mistakes.length === 0 ? undefined : new Fault("invalid_body", "the connection is not valid", { mistakes });
 }
 
-const distinct = (mistakes: readonly Mistake[]): Mistake[] => [
-  ...new Map(mistakes.map((one) => [`${one.path.join("\0")}\0${one.message}`, one])).values(),
-];
+/** Those it names, as it names them; and then, for their number, with those that mirror the end user. */
+function checkTagsOf(item: ConnectionImport, base: Connection | undefined): Mistake[] {
+  if (item.tags === undefined && item.endUser === undefined) return [];
+  const mistakes = checkTags(item.tags?.tags ?? {});
+  return mistakes.length > 0 ? mistakes : checkTags(tagsOf(item, base));
+}
 
 const kindName = (kind: string | undefined): string =>
   CredentialsSchema.oneofs[0]?.fields.find(({ localName }) => localName === kind)?.name ?? "";

@@ -3,13 +3,14 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { checkIntegrationMask, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
+import { namesNothing } from "../core/names.ts";
 import {
   type Integration,
   IntegrationSchema,
   type IntegrationSecrets,
   IntegrationSecretsSchema,
 } from "../gen/latchkey/v1/integration_pb.ts";
-import type { Change, Store } from "../store/contract.ts";
+import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Seal } from "../store/seal.ts";
 import type { Audit } from "./audit.ts";
@@ -37,6 +38,8 @@ export interface Integrations {
   release(ref: IntegrationRef): Promise<void>;
   /** All that the configuration file declared, in all environments. */
   declared(): Promise<readonly Integration[]>;
+  /** A provider that is used cannot go. */
+  requireUnused(provider: string): Promise<void>;
   /** An integration keeps its provider for good: its connections hold that provider's credentials. */
   requireSameProvider(integration: Integration): Promise<void>;
 }
@@ -61,7 +64,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
   const { environments, integrations, connections } = collections;
 
   async function get({ environment, key }: IntegrationRef): Promise<Stored<Integration>> {
-    const found = await integrations.get(environment, key);
+    const found = namesNothing(environment, key) ? undefined : await integrations.get(environment, key);
     if (found === undefined) {
       throw new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
     }
@@ -101,10 +104,13 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     );
   }
 
-  async function requireEnvironment(name: string): Promise<void> {
-    if ((await environments.get(name)) === undefined) {
-      throw new Fault("unknown_environment", `there is no environment "${name}"`);
-    }
+  /** What an integration stands on: neither may go while it comes. */
+  async function groundOf({ environment, provider }: Integration): Promise<Condition[]> {
+    const home = await environments.get(environment);
+    if (home === undefined) throw new Fault("unknown_environment", `there is no environment "${environment}"`);
+    const custom = await collections.providers.get(provider);
+    if (custom === undefined) providers.find(provider);
+    return [environments.unchanged(home), ...(custom === undefined ? [] : [collections.providers.unchanged(custom)])];
   }
 
   return {
@@ -114,8 +120,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
       const { environment, key, secrets } = wanted;
       const after = { ...stored(wanted, world.now()), declared: false };
       const { revision } = await transact(store, async () => {
-        await requireEnvironment(environment);
-        providers.find(wanted.provider);
+        const conditions = await groundOf(wanted);
         check(wanted);
         if ((await integrations.get(environment, key)) !== undefined) {
           throw new Fault("already_exists", `there is an integration "${key}" already`);
@@ -126,20 +131,23 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
             ...(secrets === undefined ? [] : secretsChange(wanted, secrets)),
             ...audit.changes({ actor, action: "integration.create", environment, targets: [key] }),
           ],
+          conditions,
           result: undefined,
         };
       });
       return { ...after, revision: BigInt(revision) };
     },
     list: ({ environment, provider }, page) =>
-      listPage({
-        question: ["integrations", environment, provider],
-        page,
-        read: (rest) =>
-          provider === ""
-            ? integrations.page({ under: [environment], ...rest })
-            : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
-      }),
+      namesNothing(environment, provider)
+        ? Promise.resolve({ items: [], next: "" })
+        : listPage({
+            question: ["integrations", environment, provider],
+            page,
+            read: (rest) =>
+              provider === ""
+                ? integrations.page({ under: [environment], ...rest })
+                : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
+          }),
     async update({ integration: source, paths, expectedRevision }, actor) {
       checkIntegrationMask(paths);
       const { result, revision } = await transact(store, async () => {
@@ -180,6 +188,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
             ...secretsChange({ environment, key }, undefined),
             ...audit.changes({ actor, action: "integration.delete", environment, targets: [key] }),
           ],
+          conditions: [connections.none([environment, key])],
           result: undefined,
         };
       });
@@ -212,6 +221,11 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
           result: undefined,
         };
       });
+    },
+    async requireUnused(provider) {
+      const [user] = await integrations.pageBy("provider", { under: [provider], limit: 1 });
+      if (user === undefined) return;
+      throw new Fault("in_use", `the provider "${provider}" is used by the integration "${user.value.key}"`);
     },
     async requireSameProvider({ environment, key, provider }) {
       const before = await integrations.get(environment, key);

@@ -1,5 +1,6 @@
 import { Fault } from "../base/fault.ts";
 import { lowerTags } from "../core/connection-rules.ts";
+import { namesNothing } from "../core/names.ts";
 import { pageTokens } from "../core/page-token.ts";
 import type { Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
@@ -25,7 +26,8 @@ export interface Listing {
  * page and a token, rather than hold everybody up.
  */
 export const lookedAtPerCall = 2_000;
-const maxOffset = 10_000;
+/** The published SDK has page numbers alone: as far as they reach, and no further, lists are read from their start. */
+const maxOffset = 100_000;
 const maxChunk = 500;
 
 /** Reads positioned connections in one order, from wherever it is told to. */
@@ -35,9 +37,9 @@ export function createListing({ connections, integrations }: Collections): Listi
   /** The narrowest way there is to what is asked for. */
   async function sourceOf({ environment, id, tags, integrations: wanted }: ConnectionQuery): Promise<Source> {
     if (id !== "") return byId({ environment, id, integrations: wanted });
-    const [tag] = Object.entries(lowerTags(tags));
+    const [tag] = Object.entries(tags);
     if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
-    if (wanted.length > 0) return inIntegrations(environment, [...new Set(wanted)].sort());
+    if (wanted.length > 0) return inIntegrations(environment, wanted);
     return (request) => connections.page({ under: [environment], ...request });
   }
 
@@ -49,7 +51,7 @@ export function createListing({ connections, integrations }: Collections): Listi
   }): Promise<Source> {
     const { environment, id, integrations: wanted } = asked;
     const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
-    const keys = wanted.length > 0 ? [...new Set(wanted)].sort() : all.map(({ value }) => value.key);
+    const keys = wanted.length > 0 ? wanted : all.map(({ value }) => value.key);
     return async ({ after = "", limit }) => {
       const found = await connections.getMany(keys.map((key) => [environment, key, id]));
       return found
@@ -75,20 +77,28 @@ export function createListing({ connections, integrations }: Collections): Listi
   }
 
   return {
-    async list(query, { size, token, offset = 0 }) {
+    async list(asked, { size, token, offset = 0 }) {
       if (offset > maxOffset) {
         const message = `pages reach ${maxOffset} connections deep; go on by cursor`;
         throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
       }
+      const query = inOneOrder(asked);
       const tokens = pageTokens(["connections", query]);
+      let position = tokens.read(token);
+      if (namesNothing(query.environment, query.id, ...query.integrations, ...Object.entries(query.tags).flat())) {
+        return { items: [], next: "" };
+      }
       const read = await sourceOf(query);
       const accept = filterOf(query);
+      // What an index leads to may be deleted meanwhile: only an empty chunk is the last one then, and a long one.
+      const isByTag = query.id === "" && Object.keys(query.tags).length > 0;
+      let wasShort = false;
       const items: Connection[] = [];
-      let position = tokens.read(token);
       let skip = offset;
-      let lookedAt = 0;
-      while (lookedAt < lookedAtPerCall + offset) {
-        const limit = Math.min(maxChunk, lookedAtPerCall + offset - lookedAt, size + skip - items.length + 1);
+      // One more than can be shown tells whether there is more.
+      let unseen = lookedAtPerCall + offset + 1;
+      while (unseen > 0) {
+        const limit: number = wasShort ? maxChunk : Math.min(maxChunk, unseen, size + skip - items.length + 1);
         const chunk = await read({ after: position, limit });
         for (const { value, position: at } of chunk) {
           if (accept(value)) {
@@ -98,16 +108,27 @@ export function createListing({ connections, integrations }: Collections): Listi
           }
           position = at;
         }
-        lookedAt += chunk.length;
-        if (chunk.length < limit) return { items, next: "" };
+        unseen -= chunk.length;
+        if (chunk.length < limit && (!isByTag || (wasShort && chunk.length === 0))) return { items, next: "" };
+        wasShort = chunk.length < limit;
       }
       return { items, next: position === undefined ? "" : tokens.write(position) };
     },
   };
 }
 
+/** The same question, however it was put: its token is the same, and so is the order of its answer. */
+function inOneOrder({ integrations, tags, states, ...rest }: ConnectionQuery): ConnectionQuery {
+  return {
+    ...rest,
+    integrations: [...new Set(integrations)].sort(),
+    tags: Object.fromEntries(Object.entries(lowerTags(tags)).sort()),
+    states: [...new Set(states)].sort(),
+  };
+}
+
 function filterOf({ tags, states, search, integrations, id }: ConnectionQuery): (connection: Connection) => boolean {
-  const wantedTags = Object.entries(lowerTags(tags));
+  const wantedTags = Object.entries(tags);
   const wantedText = search.toLowerCase();
   return ({ ref, tags: own, state, endUser }) => {
     if (integrations.length > 0 && !integrations.includes(ref?.integration ?? "")) return false;

@@ -38,6 +38,7 @@ interface LiveOptions {
 }
 
 const maxLive = 10_000;
+const retryAfterSeconds = 60;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
 export function createLive(options: LiveOptions): Live {
@@ -59,10 +60,16 @@ export function createLive(options: LiveOptions): Live {
   });
 
   async function load(ref: ConnectionRef): Promise<LiveConnection> {
-    const { value: connection } = await connections.get(ref);
-    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
-    const credentials = await connections.credentialsOf(ref);
-    if (credentials === undefined) throw new Error("a connection has no credentials");
+    const [{ value: connection }, { value: integration }, credentials] = await Promise.all([
+      connections.get(ref),
+      integrations.get({ environment: ref.environment, key: ref.integration }),
+      connections.credentialsOf(ref),
+    ]);
+    if (credentials === undefined) {
+      // Deleted between one look and the other: then it is not there. Anything else is a defect.
+      await connections.get(ref);
+      throw new Error("a connection has no credentials");
+    }
     return { connection, integration, provider: providers.find(connection.provider), credentials };
   }
 
@@ -88,14 +95,18 @@ interface Freshness {
 
 function requireGood({ connection, credentials }: LiveConnection, { now, forceRefresh }: Freshness): void {
   const expiresAt = credentialsExpireAt(credentials);
-  const isDue = (expiresAt !== undefined && timestampMs(expiresAt) <= now) || (forceRefresh && canRenew(credentials));
-  if (!isDue) return;
+  const hasExpired = expiresAt !== undefined && timestampMs(expiresAt) <= now;
+  if (!hasExpired && !isToBeginWith(credentials) && !(forceRefresh && canRenew(credentials))) return;
   const id = connection.ref?.id ?? "";
   if (canRenew(credentials)) {
-    throw new Fault("refresh_unavailable", `the credentials of "${id}" are due, and this version does not renew any`);
+    const message = `the credentials of "${id}" are due, and this version does not renew any`;
+    throw new Fault("refresh_unavailable", message, { retryAfterSeconds });
   }
   throw new Fault("reauthorization_required", `the credentials of "${id}" have expired and nothing renews them`);
 }
+
+/** Imported with a refresh token alone: the access token is still to be had. */
+const isToBeginWith = ({ kind }: Credentials): boolean => kind.case === "oauth2" && kind.value.accessToken === "";
 
 function canRenew({ kind }: Credentials): boolean {
   if (kind.case === "oauth2" || kind.case === "twoStep") return kind.value.refreshToken !== "";

@@ -20,6 +20,10 @@ export interface Providers {
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** As `find`, leaving out what the configuration file declares: it may be about to declare something else. */
   findBuiltIn(name: string): Provider;
+  /** Undefined where what an integration was set up with is gone: a file that declared it no longer does. */
+  lookUp(name: string): Provider | undefined;
+  /** The names of those of the configuration file. */
+  declared(): readonly string[];
   /** Those of the configuration file, in place of the ones it declared before. */
   declare(providers: readonly Provider[]): void;
   close(): void;
@@ -75,6 +79,8 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
 
   return {
     find,
+    lookUp,
+    declared: () => [...declared.keys()],
     findBuiltIn(name) {
       const provider = catalogue.get(name) ?? custom.get(name);
       if (provider === undefined) throw new Fault("unknown_provider", `there is no provider "${name}"`);
@@ -144,6 +150,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
             ...providers.change({ before, after: undefined }),
             ...audit.changes({ actor, action: "provider.delete", targets: [name] }),
           ],
+          conditions: [integrations.none([name], "provider")],
           result: undefined,
         };
       });

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
-import type { Store } from "../store/contract.ts";
+import { type Entry, type Store, StoreUnavailable } from "../store/contract.ts";
 import { TouchSchema } from "./collections.ts";
 
 /**
@@ -53,9 +53,10 @@ export function createTouches({ store, world }: { store: Store; world: World }):
       unwritten.set(key, now);
     },
     async lastOf(keys) {
-      const stored = await store.getMany(keys);
-      return stored.map((entry, i) => {
-        const key = keys[i] ?? "";
+      const isKnown = keys.every((key) => remembered.has(key));
+      const stored = isKnown ? [] : await store.getMany(keys).catch(unlessUnavailable);
+      return keys.map((key, i) => {
+        const entry = stored[i];
         const at = entry === undefined ? undefined : fromBinary(TouchSchema, entry.value).at;
         return unwritten.get(key) ?? remembered.get(key) ?? (at === undefined ? undefined : timestampMs(at));
       });
@@ -66,4 +67,10 @@ export function createTouches({ store, world }: { store: Store; world: World }):
       await flushing;
     },
   };
+}
+
+/** A store that cannot be read must not hide a connection that memory holds: when it was last used matters less. */
+function unlessUnavailable(error: unknown): readonly (Entry | undefined)[] {
+  if (error instanceof StoreUnavailable) return [];
+  throw error;
 }

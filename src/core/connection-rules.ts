@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Mistake } from "../base/fault.ts";
-import type { EndUser } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
 
 /** What a connection may look like, whoever writes it. Each rule lists every mistake it finds; none is no mistake. */
@@ -14,6 +14,7 @@ export const maxMetadataBytes = 256 * 1024;
 export const maxMetadataDepth = 32;
 export const maxMetadataKeys = 1_000;
 export const maxWatchedUris = 10_000;
+export const maxUrlLength = 2_048;
 /** The metadata key that lists the resource URIs to match; its values are compared byte for byte. */
 export const watchedUrisKey = "calendarWatchResourceUris";
 const channelKeys = ["calendarChannelId", "calendarResourceId"];
@@ -39,8 +40,10 @@ const tagKey = /^[a-zA-Z][a-zA-Z0-9_\-./]*$/;
 
 export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   const entries = Object.entries(tags);
+  // Alone: the mistakes of ten thousand tags would be an answer longer than the request.
+  if (entries.length > maxTags) return [mistake(["tags"], `must be at most ${maxTags}`)];
   const seen = new Set<string>();
-  const mistakes = entries.length > maxTags ? [mistake(["tags"], `must be at most ${maxTags}`)] : [];
+  const mistakes: Mistake[] = [];
   for (const [key, value] of entries) {
     const path = ["tags", key];
     const lower = key.toLowerCase();
@@ -69,6 +72,12 @@ export function endUserTags(endUser: EndUser | undefined): Record<string, string
     organization_display_name: endUser?.organization?.displayName,
   };
   return Object.fromEntries(Object.entries(mirrored).flatMap(([key, value]) => (value ? [[key, value]] : [])));
+}
+
+/** The tags that are more than a mirror of the end user. */
+export function ownTags({ tags, endUser }: Pick<Connection, "tags" | "endUser">): Record<string, string> {
+  const mirrored = endUserTags(endUser);
+  return Object.fromEntries(Object.entries(tags).filter(([key, value]) => mirrored[key] !== value));
 }
 
 export function checkMetadata(metadata: JsonObject): Mistake[] {
@@ -134,7 +143,9 @@ function endsInSuffix(value: string, suffixes: readonly string[]): boolean {
 
 export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[] {
   if (url === "") return [];
-  if (!URL.canParse(url)) return [mistake(path, "must be a URL")];
+  if (url.length > maxUrlLength) return [mistake(path, `must have at most ${maxUrlLength} characters`)];
+  // A URL is parsed as if blanks and line breaks were not there; stored, they would be.
+  if (!URL.canParse(url) || /\s/.test(url) || !isPlainText(url)) return [mistake(path, "must be a URL")];
   const { protocol, username, password } = new URL(url);
   if (protocol !== "https:" && protocol !== "http:") return [mistake(path, "must be https or http")];
   return username + password === "" ? [] : [mistake(path, "must not hold a user name or password")];

@@ -1,41 +1,56 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 
-/** Names under which a provider's raw answer may hold what renews a token. */
-const refreshNames = new Set(["refresh_token", "refreshToken", "RefreshToken"]);
-
-/** Credentials as they are shown to those who did not ask for the refresh token: it is left out at any depth. */
+/**
+ * Credentials as they are shown to those who did not ask for the refresh token: it is left out at any depth, by its
+ * name and, where a provider calls it something else, by its value.
+ */
 export function withoutRefreshToken(credentials: Credentials): Credentials {
   const { kind } = credentials;
   switch (kind.case) {
-    case "oauth2":
-      return {
-        ...credentials,
-        kind: { case: "oauth2", value: { ...kind.value, refreshToken: "", ...rawOf(kind.value) } },
-      };
-    case "twoStep":
-      return {
-        ...credentials,
-        kind: { case: "twoStep", value: { ...kind.value, refreshToken: "", ...rawOf(kind.value) } },
-      };
+    case "oauth2": {
+      const value = { ...kind.value, ...without(kind.value.refreshToken, kind.value), refreshToken: "" };
+      return { ...credentials, kind: { case: kind.case, value } };
+    }
+    case "twoStep": {
+      const value = { ...kind.value, ...without(kind.value.refreshToken, kind.value), refreshToken: "" };
+      return { ...credentials, kind: { case: kind.case, value } };
+    }
     case "oauth2Client":
-      return { ...credentials, kind: { case: "oauth2Client", value: { ...kind.value, ...rawOf(kind.value) } } };
+      return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
+    case "oauth1":
+      return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
     case "app":
-      return { ...credentials, kind: { case: "app", value: { ...kind.value, ...rawOf(kind.value) } } };
+      return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
+    case "jwt":
+      return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
     default:
       return credentials;
   }
 }
 
-const rawOf = ({ raw }: { readonly raw?: JsonObject | undefined }) =>
-  raw === undefined ? {} : { raw: strippedObject(raw) };
+/** The parts of credentials that are free in form. */
+interface FreeParts {
+  readonly raw?: JsonObject | undefined;
+  readonly fields?: JsonObject | undefined;
+}
 
-const strippedObject = (value: JsonObject): JsonObject =>
-  Object.fromEntries(
-    Object.entries(value).flatMap(([key, inner]) => (refreshNames.has(key) ? [] : [[key, stripped(inner)]])),
-  );
+function without(refreshToken: string, { raw, fields }: FreeParts) {
+  const isIt = (key: string, value: JsonValue) =>
+    /^refresh[_-]?token$/i.test(key) || (refreshToken !== "" && value === refreshToken);
 
-function stripped(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(stripped);
-  return typeof value === "object" && value !== null ? strippedObject(value) : value;
+  const strippedObject = (object: JsonObject): JsonObject =>
+    Object.fromEntries(
+      Object.entries(object).flatMap(([key, value]) => (isIt(key, value) ? [] : [[key, stripped(value)]])),
+    );
+
+  function stripped(value: JsonValue): JsonValue {
+    if (Array.isArray(value)) return value.filter((inner) => !isIt("", inner)).map(stripped);
+    return typeof value === "object" && value !== null ? strippedObject(value) : value;
+  }
+
+  return {
+    ...(raw === undefined ? {} : { raw: strippedObject(raw) }),
+    ...(fields === undefined ? {} : { fields: strippedObject(fields) }),
+  };
 }

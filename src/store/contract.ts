@@ -12,10 +12,10 @@ export interface Store {
   list(range: Range): Promise<readonly Entry[]>;
   /**
    * All changes or none, durable once it resolves. Rejects with `StaleWrite` when a key is not at the revision
-   * that its change expects, and with `StoreUnavailable` when it could not be made durable: then whether it
+   * that its change expects, or a condition does not hold at that moment, and with `StoreUnavailable` when it could not be made durable: then whether it
    * happened is unknown.
    */
-  commit(changes: readonly Change[]): Promise<number>;
+  commit(changes: readonly Change[], conditions?: readonly Condition[]): Promise<number>;
   /**
    * Calls back with every commit after `from`, in order, none left out. Throws `HistoryLost` when those commits
    * are no longer known: then list anew, and watch from the revision the list was read at.
@@ -49,6 +49,11 @@ export interface Change {
   /** The revision that the key must be at, 0 for a key that must not be there; left out: whatever it is at. */
   readonly expect?: number;
 }
+
+/** What must be true beside what the changes expect: of a key that is not changed, or of everything in a range. */
+export type Condition =
+  | { readonly key: string; readonly expect: number }
+  | { readonly empty: { readonly from: string; readonly to: string } };
 
 export interface Commit {
   readonly revision: number;

@@ -67,6 +67,7 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   };
 }
 
-const overheadBytes = 64;
+/** What a change costs in V8 beside its bytes: an object, a string, a typed array and its buffer. */
+const overheadBytes = 320;
 const sizeOf = ({ changes }: Commit) =>
   changes.reduce((sum, { key, value }) => sum + overheadBytes + key.length + (value?.length ?? 0), overheadBytes);

@@ -1,4 +1,5 @@
-import { mkdir, stat } from "node:fs/promises";
+import { mkdir, readdir, stat, statfs } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Level } from "level";
 import type { Log } from "../base/log.ts";
@@ -6,6 +7,7 @@ import type { Metrics } from "../base/metrics.ts";
 import {
   type Change,
   type Commit,
+  type Condition,
   type Entry,
   type Range,
   StaleWrite,
@@ -22,11 +24,13 @@ const valueFormat = 1;
 const headerBytes = 7;
 /** So many changes go into one write: a write is as durable as its one fsync, whoever shares it. */
 const maxGroupChanges = 16_384;
-const historyBytes = 32 * 1024 * 1024;
+const historyBytes = 16 * 1024 * 1024;
 const reopenEveryMs = 1_000;
+const marginBytes = 64 * 1024;
 
 interface Waiting {
   readonly changes: readonly Change[];
+  readonly conditions: readonly Condition[];
   readonly askedAt: number;
   readonly resolve: (revision: number) => void;
   readonly reject: (error: Error) => void;
@@ -54,6 +58,7 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
   let failure: Error | undefined;
   let closed = false;
   let recovering: Promise<void> | undefined;
+  let reopening: Promise<void> | undefined;
   let writing: Promise<void> | undefined;
   const closing = new AbortController();
   const waiting: Waiting[] = [];
@@ -74,8 +79,12 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     while (count < waiting.length) {
       const next = waiting[count];
       if (next === undefined || (count > 0 && size + next.changes.length > maxGroupChanges)) break;
+      // Whether a range is empty is asked of the database: no other commit may be on its way there.
+      const isAlone = next.conditions.some((condition) => "empty" in condition);
+      if (isAlone && count > 0) break;
       size += next.changes.length;
       count += 1;
+      if (isAlone) break;
     }
     return waiting.splice(0, count);
   }
@@ -83,9 +92,7 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
   /** Judges each commit of a group against what is stored and what the group's earlier commits have changed. */
   async function judge(group: readonly Waiting[]): Promise<Judged[]> {
     const expected = new Set<string>();
-    for (const { changes } of group) {
-      for (const { key, expect } of changes) if (expect !== undefined) expected.add(key);
-    }
+    for (const asked of group) for (const { key } of expectations(asked)) expected.add(key);
     const keys = [...expected];
     const revisions = new Map<string, number>();
     if (keys.length > 0) {
@@ -95,9 +102,13 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
         revisions.set(key, value === undefined ? 0 : decode(key, value).revision);
       }
     }
+    for (const asked of group) {
+      const held = await heldAgainst(asked);
+      if (held !== undefined) return [{ asked, stale: new StaleWrite({ key: held, current: revision }) }];
+    }
     let next = revision;
     return group.map((asked) => {
-      const stale = asked.changes.find(({ key, expect }) => expect !== undefined && revisions.get(key) !== expect);
+      const stale = expectations(asked).find(({ key, expect }) => revisions.get(key) !== expect);
       if (stale !== undefined) {
         return { asked, stale: new StaleWrite({ key: stale.key, current: revisions.get(stale.key) ?? 0 }) };
       }
@@ -107,6 +118,16 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
       }
       return { asked, commit: { revision: next, changes: asked.changes } };
     });
+  }
+
+  /** A key that lies in a range which should be empty. */
+  async function heldAgainst({ conditions }: Waiting): Promise<string | undefined> {
+    for (const condition of conditions) {
+      if (!("empty" in condition)) continue;
+      const [held] = await db.keys({ gte: condition.empty.from, lt: condition.empty.to, limit: 1 }).all();
+      if (held !== undefined) return held;
+    }
+    return undefined;
   }
 
   async function write(judged: readonly Judged[]): Promise<void> {
@@ -163,9 +184,9 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     while (!closed) {
       try {
         await sleep(reopenEveryMs, undefined, { signal: closing.signal });
-        await db.close();
-        db = await open(folder);
-        await takeUp(uncertain);
+        await requireRoom(folder);
+        reopening = reopen(uncertain);
+        await reopening;
         failure = undefined;
         metrics.storeWritable.set(1);
         log.info("the store takes writes again", { revision });
@@ -174,6 +195,12 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
         if (!closed) log.warn("the store could not be opened again yet", { err: error });
       }
     }
+  }
+
+  async function reopen(uncertain: readonly Commit[]): Promise<void> {
+    await db.close();
+    db = await open(folder);
+    await takeUp(uncertain);
   }
 
   /** What failed may have reached the disk all the same: then it happened, and those who watch must hear of it. */
@@ -189,30 +216,39 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     if (closed) throw new StoreUnavailable("the store is closed");
   }
 
+  /** Reads go on after a write error; while the database is being opened again, they wait for it. */
+  async function reading<T>(read: (from: Database) => Promise<T>): Promise<T> {
+    requireOpen();
+    try {
+      await reopening;
+      return await read(db);
+    } catch (error) {
+      throw unavailable("the store could not read", error);
+    }
+  }
+
   return {
     async get(key) {
-      requireOpen();
-      const value = await reading(db.get(key));
+      const value = await reading((from) => from.get(key));
       return value === undefined ? undefined : decode(key, value);
     },
     async getMany(keys) {
-      requireOpen();
-      const values = await reading(db.getMany([...keys]));
+      const values = await reading((from) => from.getMany([...keys]));
       return keys.map((key, i) => {
         const value = values[i];
         return value === undefined ? undefined : decode(key, value);
       });
     },
     async list({ from, to, limit, reverse = false }: Range) {
-      requireOpen();
-      const found = await reading(db.iterator({ gte: from, lt: to, limit, reverse }).all());
+      const range = { gte: from, lt: to, limit, reverse };
+      const found = await reading((database) => database.iterator(range).all());
       return found.map(([key, value]) => decode(key, value));
     },
-    commit(changes) {
+    commit(changes, conditions = []) {
       if (closed) return Promise.reject(new StoreUnavailable("the store is closed"));
       if (failure !== undefined) return Promise.reject(failure);
       return new Promise((resolve, reject) => {
-        waiting.push({ changes, askedAt: performance.now(), resolve, reject });
+        waiting.push({ changes, conditions, askedAt: performance.now(), resolve, reject });
         // One turn later, so that commits asked for in the same turn share the write.
         writing ??= Promise.resolve().then(writeWaiting);
       });
@@ -237,6 +273,12 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
 type Judged =
   | { readonly asked: Waiting; readonly commit: Commit; readonly stale?: undefined }
   | { readonly asked: Waiting; readonly commit?: undefined; readonly stale: StaleWrite };
+
+/** The revisions that a commit rests on. */
+function expectations({ changes, conditions }: Waiting): { readonly key: string; readonly expect: number }[] {
+  const ofChanges = changes.flatMap(({ key, expect }) => (expect === undefined ? [] : [{ key, expect }]));
+  return [...ofChanges, ...conditions.flatMap((condition) => ("empty" in condition ? [] : [condition]))];
+}
 
 type Operation =
   | { readonly type: "put"; readonly key: string; readonly value: Uint8Array }
@@ -267,6 +309,18 @@ async function open(folder: string): Promise<Database> {
   return db;
 }
 
+/**
+ * To open LevelDB is to write what its log holds into a table. Closed for that on a full disk it could not be
+ * opened again, and until there is room it can at least be read.
+ */
+async function requireRoom(folder: string): Promise<void> {
+  const logs = (await readdir(folder)).filter((name) => name.endsWith(".log"));
+  const sizes = await Promise.all(logs.map(async (name) => (await stat(join(folder, name))).size));
+  const needed = sizes.reduce((sum, size) => sum + size, marginBytes);
+  const { bavail, bsize } = await statfs(folder);
+  if (bavail * bsize < needed) throw new Error(`the disk has ${bavail * bsize} bytes left; ${needed} are needed`);
+}
+
 async function readHead(db: Database): Promise<number> {
   const head = await db.get(headKey);
   return head === undefined ? 0 : decode(headKey, head).revision;
@@ -286,14 +340,6 @@ function decode(key: string, bytes: Uint8Array): Entry {
   }
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return { key, value: bytes.subarray(headerBytes), revision: view.readUIntBE(1, 6) };
-}
-
-async function reading<T>(read: Promise<T>): Promise<T> {
-  try {
-    return await read;
-  } catch (error) {
-    throw unavailable("the store could not read", error);
-  }
 }
 
 const unavailable = (message: string, cause: unknown): StoreUnavailable => new StoreUnavailable(message, { cause });

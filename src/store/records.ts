@@ -1,5 +1,5 @@
 import { type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
-import { type Change, type Entry, StaleWrite, type Store } from "./contract.ts";
+import { type Change, type Condition, type Entry, StaleWrite, type Store } from "./contract.ts";
 import { after, keyOf, partsOf, under } from "./keys.ts";
 
 /** A typed collection: messages of one kind under their parts, and the secondary keys that find them. */
@@ -13,6 +13,10 @@ export interface Records<T> {
   pageBy(index: string, request: PageRequest): Promise<readonly Positioned<T>[]>;
   /** What takes `before` to `after`, its secondary keys with it. The commit fails if `before` is no longer true. */
   change(step: { readonly before: Stored<T> | undefined; readonly after: T | undefined }): Change[];
+  /** For a commit that rests on this record being there as it was read. */
+  unchanged(stored: Stored<T>): Condition;
+  /** For a commit that rests on there being none of these, or none that a secondary key finds. */
+  none(parts: readonly string[], index?: string): Condition;
   /** A change of a commit, if it is one of this collection's. */
   read(change: Pick<Change, "key" | "value">, revision: number): RecordChange<T> | undefined;
 }
@@ -54,6 +58,7 @@ interface Collection<S extends DescMessage> {
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
   const { store, name, schema, key, complete, strip = (value: T) => value, indexes = {} } = collection;
+  const space = `${name}\0`;
   const primaryKey = (value: T) => keyOf(name, ...key(value));
   const secondaryKeys = (value: T): string[] =>
     Object.entries(indexes).flatMap(([index, keysOf]) =>
@@ -72,8 +77,8 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     return found.map((entry) => (entry === undefined ? undefined : storedOf(entry)));
   }
 
-  function list(space: string, { under: parts, after: position, limit, reverse = false }: PageRequest) {
-    const range = under(space, ...parts);
+  function list(index: string, { under: parts, after: position, limit, reverse = false }: PageRequest) {
+    const range = under(index, ...parts);
     if (position === undefined) return store.list({ ...range, limit, reverse });
     const at = `${range.from}${position}`;
     return store.list(reverse ? { ...range, to: at, limit, reverse } : { ...range, from: after(at), limit });
@@ -115,24 +120,33 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
         ...[...current.difference(old)].map((come) => ({ key: come, value: empty })),
       ];
     },
+    unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
+    none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),
     read({ key: changed, value }, revision) {
-      const [space, ...parts] = partsOf(changed);
-      if (space !== name) return undefined;
+      if (!changed.startsWith(space)) return undefined;
+      const [, ...parts] = partsOf(changed);
       return { parts, value: value === undefined ? undefined : decode(value, revision) };
     },
   };
 }
 
+export interface Decision<T> {
+  readonly changes: readonly Change[];
+  /** What the decision rests on beside what it changes. */
+  readonly conditions?: readonly Condition[];
+  readonly result: T;
+}
+
 /** Reads, decides and commits, and does so again when somebody else was first. `decide` may run more than once. */
 export async function transact<T>(
   store: Store,
-  decide: () => Promise<{ readonly changes: readonly Change[]; readonly result: T }>,
+  decide: () => Promise<Decision<T>>,
 ): Promise<{ readonly result: T; readonly revision: number }> {
   for (;;) {
-    const { changes, result } = await decide();
+    const { changes, conditions, result } = await decide();
     if (changes.length === 0) return { result, revision: 0 };
     try {
-      return { result, revision: await store.commit(changes) };
+      return { result, revision: await store.commit(changes, conditions) };
     } catch (error) {
       // Each failure means that another commit succeeded, so that this ends.
       if (!(error instanceof StaleWrite)) throw error;

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
@@ -49,7 +49,8 @@ export async function openSeal({ store, keys, world }: SealOptions): Promise<Sea
   if (newest === undefined || (newest.sealKeyId !== first.id && keys.some(({ id }) => id === newest.sealKeyId))) {
     stored.push(await addDataKey({ store, sealKey: first, epoch: (newest?.epoch ?? 0) + 1, now: world.now() }));
   }
-  const dataKeys = new Map(stored.map((dataKey) => [dataKey.epoch, unwrap(dataKey, keys)]));
+  // As key objects: made anew for each value, they would cost four times what the sealing does (19 µs, 4 µs).
+  const dataKeys = new Map(stored.map((dataKey) => [dataKey.epoch, createSecretKey(unwrap(dataKey, keys))]));
   const [current] = [...dataKeys].at(-1) ?? [0];
 
   return {
@@ -87,7 +88,11 @@ interface NewDataKey {
 }
 
 async function addDataKey({ store, sealKey, epoch, now }: NewDataKey): Promise<DataKey> {
-  const wrapped = encrypt({ secret: sealKey.secret, value: randomBytes(32), about: aboutDataKey(epoch, sealKey.id) });
+  const wrapped = encrypt({
+    secret: createSecretKey(sealKey.secret),
+    value: randomBytes(32),
+    about: aboutDataKey(epoch, sealKey.id),
+  });
   const dataKey = create(DataKeySchema, { epoch, sealKeyId: sealKey.id, wrapped, createdAt: timestampFromMs(now) });
   // Zero-padded, so that epochs sort as numbers do.
   const key = keyOf("seal", String(epoch).padStart(10, "0"));
@@ -112,7 +117,11 @@ function unwrap({ epoch, sealKeyId, wrapped }: DataKey, keys: readonly SealKey[]
     );
   }
   try {
-    return decrypt({ secret: sealKey.secret, sealed: Buffer.from(wrapped), about: aboutDataKey(epoch, sealKeyId) });
+    return decrypt({
+      secret: createSecretKey(sealKey.secret),
+      sealed: Buffer.from(wrapped),
+      about: aboutDataKey(epoch, sealKeyId),
+    });
   } catch (cause) {
     const message = `the seal key "${sealKeyId}" is not the one that the store was sealed with (configured: ${configured})`;
     throw new SealKeyMissing(message, { cause });
@@ -120,19 +129,29 @@ function unwrap({ epoch, sealKeyId, wrapped }: DataKey, keys: readonly SealKey[]
 }
 
 interface Plain {
-  readonly secret: Uint8Array;
+  readonly secret: KeyObject;
   readonly value: Uint8Array;
   readonly about: Uint8Array;
 }
 
 function encrypt({ secret, value, about }: Plain): Buffer {
-  const nonce = randomBytes(nonceBytes);
+  const nonce = nextNonce();
   const box = createCipheriv(cipher, secret, nonce).setAAD(about);
   return Buffer.concat([nonce, box.update(value), box.final(), box.getAuthTag()]);
 }
 
+let nonces: Buffer = Buffer.alloc(0);
+
+/** Random, drawn many at a time: one by one they would cost half of what the sealing does. No byte is used twice. */
+function nextNonce(): Buffer {
+  if (nonces.length < nonceBytes) nonces = randomBytes(512 * nonceBytes);
+  const nonce = nonces.subarray(0, nonceBytes);
+  nonces = nonces.subarray(nonceBytes);
+  return nonce;
+}
+
 interface Sealed {
-  readonly secret: Uint8Array;
+  readonly secret: KeyObject;
   readonly sealed: Buffer;
   readonly about: Uint8Array;
 }

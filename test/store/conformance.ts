@@ -101,6 +101,38 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(await contents()).toEqual(["there=1"]);
     });
 
+    it("refuses a commit that rests on a key which has changed, or is gone, though it does not touch it", async () => {
+      const revision = await store.commit([put("parent", "1")]);
+      await store.commit([put("child", "1")], [{ key: "parent", expect: revision }]);
+      await store.commit([remove("parent")]);
+      const late = store.commit([put("orphan", "1")], [{ key: "parent", expect: revision }]);
+      await expect(late).rejects.toMatchObject({ name: "StaleWrite", key: "parent", current: 0 });
+      expect(await contents()).toEqual(["child=1"]);
+    });
+
+    it("refuses a commit that rests on an empty range in which there is something", async () => {
+      const empty = { from: "child/", to: "child0" };
+      await store.commit([put("parent", "1")], [{ empty }]);
+      await store.commit([put("child/a", "1")]);
+      await expect(store.commit([remove("parent")], [{ empty }])).rejects.toBeInstanceOf(StaleWrite);
+      await store.commit([remove("child/a")]);
+      await store.commit([remove("parent")], [{ empty }]);
+      expect(await contents()).toEqual([]);
+    });
+
+    it("never leaves a child without its parent, whichever of the two commits comes first", async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const parent = await store.commit([put("parent", "1")]);
+        const add = () => store.commit([put("child/a", "1")], [{ key: "parent", expect: parent }]);
+        const drop = () => store.commit([remove("parent")], [{ empty: { from: "child/", to: "child0" } }]);
+        const outcomes = await Promise.allSettled(round % 2 === 0 ? [add(), drop()] : [drop(), add()]);
+        expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+        const left = await contents();
+        expect(left.includes("child/a=1") && !left.includes("parent=1")).toBe(false);
+        await store.commit([remove("parent"), remove("child/a")]);
+      }
+    });
+
     it("loses none of many increments made at once, each by reading, deciding and writing", async () => {
       const increment = async (): Promise<void> => {
         const entry = await store.get("counter");
