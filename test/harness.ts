@@ -17,6 +17,18 @@ export const adminKey = "lk_test-admin-key-of-the-control-plane";
 /** 32 bytes. */
 export const sealKey = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
+/** What a sidecar of the tests is configured with: ports and a store of its own. */
+export const testVariables = (folder: string): Readonly<Record<string, string>> => ({
+  LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
+  LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0",
+  LATCHKEY_OPS_LISTEN: "127.0.0.1:0",
+  LATCHKEY_STORE: `level:${folder}`,
+  LATCHKEY_SEAL_KEYS: sealKey,
+  LATCHKEY_SECRET_KEY: secretKey,
+  LATCHKEY_ADMIN_KEY: adminKey,
+  LATCHKEY_GRACE: "2s",
+});
+
 /** A sidecar in this process, on ports of its own, over a store of its own, and what a caller needs to reach it. */
 export interface TestSidecar {
   readonly sidecar: Sidecar;
@@ -87,17 +99,7 @@ export async function startUnmanaged({
   now = Date.now,
 }: HarnessOptions & { readonly folder: string }): Promise<TestSidecar> {
   const config = parseConfig({
-    env: {
-      LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
-      LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0",
-      LATCHKEY_OPS_LISTEN: "127.0.0.1:0",
-      LATCHKEY_STORE: `level:${folder}`,
-      LATCHKEY_SEAL_KEYS: sealKey,
-      LATCHKEY_SECRET_KEY: secretKey,
-      LATCHKEY_ADMIN_KEY: adminKey,
-      LATCHKEY_GRACE: "2s",
-      ...env,
-    },
+    env: { ...testVariables(folder), ...env },
     files,
   });
   const logged: string[] = [];

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import { adminKey, sealKey, secretKey } from "./harness.ts";
+import { testVariables } from "./harness.ts";
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
@@ -29,14 +29,7 @@ export function launch(args: readonly string[], { env = {}, folder, cwd }: Launc
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     HOME: process.env["HOME"],
-    LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
-    LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0",
-    LATCHKEY_OPS_LISTEN: "127.0.0.1:0",
-    LATCHKEY_STORE: `level:${folder}`,
-    LATCHKEY_SEAL_KEYS: sealKey,
-    LATCHKEY_SECRET_KEY: secretKey,
-    LATCHKEY_ADMIN_KEY: adminKey,
-    LATCHKEY_GRACE: "2s",
+    ...testVariables(folder),
     ...env,
   };
   const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));

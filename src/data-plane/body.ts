@@ -4,12 +4,20 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { isObject } from "../core/json-fields.ts";
 
+interface Reading {
+  readonly maxBytes: number;
+  /** Called when the head gives no reason to refuse the body: a caller that waits to be told may send it. */
+  readonly proceed: () => void;
+}
+
 /**
  * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1); of
  * a key that is there twice the last counts, as JSON.parse has it.
  */
-export async function readJsonBody(request: IncomingMessage, maxBytes: number): Promise<JsonObject> {
+export async function readJsonBody(request: IncomingMessage, { maxBytes, proceed }: Reading): Promise<JsonObject> {
   requireJson(request);
+  requireSize(request, maxBytes);
+  proceed();
   const bytes = await readBytes(request, maxBytes);
   if (bytes.length === 0) throw new Fault("invalid_body", "a JSON object is required");
   let value: unknown;
@@ -27,7 +35,8 @@ function requireJson({ headers }: IncomingMessage): void {
   const [type = "", ...parameters] = (headers["content-type"] ?? "")
     .split(";")
     .map((part) => part.trim().toLowerCase());
-  if (type !== "application/json" || parameters.some((one) => one !== "" && !/^charset="?utf-8"?$/.test(one))) {
+  const charset = parameters.find((one) => /^charset\s*=/.test(one));
+  if (type !== "application/json" || (charset !== undefined && !/^charset="?utf-8"?$/.test(charset))) {
     throw new Fault("unsupported_media_type", "the body must be application/json in UTF-8");
   }
   const encoding = headers["content-encoding"];
@@ -36,9 +45,13 @@ function requireJson({ headers }: IncomingMessage): void {
   }
 }
 
+const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
+
+function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
+  if (Number(headers["content-length"] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
+
 function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  const tooLarge = () => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
-  if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge());
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -49,7 +62,7 @@ function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> 
       if (size <= maxBytes) return;
       done();
       request.pause();
-      reject(tooLarge());
+      reject(tooLarge(maxBytes));
     };
     const onEnd = () => {
       done();

@@ -14,7 +14,7 @@ import { callerIn, type Route, type RouteRequest } from "./routes.ts";
 const maxPage = 2_000;
 
 export function connectionRoutes(broker: Broker): Route[] {
-  const { connections, imports, listing, live } = broker;
+  const { connections, environments, imports, listing, live } = broker;
 
   async function full(connection: Connection, credentials: Parameters<typeof connectionFull>[1]) {
     const [shown = connection] = await connections.withLastUse([connection]);
@@ -31,6 +31,8 @@ export function connectionRoutes(broker: Broker): Route[] {
         const { actor, environment, caller } = callerIn(request);
         if (request.query.end() > 0) throw new Fault("invalid_query_params", "the query must be empty");
         const { connection: item } = readImport(request.body, broker);
+        // A file written for several environments says where each line belongs; a key opens one of them.
+        await environments.of(caller, item.environment);
         const { connection } = await imports.importOne({ ...item, environment }, actor);
         const mayRead = caller.scopes.has(Scope.CREDENTIALS_READ);
         return { status: 201, body: await full(connection, mayRead ? item.credentials : undefined) };
@@ -51,7 +53,7 @@ export function connectionRoutes(broker: Broker): Route[] {
           integrations: query.list("integrationId"),
           id: query.text("connectionId") ?? "",
           search: query.text("search") ?? "",
-          tags: { ...query.map("tags"), ...endUserFilter(query) },
+          tags: tagFilter(query),
           states: [],
         };
         query.end();
@@ -68,7 +70,7 @@ export function connectionRoutes(broker: Broker): Route[] {
         const { caller } = callerIn(request);
         const { query } = request;
         const ref = refOf(request);
-        const wanted = query.text("credentials") !== "false";
+        const wanted = query.flag("credentials", true);
         const forceRefresh = query.flag("force_refresh");
         const withRefreshToken = query.flag("refresh_token");
         query.flag("refresh_github_app_jwt_token");
@@ -122,14 +124,20 @@ function refOf(request: RouteRequest) {
   return create(ConnectionRefSchema, { environment, integration: integration ?? "", id: request.params["id"] ?? "" });
 }
 
-/** Filters of the days before tags: what they ask for is mirrored to tags. */
-function endUserFilter(query: Query): Record<string, string> {
-  const id = query.text("endUserId");
-  const organization = query.text("endUserOrganizationId");
-  return {
-    ...(id === undefined ? {} : { end_user_id: id }),
-    ...(organization === undefined ? {} : { organization_id: organization }),
-  };
+/** Filters of the days before tags, and how their tags are called. */
+const mirroredFilters = { endUserId: "end_user_id", endUserOrganizationId: "organization_id" } as const;
+
+/** `tags[key]=value` and what is mirrored to tags. One key cannot have two values, so that asking for both is a mistake. */
+function tagFilter(query: Query): Record<string, string> {
+  const tags = Object.entries(query.map("tags")).map(([key, value]) => [`tags[${key}]`, key.toLowerCase(), value]);
+  const mirrored = Object.entries(mirroredFilters).map(([name, key]) => [name, key, query.text(name)]);
+  const wanted = new Map<string, string>();
+  for (const [name = "", key = "", value] of [...tags, ...mirrored]) {
+    if (value === undefined) continue;
+    if ((wanted.get(key) ?? value) !== value) query.refuse(name, `asks for another value of the tag ${key} as well`);
+    wanted.set(key, value);
+  }
+  return Object.fromEntries(wanted);
 }
 
 function readImport(body: JsonObject, { countIgnored }: Broker) {

@@ -1,11 +1,12 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
-import type { Server } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { DoorGuard } from "../base/door-guard.ts";
 import { errorBody } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
+import { randomId } from "../base/ids.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, rawAnswer } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
@@ -43,6 +44,17 @@ interface DoorOptions {
   readonly world: World;
 }
 
+/** A body this small lies in the socket's buffer already: it is dropped, and the connection goes on. */
+const droppedBytes = 64 * 1024;
+/**
+ * Over a body that is not read the connection is cut off, but not before the caller had the time to take the answer:
+ * a reset would overtake it, and the caller would know that it was refused and not why.
+ */
+const cutAfterMs = 1_000;
+
+/** Emitted by a response whose answer is sent though its connection has not ended. */
+const answered = Symbol("answered");
+
 /** A second one of these, and the two halves of a proxy may read different things out of one request. */
 const singleHeaders = ["authorization", "host", "content-type", "provider-config-key", "connection-id"];
 
@@ -52,25 +64,27 @@ export function createDoor(options: DoorOptions): Door {
   const router = createRouter(routes);
   let draining = false;
 
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function handle({ request, response, proceed }: Asked): Promise<void> {
     const since = performance.now();
     metrics.httpOpen.inc({ door });
     let route = "none";
-    response.once("close", () => {
+    const onAnswered = () => {
+      response.off("close", onAnswered).off(answered, onAnswered);
       metrics.httpOpen.dec({ door });
       metrics.httpRequests.inc({ door, route, status: String(response.statusCode) });
       metrics.httpSeconds.observe({ door, route }, (performance.now() - since) / 1_000);
-    });
+    };
+    response.once("close", onAnswered).once(answered, onAnswered);
     try {
       checkHead(request);
       const { path, query } = targetOf(request);
-      if (request.method === "OPTIONS") {
+      if (request.method === "OPTIONS" && !router.takesAny(path)) {
         answerOptions(response, path);
         return;
       }
       const match = router.match(request.method ?? "", path);
       route = patternOf(match);
-      await run({ request, response, match, query });
+      await run({ request, response, proceed, match, query });
     } catch (error) {
       if (error instanceof ClientGone || response.destroyed) return;
       answerFault({ request, response, fault: faultOfStore(error) });
@@ -99,18 +113,17 @@ export function createDoor(options: DoorOptions): Door {
     return at === -1 ? { path: url, query: "" } : { path: url.slice(0, at), query: url.slice(at + 1) };
   }
 
-  interface Running {
-    readonly request: IncomingMessage;
-    readonly response: ServerResponse;
+  interface Running extends Asked {
     readonly match: Match;
     readonly query: string;
   }
 
-  async function run({ request, response, match, query: rawQuery }: Running): Promise<void> {
+  async function run({ request, response, proceed, match, query: rawQuery }: Running): Promise<void> {
     const { route, params } = match;
+    const reading = { maxBytes: limits.jsonBodyBytes, proceed };
     const caller = route.scope === undefined ? undefined : authenticate(request);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
-    const body: JsonObject = route.takesBody === true ? await readJsonBody(request, limits.jsonBodyBytes) : {};
+    const body: JsonObject = route.takesBody === true ? await readJsonBody(request, reading) : {};
     const query = readQuery(rawQuery);
     const { status, body: answer } = await route.answer({ caller, params, query, body });
     const ignored = query.end();
@@ -129,6 +142,7 @@ export function createDoor(options: DoorOptions): Door {
 
   function answerOptions(response: ServerResponse, path: string): void {
     if (path !== "*") response.setHeader("allow", [...router.allowed(path), "OPTIONS"].join(", "));
+    response.setHeader("latchkey-version", version);
     response.writeHead(204).end();
   }
 
@@ -137,16 +151,21 @@ export function createDoor(options: DoorOptions): Door {
     readonly response: ServerResponse;
   }
 
-  function answerFault({ request, response, fault }: Answering & { readonly fault: Fault }): void {
-    if (fault.code === "internal") {
-      metrics.unhandled.inc();
-      log.error("a request failed unexpectedly", { door, err: fault.cause });
-    }
+  function answerFault({ request, response, fault: found }: Answering & { readonly fault: Fault }): void {
+    const fault = found.code === "internal" ? logged(found) : found;
     if (fault.status === 401) response.setHeader("www-authenticate", "Bearer");
     if (fault.metadata["allow"] !== undefined) response.setHeader("allow", fault.metadata["allow"]);
     if (fault.retryAfterSeconds !== undefined) response.setHeader("retry-after", String(fault.retryAfterSeconds));
     response.setHeader("latchkey-error", fault.code);
     send({ request, response, status: fault.status, body: errorBody(fault) });
+  }
+
+  /** What we did not foresee says nothing to the caller but where its log is found. */
+  function logged({ cause }: Fault): Fault {
+    const id = randomId();
+    metrics.unhandled.inc();
+    log.error("a request failed unexpectedly", { door, log_id: id, err: cause });
+    return new Fault("internal", `internal error; the log has it as ${id}`);
   }
 
   function send({
@@ -156,14 +175,25 @@ export function createDoor(options: DoorOptions): Door {
     body,
   }: Answering & { readonly status: number; readonly body: string }): void {
     // What of the request was not read is not waited for: the connection ends with the answer.
+    const isCutOff = !request.complete && !isSoonRead(request);
     // While we drain, every connection ends with its answer.
-    if (!request.complete || draining) response.setHeader("connection", "close");
+    if (draining || isCutOff) response.setHeader("connection", "close");
     response.setHeader("latchkey-version", version);
     response.setHeader("cache-control", "no-store");
     response.setHeader("x-content-type-options", "nosniff");
     response.setHeader("content-type", "application/json; charset=utf-8");
     response.setHeader("content-length", Buffer.byteLength(body));
-    response.writeHead(status).end(request.method === "HEAD" ? undefined : body);
+    response.writeHead(status);
+    const sent = request.method === "HEAD" ? "" : body;
+    if (!isCutOff) {
+      response.end(sent);
+      return;
+    }
+    response.flushHeaders();
+    response.write(sent);
+    response.emit(answered);
+    const cut = setTimeout(() => response.end(), cutAfterMs);
+    response.once("close", () => clearTimeout(cut));
   }
 
   const serverOptions = {
@@ -173,7 +203,8 @@ export function createDoor(options: DoorOptions): Door {
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
   };
-  const onRequest = (request: IncomingMessage, response: ServerResponse) => void handle(request, response);
+  const onRequest = (request: IncomingMessage, response: ServerResponse) =>
+    void handle({ request, response, proceed: () => {} });
   const server =
     tls === undefined
       ? http.createServer(serverOptions, onRequest)
@@ -181,11 +212,34 @@ export function createDoor(options: DoorOptions): Door {
   // Counted by us, and answered 431: Node would leave lines out without a word.
   server.maxHeadersCount = 0;
   if (tls !== undefined) server.on("secureConnection", (socket: TLSSocket) => requireClientName(socket, tls));
+  // A caller that asks first is told to go on once its head has been judged, so that no body is sent in vain.
+  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    void handle({ request, response, proceed: () => response.writeContinue() });
+  });
+  server.on("connect", (request: IncomingMessage, socket: Socket) => {
+    socket.on("error", () => socket.destroy());
+    const response = new http.ServerResponse(request);
+    response.assignSocket(socket);
+    response.once("finish", () => socket.end());
+    response.setHeader("connection", "close");
+    const allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+    const fault = new Fault("method_not_allowed", "this door opens no tunnels", { metadata: { allow } });
+    metrics.refused.inc({ door, reason: fault.code });
+    answerFault({ request, response, fault });
+  });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    // Gone, or cut off in mid-request: there is nobody to answer, and nothing to warn of.
+    if (error.code === "ECONNRESET" || error.code === "EPIPE") {
+      socket.destroy();
+      return;
+    }
     const fault = faultOfParser(error);
     metrics.refused.inc({ door, reason: fault.code });
     const { remoteAddress: peer = "unix" } = socket as TLSSocket;
-    warn("a peer sent what is not HTTP", { door, peer, reason: fault.code });
+    // Who ends before the end of its request has changed its mind, and says nothing wrong.
+    if (error.code !== "HPE_INVALID_EOF_STATE") {
+      warn("a peer sent what is not HTTP", { door, peer, reason: fault.code });
+    }
     if (socket.writable) socket.end(rawAnswer(fault));
     else socket.destroy();
   });
@@ -199,4 +253,18 @@ export function createDoor(options: DoorOptions): Door {
     },
     destroy: () => server.closeAllConnections(),
   };
+}
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Tells a caller that waits for it (`Expect: 100-continue`) to send the body. */
+  readonly proceed: () => void;
+}
+
+/** Whether what is left of a request is so little that it costs less to drop it than to connect again. */
+function isSoonRead({ headers }: IncomingMessage): boolean {
+  // Who was not told to go on may leave the body out: what comes next may be it, or another request.
+  if (headers.expect !== undefined || headers["transfer-encoding"] !== undefined) return false;
+  return Number(headers["content-length"] ?? 0) <= droppedBytes;
 }

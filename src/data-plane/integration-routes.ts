@@ -5,12 +5,19 @@ import type { Broker } from "../broker/broker.ts";
 import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
-import { integrationJson } from "./json.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { authModeOf, integrationJson } from "./json.ts";
 import { callerIn, type Route } from "./routes.ts";
+
+// As the proto has them.
+const maxDisplayName = 200;
+const maxClientId = 4_096;
+const maxSecret = 16_384;
+const maxScopes = 200;
 
 export function integrationRoutes({ integrations, providers, webhookUrls, countIgnored }: Broker): Route[] {
   const shown = (integration: Integration) =>
-    integrationJson({ integration, provider: providers.find(integration.provider) });
+    integrationJson({ integration, provider: providers.lookUp(integration.provider) });
 
   async function all(environment: string): Promise<Integration[]> {
     const found: Integration[] = [];
@@ -40,7 +47,8 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       takesBody: true,
       async answer(request) {
         const { environment, actor } = callerIn(request);
-        const { integration, ignored } = readIntegration(request.body, { environment, isNew: true });
+        const { integration, credentialsType, ignored } = readIntegration(request.body, { environment, isNew: true });
+        requireType(credentialsType, providers.find(integration.provider));
         countIgnored("/integrations", ignored);
         return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
       },
@@ -59,7 +67,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const withCredentials = include.includes("credentials");
         if (withCredentials) requireScope(caller, Scope.CREDENTIALS_READ);
         const { value: integration } = await integrations.get(ref);
-        const view = { integration, provider: providers.find(integration.provider), withCredentials };
+        const view = { integration, provider: providers.lookUp(integration.provider), withCredentials };
         const webhookUrl = include.includes("webhook") ? await webhookUrls.of(integration) : undefined;
         const secrets = withCredentials ? await integrations.secretsOf(ref) : undefined;
         const data = integrationJson({ ...view, secrets, ...(webhookUrl === undefined ? {} : { webhookUrl }) });
@@ -73,16 +81,17 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       takesBody: true,
       async answer(request) {
         const { environment, actor } = callerIn(request);
-        const { integration, paths, ignored } = readIntegration(request.body, { environment, isNew: false });
+        const read = readIntegration(request.body, { environment, isNew: false });
+        const { integration, credentialsType, paths, ignored } = read;
         const key = request.params["key"] ?? "";
+        const { value: before } = await integrations.get({ environment, key });
+        requireType(credentialsType, providers.find(before.provider));
         if (integration.key !== "" && integration.key !== key) {
           const message = "an integration keeps its key: its connections are named by it";
           throw new Fault("invalid_body", message, { mistakes: [{ path: ["unique_key"], message }] });
         }
         countIgnored("/integrations/:key", ignored);
-        if (paths.length === 0) {
-          return { status: 200, body: { data: shown((await integrations.get({ environment, key })).value) } };
-        }
+        if (paths.length === 0) return { status: 200, body: { data: shown(before) } };
         const asked = { integration: { ...integration, key }, paths, expectedRevision: 0n };
         return { status: 200, body: { data: shown(await integrations.update(asked, actor)) } };
       },
@@ -112,11 +121,11 @@ function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
   const named: Record<string, unknown> = {};
   const key = isNew ? fields.requiredText("unique_key") : (fields.text("unique_key") ?? "");
   const provider = isNew ? fields.requiredText("provider") : "";
-  const displayName = note(named, "display_name", fields.text("display_name"));
+  const displayName = note(named, "display_name", bounded(fields, "display_name", maxDisplayName));
   const forward = note(named, "no_forward", readFlag(fields, "forward_webhooks", body));
   const defaults = note(named, "connection_defaults", fields.textMap("integration_config"));
   const credentials = fields.object("credentials");
-  const { oauth, secrets } = credentials === undefined ? { oauth: {}, secrets: {} } : readApp(credentials, named);
+  const app = credentials === undefined ? undefined : readApp(credentials, named);
   fields.ignoreRest();
   if (!/^[A-Za-z0-9][A-Za-z0-9_.~:@-]{0,254}$/.test(key) && key !== "") {
     fields.refuse("unique_key", "must be letters, digits and _ . ~ : @ -, and begin with a letter or digit");
@@ -131,23 +140,42 @@ function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
     displayName: displayName ?? "",
     noForward: forward === false,
     connectionDefaults: defaults ?? {},
-    ...(credentials === undefined ? {} : { oauth, secrets }),
+    ...(app === undefined ? {} : { oauth: app.oauth, secrets: app.secrets }),
   });
-  return { integration, paths: Object.keys(named), ignored: findings.ignored.length };
+  const { type: credentialsType } = app ?? {};
+  return { integration, credentialsType, paths: Object.keys(named), ignored: findings.ignored.length };
 }
 
 function readApp(fields: JsonFields, named: Record<string, unknown>) {
-  fields.text("type");
-  const clientId = note(named, "oauth.client_id", fields.text("client_id")) ?? "";
-  const clientSecret = note(named, "secrets.client_secret", fields.text("client_secret")) ?? "";
-  const scopes = note(named, "oauth.scopes", fields.text("scopes"));
-  const webhookSecret = note(named, "secrets.webhook_secret", fields.text("webhook_secret")) ?? "";
-  const privateKey = note(named, "secrets.private_key", fields.text("private_key")) ?? "";
-  fields.ignoreRest();
-  return {
-    oauth: { clientId, scopes: (scopes ?? "").split(/[\s,]+/).filter((scope) => scope !== "") },
-    secrets: { clientSecret, webhookSecret, privateKey },
+  const type = fields.text("type");
+  const secret = (name: string) => note(named, `secrets.${name}`, bounded(fields, name, maxSecret)) ?? "";
+  // An installed app has an id of its own where others have a client.
+  const id = bounded(fields, fields.has("client_id") ? "client_id" : "app_id", maxClientId);
+  const clientId = note(named, "oauth.client_id", id) ?? "";
+  const scopes = (note(named, "oauth.scopes", fields.text("scopes")) ?? "").split(/[\s,]+/).filter((one) => one !== "");
+  if (scopes.length > maxScopes) fields.refuse("scopes", `must be at most ${maxScopes}`);
+  const secrets = {
+    clientSecret: secret("client_secret"),
+    webhookSecret: secret("webhook_secret"),
+    privateKey: secret("private_key"),
   };
+  fields.ignoreRest();
+  return { type, oauth: { clientId, scopes }, secrets };
+}
+
+/** What holds one kind of credentials cannot be set up for another. */
+function requireType(type: string | undefined, provider: Provider): void {
+  const wanted = authModeOf(provider);
+  if (type === undefined || type === wanted) return;
+  const message = `must be ${wanted}, as the provider wants it`;
+  const mistakes = [{ path: ["credentials", "type"], message }];
+  throw new Fault("invalid_body", "the integration is not valid", { mistakes });
+}
+
+function bounded(fields: JsonFields, name: string, max: number): string | undefined {
+  const text = fields.text(name);
+  if (text !== undefined && text.length > max) fields.refuse(name, `must have at most ${max} characters`);
+  return text;
 }
 
 function note<T>(named: Record<string, unknown>, path: string, value: T | undefined): T | undefined {

@@ -29,6 +29,9 @@ const types: { readonly [K in Kind]: string } = {
   none: "NONE",
 };
 
+/** The kind of credentials that a provider's connections hold. */
+export const authModeOf = ({ auth }: Provider): string => types[auth.case ?? "none"];
+
 const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
 
 /** A connection as lists have it. */
@@ -81,23 +84,26 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
   switch (kind.case) {
     case "oauth2": {
       const { accessToken, refreshToken, expiresAt, raw, configOverride } = kind.value;
-      return present({
+      return {
         type,
         access_token: accessToken,
-        refresh_token: refreshToken,
+        ...present({ refresh_token: refreshToken }),
         ...expiry(expiresAt),
         raw: raw ?? {},
         ...override(configOverride),
-      });
+      };
     }
     case "oauth2Client": {
       const { token, clientId, clientSecret, expiresAt, raw, clientCertificate, clientPrivateKey } = kind.value;
       const certificate = { client_certificate: clientCertificate, client_private_key: clientPrivateKey };
       return {
+        type,
         token,
-        ...present({ type, ...certificate, ...expiry(expiresAt), raw: raw ?? {} }),
         client_id: clientId,
         client_secret: clientSecret,
+        ...present(certificate),
+        ...expiry(expiresAt),
+        raw: raw ?? {},
       };
     }
     case "oauth1": {
@@ -114,37 +120,28 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
     }
     case "app": {
       const { appId, installationId, privateKey, accessToken, expiresAt, raw } = kind.value;
-      const app = { app_id: appId, installation_id: installationId, private_key: privateKey };
-      return present({ type, ...app, access_token: accessToken, ...expiry(expiresAt), raw: raw ?? {} });
+      const app = present({ app_id: appId, installation_id: installationId, private_key: privateKey });
+      return { type, ...app, access_token: accessToken, ...expiry(expiresAt), raw: raw ?? {} };
     }
     case "jwt": {
       const { fields, token, expiresAt } = kind.value;
-      return { ...fields, ...present({ type, token, ...expiry(expiresAt) }) };
+      return { ...fields, type, ...present({ token }), ...expiry(expiresAt) };
     }
     case "twoStep": {
       const { fields, token, refreshToken, expiresAt, raw } = kind.value;
-      return {
-        ...fields,
-        ...present({ type, token, refresh_token: refreshToken, ...expiry(expiresAt), raw: raw ?? {} }),
-      };
+      const tokens = present({ token, refresh_token: refreshToken });
+      return { ...fields, type, ...tokens, ...expiry(expiresAt), raw: raw ?? {} };
     }
     case "signature": {
       const { username, password, token, expiresAt } = kind.value;
-      return { ...present({ type, token, ...expiry(expiresAt) }), username, password };
+      return { type, username, password, ...present({ token }), ...expiry(expiresAt) };
     }
     case "awsSigv4": {
       const { accessKeyId, secretAccessKey, sessionToken, region, service, roleArn, externalId, expiresAt } =
         kind.value;
-      const role = { role_arn: roleArn, external_id: externalId, session_token: sessionToken };
-      return present({
-        type,
-        access_key_id: accessKeyId,
-        secret_access_key: secretAccessKey,
-        region,
-        service,
-        ...role,
-        ...expiry(expiresAt),
-      });
+      const keys = { access_key_id: accessKeyId, secret_access_key: secretAccessKey, session_token: sessionToken };
+      const where = { region, service, role_arn: roleArn };
+      return { type, ...keys, ...where, ...present({ external_id: externalId }), ...expiry(expiresAt), raw: {} };
     }
     case "clientCertificate":
       return { type, certificate: kind.value.certificate, private_key: kind.value.privateKey };
@@ -156,7 +153,9 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
 const expiry = (at: Timestamp | undefined): JsonObject => (at === undefined ? {} : { expires_at: iso(at) });
 
 const override = (client: ClientOverride | undefined): JsonObject =>
-  client === undefined ? {} : { config_override: { client_id: client.clientId, client_secret: client.clientSecret } };
+  client === undefined
+    ? {}
+    : { config_override: present({ client_id: client.clientId, client_secret: client.clientSecret }) };
 
 /** Without what is empty: in protobuf absent text is empty text. */
 const present = (fields: JsonObject): JsonObject =>
@@ -164,7 +163,8 @@ const present = (fields: JsonObject): JsonObject =>
 
 interface IntegrationView {
   readonly integration: Integration;
-  readonly provider: Provider;
+  /** Undefined where what it was set up with is gone: it is shown all the same. */
+  readonly provider: Provider | undefined;
   readonly webhookUrl?: string;
   readonly secrets?: IntegrationSecrets | undefined;
   readonly withCredentials?: boolean;
@@ -180,8 +180,8 @@ export function integrationJson({
   const { key, displayName, createdAt, updatedAt, noForward } = integration;
   return {
     unique_key: key,
-    provider: provider.name,
-    display_name: displayName === "" ? provider.displayName : displayName,
+    provider: integration.provider,
+    display_name: displayName || provider?.displayName || key,
     logo: "",
     forward_webhooks: !noForward,
     created_at: iso(createdAt),
@@ -193,13 +193,17 @@ export function integrationJson({
 
 function appCredentials(
   { oauth }: Integration,
-  { auth }: Provider,
+  provider: Provider | undefined,
   secrets: IntegrationSecrets | undefined,
 ): JsonValue {
-  if (oauth === undefined && secrets === undefined) return null;
+  if (provider === undefined || (oauth === undefined && secrets === undefined)) return null;
   const privateKey = secrets?.privateKey ?? "";
+  const type = authModeOf(provider);
+  if (provider.auth.case === "app") {
+    return { type, app_id: oauth?.clientId || null, private_key: privateKey || null, app_link: null };
+  }
   return {
-    type: types[auth.case ?? "none"],
+    type,
     client_id: oauth?.clientId || null,
     client_secret: secrets?.clientSecret || null,
     scopes: oauth?.scopes.join(",") || null,
@@ -224,24 +228,22 @@ export function providerJson(provider: Provider): JsonObject {
     name,
     display_name: displayName,
     logo_url: "",
-    auth_mode: types[auth.case ?? "none"],
+    auth_mode: authModeOf(provider),
     categories,
     docs: docsUrl,
     ...(proxy === undefined ? {} : { proxy: { ...(described["proxy"] as JsonObject), base_url: proxy.baseUrl } }),
     connection_config: Object.fromEntries(
       connectionFields.map(({ name: field, title, description, example, pattern, required, defaultValue }, i) => [
         field,
-        present({
+        {
           type: "string",
-          title,
+          title: title || field,
           description,
-          example,
-          pattern,
-          default_value: defaultValue,
+          ...present({ example, pattern, default_value: defaultValue }),
           optional: !required,
           order: i + 1,
           automated: false,
-        }),
+        },
       ]),
     ),
     ...oauthUrls(auth),
@@ -261,11 +263,14 @@ function oauthUrls(auth: Provider["auth"]): JsonObject {
       });
     case "oauth1":
     case "tba":
-      return present({
+      return {
         request_url: auth.value.requestTokenUrl,
         authorization_url: auth.value.authorizationUrl,
         token_url: auth.value.accessTokenUrl,
-      });
+        signature_method: auth.value.signatureMethod || "HMAC-SHA1",
+      };
+    case "app":
+      return { token_url: auth.value.tokenUrl };
     default:
       return {};
   }

@@ -19,6 +19,7 @@ const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPu
   { method: "GET", path: "/action/:id", scope: Scope.SYNCS },
   { method: "GET", path: "/scripts/config", scope: Scope.CONNECTIONS_READ },
   { method: "GET", path: "/environment-variables", scope: Scope.CONNECTIONS_READ },
+  { method: "POST", path: "/integrations/quickstart", scope: Scope.INTEGRATIONS_WRITE },
   { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
   { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },
   { method: "POST", path: "/connect/sessions", scope: Scope.CONNECTIONS_WRITE },

@@ -20,14 +20,14 @@ export function metadataRoutes({ connections, countIgnored }: Broker): Route[] {
     async answer(request) {
       const { actor, environment } = callerIn(request);
       request.query.end();
-      const { ids, integration, metadata, ignored } = readBody(request.body);
+      const { ids, integration, metadata, echo, ignored } = readBody(request.body);
       countIgnored(path, ignored);
       const updates = ids.map((id) => {
         const ref = create(ConnectionRefSchema, { environment, integration, id });
         return { ref, metadata, replace, expectedRevision: 0n };
       });
       await connections.updateMetadata(updates, actor);
-      return { status: replace ? 201 : 200, body: request.body };
+      return { status: replace ? 201 : 200, body: echo };
     },
   });
   return paths.flatMap((path) => [route(path, false), route(path, true)]);
@@ -50,5 +50,7 @@ function readBody(body: JsonObject) {
   if (findings.mistakes.length > 0) {
     throw new Fault("invalid_body", "the metadata cannot be set", { mistakes: findings.mistakes });
   }
-  return { ids: [...new Set(valid)], integration, metadata, ignored: findings.ignored.length };
+  // Of what was sent, the part that was read: the rest has no bounds.
+  const echo = { connection_id: named ?? "", provider_config_key: integration, metadata };
+  return { ids: [...new Set(valid)], integration, metadata, echo, ignored: findings.ignored.length };
 }

@@ -6,7 +6,8 @@ export interface Query {
   /** All values of a parameter, whether it is repeated or a comma-separated list. */
   list(name: string): readonly string[];
   integer(name: string, bounds: { readonly min: number; readonly max: number }): number | undefined;
-  flag(name: string): boolean;
+  /** `unsaid` is what it is when it is not there. */
+  flag(name: string, unsaid?: boolean): boolean;
   /** `name[key]=value`, by key. */
   map(name: string): Readonly<Record<string, string>>;
   refuse(name: string, message: string): void;
@@ -46,11 +47,11 @@ export function readQuery(raw: string): Query {
       refuse(name, `must be a whole number from ${min} to ${max}`);
       return undefined;
     },
-    flag(name) {
+    flag(name, unsaid = false) {
       const value = text(name);
-      if (value === undefined || value === "false") return false;
-      if (value !== "true") refuse(name, "must be true or false");
-      return true;
+      if (value === undefined) return unsaid;
+      if (value !== "true" && value !== "false") refuse(name, "must be true or false");
+      return value === "true";
     },
     map(name) {
       const found = [...new Set(params.keys())].filter((key) => key.startsWith(`${name}[`) && key.endsWith("]"));

@@ -51,7 +51,10 @@ export interface Match {
 export interface Router {
   /** Throws `not_found`, or `method_not_allowed` with what is allowed. */
   match(method: string, path: string): Match;
+  /** Throws `not_found`. */
   allowed(path: string): readonly string[];
+  /** Whether a row takes every method there is, so that none of them is the door's to answer. */
+  takesAny(path: string): boolean;
 }
 
 interface Row {
@@ -78,16 +81,23 @@ export function createRouter(routes: readonly Route[]): Router {
   return {
     match(method, path) {
       const matches = at(path);
-      if (matches.length === 0) throw new Fault("not_found", "there is nothing here");
+      if (matches.length === 0) throw nothingHere();
       const wanted = method === "HEAD" ? "GET" : method;
       const match = matches.find(({ route }) => route.method === wanted || route.method === "ANY");
       if (match !== undefined) return match;
       const allow = methodsOf(matches).join(", ");
       throw new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });
     },
-    allowed: (path) => methodsOf(at(path)),
+    allowed(path) {
+      const matches = at(path);
+      if (matches.length === 0) throw nothingHere();
+      return methodsOf(matches);
+    },
+    takesAny: (path) => at(path).some(({ route }) => route.method === "ANY"),
   };
 }
+
+const nothingHere = () => new Fault("not_found", "there is nothing here");
 
 /** The name of a row, as metrics have it. */
 export const patternOf = ({ route }: Match): string => route.path;

@@ -1,0 +1,24 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** What a machine may lack. A test that needs it says so, and is skipped in sight. */
+const present = {
+  openssl: () => spawnSync("openssl", ["version"]).status === 0,
+  /** A small disk of one's own, to fill. */
+  tmpfs: () => {
+    const folder = mkdtempSync(join(tmpdir(), "latchkey-mount-"));
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]).status === 0;
+    if (mounted) spawnSync("umount", [folder]);
+    rmdirSync(folder);
+    return mounted;
+  },
+};
+
+/** For `it.skipIf(lacks("openssl"))`. Where nothing may be skipped, the lack itself is the failure. */
+export function lacks(need: keyof typeof present): boolean {
+  const isLacking = !present[need]();
+  if (isLacking && process.env["LATCHKEY_TEST_SKIPS"] === "refused") throw new Error(`this machine lacks ${need}`);
+  return isLacking;
+}
