@@ -1,28 +1,52 @@
-/** Makes dist: one file that runs under Node, with the data it reads beside it. */
-import { chmodSync, cpSync, mkdirSync, rmSync } from "node:fs";
+/** Makes dist, a package that can be published: one file that runs under Node, with the data it reads beside it. */
+import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { build } from "esbuild";
+import { build as bundle } from "esbuild";
 import { root } from "./steps.ts";
 
-const dist = join(root, "dist");
-rmSync(dist, { recursive: true, force: true });
-mkdirSync(dist);
-await build({
-  absWorkingDir: root,
-  entryPoints: { latchkey: "src/main.ts" },
-  outdir: dist,
-  bundle: true,
-  platform: "node",
-  target: "node24",
-  format: "esm",
-  // Native code cannot be bundled: its package stays a dependency.
-  external: ["classic-level", "level"],
-  // CommonJS packages among the dependencies ask for `require`.
-  banner: {
-    js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
-  },
-  legalComments: "linked",
-});
-cpSync(join(root, "src/providers/catalogue"), join(dist, "catalogue"), { recursive: true });
-cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
-chmodSync(join(dist, "latchkey.js"), 0o755);
+/** Native code cannot be bundled: its package stays a dependency. */
+const external = ["level"];
+
+export async function build(dist: string): Promise<void> {
+  rmSync(dist, { recursive: true, force: true });
+  mkdirSync(dist, { recursive: true });
+  await bundle({
+    absWorkingDir: root,
+    entryPoints: { latchkey: "src/main.ts" },
+    outdir: dist,
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    format: "esm",
+    external,
+    // CommonJS packages among the dependencies ask for `require`.
+    banner: {
+      js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
+    },
+    legalComments: "linked",
+  });
+  cpSync(join(root, "src/providers/catalogue"), join(dist, "catalogue"), { recursive: true });
+  cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
+  cpSync(join(root, "README.md"), join(dist, "README.md"));
+  writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
+  chmodSync(join(dist, "latchkey.js"), 0o755);
+}
+
+/** Of the checkout's manifest what concerns those who install the package: they bring their own Node. */
+function manifest() {
+  const { name, version, description, license, type, engines, dependencies } = JSON.parse(
+    readFileSync(join(root, "package.json"), "utf8"),
+  ) as Record<string, Record<string, string>>;
+  return {
+    name,
+    version,
+    description,
+    license,
+    type,
+    engines,
+    bin: { latchkey: "latchkey.js" },
+    dependencies: Object.fromEntries(external.map((dependency) => [dependency, dependencies?.[dependency]])),
+  };
+}
+
+if (import.meta.main) await build(join(root, "dist"));

@@ -28,7 +28,7 @@ function install() {
   process.stderr.write("latchkey: installing what package-lock.json names (npm ci)\n");
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
   // What npm says goes to stderr: the program's own output is for whoever reads it.
-  const { status } = spawnSync(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
+  const { status } = spawnSync(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error", "--progress=false"], {
     cwd: root,
     stdio: ["ignore", 2, 2],
     shell: process.platform === "win32",

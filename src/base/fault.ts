@@ -33,7 +33,6 @@ export const faults = {
   not_implemented: { status: 501, rpc: "Unimplemented" },
   refresh_unavailable: { status: 503, rpc: "Unavailable" },
   store_unavailable: { status: 503, rpc: "Unavailable" },
-  overloaded: { status: 503, rpc: "Unavailable" },
   not_ready: { status: 503, rpc: "Unavailable" },
   internal: { status: 500, rpc: "Internal" },
 } as const;

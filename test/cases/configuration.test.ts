@@ -3,6 +3,7 @@ import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { adminKey, sealKey, secretKey, temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
 import { launch, serveInProcess } from "../process.ts";
 
 /** Runs `serve` with these variables until it refuses them. */
@@ -220,12 +221,9 @@ it("F08 refuses a store folder that others can read", async () => {
   expect(said).toMatch(/mode 755\); it must be 700/);
 });
 
-const isRoot = process.getuid?.() === 0;
-const canMount = isRoot && spawnSync("mount", ["--version"]).status === 0;
-
-it.skipIf(!canMount)("F08 says that the disk is full, and exits", async () => {
+it.skipIf(lacks("tmpfs"))("F08 says that the disk is full, and exits", async () => {
   const folder = await temporaryFolder();
-  if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]).status !== 0) return;
+  expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]).status).toBe(0);
   onTestFinished(() => void spawnSync("umount", ["-l", folder]));
   await writeFile(join(folder, "filler"), Buffer.alloc(60 * 1024)).catch(() => undefined);
   const { code, said } = await refusal({}, folder);
@@ -247,4 +245,30 @@ it("makes its keys on first start, in files of its owner's alone, and prints non
     expect(running.stdout()).toContain(join(folder, name));
   }
   expect(adminKey).not.toBe("");
+});
+
+it("F07 refuses a file that takes away a provider which is in use", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "latchkey.yaml");
+  const environment = "environments: [{ name: prod, keys: [{ id: app, key: { env: APP_KEY } }] }]\n";
+  const provider = "providers: [{ name: mine, api_key: {}, proxy: { base_url: 'https://api.mine.example' } }]\n";
+  await writeFile(path, environment + provider);
+  const env = { LATCHKEY_CONFIG: path, LATCHKEY_SECRET_KEY: undefined, APP_KEY: "an-application-key" };
+  const running = await serveInProcess({ folder: join(folder, "data"), env });
+  const headers = { authorization: "Bearer an-application-key", "content-type": "application/json" };
+  const body = '{"unique_key":"ours","provider":"mine"}';
+  const made = await fetch(`${running.address("data")}/integrations`, { method: "POST", headers, body });
+  expect(made.status).toBe(200);
+
+  await writeFile(path, environment);
+  running.child.kill("SIGHUP");
+  await running.says("the configuration file is refused");
+  expect((await fetch(`${running.address("data")}/providers/mine`, { headers })).status).toBe(200);
+
+  // Started with that file, it runs: what was set up with the provider is still shown.
+  running.child.kill("SIGTERM");
+  await running.exited;
+  const again = await serveInProcess({ folder: join(folder, "data"), env });
+  const list = await fetch(`${again.address("data")}/integrations`, { headers });
+  expect(await list.json()).toMatchObject({ data: [{ unique_key: "ours", provider: "mine" }] });
 });

@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const dist = fileURLToPath(new URL("../../dist/latchkey.js", import.meta.url));
+
+export const secretKey = "lk_bench-secret-key-of-the-environment-dev";
+
+/** The built sidecar in a process of its own, so that its memory and time are its own. */
+export interface BenchSidecar {
+  readonly data: string;
+  readonly control: string;
+  /** From the start of the process until it was ready. */
+  readonly readyMs: number;
+  /** The most memory it ever had, in MiB. */
+  peakMiB(): number;
+  /** The memory of its own that it has now, in MiB: without the store's files, which the kernel maps and can let go. */
+  ownMiB(): number;
+  stop(): Promise<void>;
+}
+
+export async function startBenchSidecar({ folder }: { readonly folder: string }): Promise<BenchSidecar> {
+  const since = performance.now();
+  const child = spawn(process.execPath, [dist, "serve"], {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: {
+      PATH: process.env["PATH"],
+      LATCHKEY_DATA_LISTEN: ":0",
+      LATCHKEY_CONTROL_LISTEN: ":0",
+      LATCHKEY_OPS_LISTEN: ":0",
+      LATCHKEY_STORE: `level:${folder}`,
+      LATCHKEY_SEAL_KEYS: `bench:${Buffer.alloc(32, 1).toString("base64")}`,
+      LATCHKEY_SECRET_KEY: secretKey,
+    },
+  });
+  const addresses = new Map<string, string>();
+  await new Promise<void>((resolve, reject) => {
+    let text = "";
+    child.stdout.on("data", (chunk) => {
+      text += chunk;
+      const lines = text.split("\n");
+      text = lines.pop() ?? "";
+      for (const line of lines) {
+        const { door, address, phase } = JSON.parse(line) as Record<string, string>;
+        if (door !== undefined && address !== undefined) addresses.set(door, address);
+        if (phase === "ready") resolve();
+      }
+    });
+    child.once("exit", () => reject(new Error("the sidecar ended; was it built? npm run build")));
+  });
+  return {
+    data: addresses.get("data") ?? "",
+    control: addresses.get("control") ?? "",
+    readyMs: performance.now() - since,
+    peakMiB: () => memoryOf(child, "VmHWM"),
+    ownMiB: () => memoryOf(child, "RssAnon"),
+    stop: () =>
+      new Promise((resolve) => {
+        child.once("exit", () => resolve());
+        child.kill("SIGTERM");
+      }),
+  };
+}
+
+function memoryOf({ pid }: ChildProcess, line: "VmHWM" | "RssAnon"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Math.round(Number(new RegExp(`${line}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1_024);
+}
+
+/** Runs with a folder that is gone afterwards. */
+export async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-bench-"));
+  try {
+    await run(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+export function quantile(sorted: readonly number[], q: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+}
+
+export const ms = (value: number): string => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`;
