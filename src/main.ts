@@ -2,7 +2,7 @@
 import { readFileSync, unwatchFile, watchFile } from "node:fs";
 import { dev } from "./cli/dev.ts";
 import type { OwnCommand } from "./cli/own-command.ts";
-import type { Process } from "./cli/process.ts";
+import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
 import { serve } from "./cli/serve.ts";
 import { variablesHelp } from "./config/variables.ts";
@@ -13,7 +13,7 @@ import { variablesHelp } from "./config/variables.ts";
 const watchEveryMs = 2_000;
 
 const interrupted = new AbortController();
-let stopping: ((signal: "SIGTERM" | "SIGINT" | "SIGHUP") => void) | undefined;
+let stopping: ((signal: Signal) => void) | undefined;
 
 for (const [signal, number] of [
   ["SIGTERM", 15],

@@ -1,6 +1,11 @@
 import { errorBody } from "./error-body.ts";
 import { Fault } from "./fault.ts";
 
+const goneCodes: ReadonlySet<string | undefined> = new Set(["ECONNRESET", "EPIPE", "ECANCELED", "ETIMEDOUT"]);
+
+/** Whether an error says no more than that the peer has left: there is nobody to answer, and nothing to warn of. */
+export const isGone = ({ code }: { readonly code?: string | undefined }): boolean => goneCodes.has(code);
+
 /** What Node's HTTP parser could not take, as a fault. */
 export function faultOfParser({ code }: { readonly code?: string | undefined }): Fault {
   if (code === "HPE_HEADER_OVERFLOW") return new Fault("headers_too_large", "the request's head is too large");

@@ -7,16 +7,21 @@ export type RareWarning = (
 ) => void;
 
 const everyMs = 60_000;
-const maxPeers = 10_000;
+/** So many peers at most are warned of within the minute; whoever has a whole network to come from is one of them. */
+const maxPeers = 1_000;
 
 export function createRareWarning({ log, now }: Pick<World, "log" | "now">): RareWarning {
-  const lastAt = new Map<string, number>();
+  const warnedAt = new Map<string, number>();
   return (message, about) => {
-    const key = `${about.door} ${about.peer}`;
     const at = now();
-    if (at - (lastAt.get(key) ?? Number.NEGATIVE_INFINITY) < everyMs) return;
-    if (lastAt.size >= maxPeers) lastAt.clear();
-    lastAt.set(key, at);
+    // The oldest stand first.
+    for (const [peer, before] of warnedAt) {
+      if (Math.abs(at - before) < everyMs) break;
+      warnedAt.delete(peer);
+    }
+    const key = `${about.door} ${about.peer}`;
+    if (warnedAt.has(key) || warnedAt.size >= maxPeers) return;
+    warnedAt.set(key, at);
     log.warn(message, about);
   };
 }

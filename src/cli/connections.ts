@@ -202,8 +202,8 @@ async function deleteMany(session: Session, names: readonly ConnectionName[]): P
   const { client, output } = session;
   let failed = 0;
   for (let at = 0; at < names.length; at += maxBatch) {
-    const refs = names.slice(at, at + maxBatch).map((name) => refOf(session, name));
-    const { results } = await client(ConnectionService).batchDeleteConnections({ refs });
+    const deletions = names.slice(at, at + maxBatch).map((name) => ({ ref: refOf(session, name) }));
+    const { results } = await client(ConnectionService).batchDeleteConnections({ deletions });
     for (const result of results) {
       const { ref, problem } = result;
       if (problem !== undefined) failed += 1;

@@ -7,7 +7,7 @@ import type { FileReader } from "../config/secrets.ts";
 import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
 import { SealKeyMissing } from "../store/seal.ts";
 import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
-import type { Process } from "./process.ts";
+import type { Process, Signal } from "./process.ts";
 
 /** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
 const configExitCode = 78;
@@ -49,6 +49,8 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   for (const { path } of made) log.info("a key was made and written to a file", { path });
   const world: World = { now: Date.now, log, metrics: createMetrics() };
 
+  // Listened for before anything starts: a signal that nobody listens for ends the process as it stands.
+  const signals = listenForSignals(process);
   let sidecar: Sidecar;
   try {
     sidecar = await startSidecar(config, world);
@@ -63,7 +65,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   }
 
   const ended = new Promise<number>((resolve) => {
-    process.onSignal((signal) => {
+    signals.handle((signal) => {
       if (signal === "SIGHUP") {
         void reload();
         return;
@@ -87,6 +89,19 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   });
   await onStarted?.(sidecar, config);
   return ended;
+}
+
+/** Keeps the signals that come while we start, for when they can be heeded. */
+function listenForSignals(process: Process) {
+  const early: Signal[] = [];
+  let handler = (signal: Signal): void => void early.push(signal);
+  process.onSignal((signal) => handler(signal));
+  return {
+    handle(heed: (signal: Signal) => void): void {
+      handler = heed;
+      for (const signal of early.splice(0)) heed(signal);
+    },
+  };
 }
 
 /** Keys that nobody pinned are made on first start, and their files named, never their values. */

@@ -5,28 +5,30 @@ import type { Broker } from "../broker/broker.ts";
 import type { ConnectionUpdate } from "../broker/connections.ts";
 import { withoutRefreshToken } from "../core/credentials-view.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
-import type {
-  Connection,
-  ConnectionRef,
-  ConnectionService,
-  UpdateMetadataRequest,
+import {
+  type Connection,
+  type ConnectionRef,
+  ConnectionRefSchema,
+  type ConnectionService,
+  type UpdateMetadataRequest,
+  UpdateMetadataRequestSchema,
 } from "../gen/latchkey/v1/connection_pb.ts";
 import { eachOf, type Outcome } from "./batch.ts";
 import { callerOf, pageOf } from "./context.ts";
 import { problemOf } from "./errors.ts";
 import { importMethods } from "./imports.ts";
-import { markerOf } from "./watch.ts";
+import type { RequireValid } from "./validate.ts";
+import { markerOf, watcherOf } from "./watch.ts";
 
 type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection" | "explainRequest">;
 
-export const connectionService = (broker: Broker): Methods => {
+export const connectionService = (broker: Broker, requireValid: RequireValid): Methods => {
   const { connections, listing, live, environments, feeds } = broker;
 
   /** A ref with its environment filled in, if the caller may go there. Items of a batch come here unchecked. */
   async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
-    if (ref === undefined || ref.integration === "" || ref.id === "") {
-      throw new Fault("invalid_body", "the item does not name a connection");
-    }
+    if (ref === undefined) throw new Fault("invalid_body", "the item does not name a connection");
+    requireValid(ConnectionRefSchema, ref);
     return { ...ref, environment: await environments.of(caller, ref.environment) };
   }
 
@@ -46,7 +48,7 @@ export const connectionService = (broker: Broker): Methods => {
   }
 
   return {
-    ...importMethods(broker),
+    ...importMethods(broker, requireValid),
     async getConnection({ ref: asked, includeCredentials, includeRefreshToken }, context) {
       const caller = callerOf(context);
       const ref = await refOf(caller, asked);
@@ -84,7 +86,10 @@ export const connectionService = (broker: Broker): Methods => {
     },
     async batchUpdateMetadata({ updates }, context) {
       const caller = callerOf(context);
-      const outcomes = await eachOf(updates, (update) => updateMetadata(caller, update));
+      const outcomes = await eachOf(updates, async (update) => {
+        requireValid(UpdateMetadataRequestSchema, update);
+        return updateMetadata(caller, update);
+      });
       return { results: outcomes.map((outcome, i) => getResultOf(updates[i]?.ref, outcome)) };
     },
     async deleteConnection({ ref: asked, expectedRevision }, context) {
@@ -92,17 +97,17 @@ export const connectionService = (broker: Broker): Methods => {
       await connections.delete({ ref: await refOf(caller, asked), expectedRevision }, caller.keyId);
       return {};
     },
-    async batchDeleteConnections({ refs }, context) {
+    async batchDeleteConnections({ deletions }, context) {
       const caller = callerOf(context);
-      const outcomes = await eachOf(refs, async (asked) => {
-        await connections.delete({ ref: await refOf(caller, asked), expectedRevision: 0n }, caller.keyId);
+      const outcomes = await eachOf(deletions, async ({ ref: asked, expectedRevision }) => {
+        await connections.delete({ ref: await refOf(caller, asked), expectedRevision }, caller.keyId);
       });
-      return { results: outcomes.map(({ fault }, i) => ({ ...named(refs[i]), ...problemIn(fault) })) };
+      return { results: outcomes.map(({ fault }, i) => ({ ...named(deletions[i]?.ref), ...problemIn(fault) })) };
     },
     async *watchConnections({ environment: asked, integration, fromRevision, changesOnly }, context) {
       const environment = await environments.of(callerOf(context), asked);
       const under = integration === "" ? [environment] : [environment, integration];
-      const request = { under, from: Number(fromRevision), changesOnly, signal: context.signal };
+      const request = { under, from: Number(fromRevision), changesOnly, ...watcherOf(context) };
       for await (const step of feeds.connections(request)) {
         if (step.kind === "put") yield { event: { case: "put" as const, value: step.value } };
         else if (step.kind === "deleted") {

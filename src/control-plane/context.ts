@@ -1,6 +1,6 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Caller } from "../broker/access.ts";
-import { callerKey } from "./interceptors.ts";
+import { callerKey } from "./gate.ts";
 
 export function callerOf({ values }: HandlerContext): Caller {
   const caller = values.get(callerKey);

@@ -1,20 +1,24 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Fault } from "../base/fault.ts";
+import type { Fault, FaultCode } from "../base/fault.ts";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { type Problem, ProblemSchema } from "../gen/latchkey/v1/problem_pb.ts";
 
+const errorInfo = (reason: FaultCode, metadata: Readonly<Record<string, string>> = {}) => ({
+  desc: ErrorInfoSchema,
+  value: { reason, domain: "latchkey", metadata: { ...metadata } },
+});
+
 /** A fault as gRPC and Connect say it: the code as `ErrorInfo.reason`, mistakes as `BadRequest`. */
 export function connectErrorOf(fault: Fault): ConnectError {
-  const info = { reason: fault.code, domain: "latchkey", metadata: { ...fault.metadata } };
   const violations = fault.mistakes.map(({ path, message }) => ({ field: path.join("."), description: message }));
   return new ConnectError(
     fault.message,
     Code[fault.rpc],
     { "latchkey-error": fault.code },
     [
-      { desc: ErrorInfoSchema, value: info },
+      errorInfo(fault.code, fault.metadata),
       ...(violations.length === 0 ? [] : [{ desc: BadRequestSchema, value: { fieldViolations: violations } }]),
       ...(fault.retryAfterSeconds === undefined
         ? []
@@ -22,6 +26,29 @@ export function connectErrorOf(fault: Fault): ConnectError {
     ],
     fault.cause,
   );
+}
+
+const reasons: Partial<Record<Code, FaultCode>> = {
+  [Code.InvalidArgument]: "invalid_body",
+  [Code.NotFound]: "not_found",
+  [Code.Unimplemented]: "not_implemented",
+  [Code.ResourceExhausted]: "payload_too_large",
+  [Code.DeadlineExceeded]: "request_timeout",
+  [Code.Internal]: "malformed_request",
+};
+
+/**
+ * Gives an error of the protocol library's own, such as a message that does not parse, the names that ours have. It
+ * is changed in place: it never passes through our hands, and is written as it is.
+ */
+export function nameError(error: ConnectError): void {
+  if (error.details.length > 0) return;
+  // The library takes bytes that are no message for a defect of the server's; they are a mistake of the caller's.
+  if (error.rawMessage.startsWith("parse binary: ")) Object.assign(error, { code: Code.InvalidArgument });
+  const reason = reasons[error.code];
+  if (reason === undefined) return;
+  error.details.push(errorInfo(reason));
+  error.metadata.set("latchkey-error", reason);
 }
 
 /** A fault as the status of one item of a batch. */

@@ -19,13 +19,15 @@ export function healthService(readiness: Readiness, services: ReadonlySet<string
       signal.addEventListener("abort", stop);
       let told: Status | undefined;
       try {
-        while (!signal.aborted) {
+        for (;;) {
           const now = isKnown(service) ? status() : Status.SERVICE_UNKNOWN;
           if (now !== told) {
             told = now;
             yield { status: now };
             continue;
           }
+          // Only now: what ends the stream may be what there is to tell, as when latchkey drains.
+          if (signal.aborted) return;
           await new Promise<void>((resolve) => {
             wake = resolve;
           });

@@ -6,6 +6,7 @@ import type { Broker } from "../broker/broker.ts";
 import type { Imported } from "../broker/imports.ts";
 import {
   type ConnectionImport,
+  ConnectionImportSchema,
   ConnectionRefSchema,
   type ConnectionService,
   type ImportResult,
@@ -15,6 +16,7 @@ import { eachOf } from "./batch.ts";
 import { callerOf } from "./context.ts";
 import { problemOf } from "./errors.ts";
 import { batches } from "./import-stream.ts";
+import type { RequireValid } from "./validate.ts";
 
 type Methods = Pick<
   ServiceImpl<typeof ConnectionService>,
@@ -22,14 +24,15 @@ type Methods = Pick<
 >;
 
 /** The three ways to import connections: one, a batch, a stream. */
-export const importMethods = ({ imports, environments, connections }: Broker): Methods => {
-  /** Items that name an environment the caller may not enter fail one by one, as any other mistake. */
+export const importMethods = ({ imports, environments, connections }: Broker, requireValid: RequireValid): Methods => {
+  /** Items that are not valid, or name an environment the caller may not enter, fail one by one. */
   async function importItems(
     caller: Caller,
     items: readonly (ConnectionImport | undefined)[],
   ): Promise<ImportResult[]> {
     const placed = await eachOf(items, async (item) => {
       if (item === undefined) throw new Fault("invalid_body", "the item is empty");
+      requireValid(ConnectionImportSchema, item);
       return { ...item, environment: await environments.of(caller, item.environment) };
     });
     const good = placed.flatMap((one) => (one.fault === undefined ? [one.value] : []));

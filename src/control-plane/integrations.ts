@@ -4,7 +4,7 @@ import type { Broker } from "../broker/broker.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
 import { callerOf, pageOf } from "./context.ts";
-import { markerOf } from "./watch.ts";
+import { markerOf, watcherOf } from "./watch.ts";
 
 export const integrationService = ({
   integrations,
@@ -53,7 +53,7 @@ export const integrationService = ({
     },
     async *watchIntegrations({ environment: asked, fromRevision }, context) {
       const environment = await environments.of(callerOf(context), asked);
-      const request = { under: [environment], from: Number(fromRevision), changesOnly: false, signal: context.signal };
+      const request = { under: [environment], from: Number(fromRevision), changesOnly: false, ...watcherOf(context) };
       for await (const step of feeds.integrations(request)) {
         if (step.kind === "put") yield { event: { case: "put" as const, value: await shown(step.value) } };
         else if (step.kind === "deleted") {

@@ -1,35 +1,61 @@
-import { type DescMessage, getOption, hasOption, type Message } from "@bufbuild/protobuf";
-import { createValidator } from "@bufbuild/protovalidate";
-import { Code, ConnectError, createContextKey, type Interceptor } from "@connectrpc/connect";
-import { Fault } from "../base/fault.ts";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Code, ConnectError, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import type { World } from "../base/world.ts";
-import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
-import { scope } from "../gen/latchkey/v1/access_pb.ts";
-import { connectErrorOf } from "./errors.ts";
+import { connectErrorOf, nameError } from "./errors.ts";
+import type { Gate } from "./gate.ts";
 
-/** Who asks. Set for every method that names a scope. */
-export const callerKey = createContextKey<Caller | undefined>(undefined, { description: "the caller" });
+/** Whatever was thrown, as an error with a code; what we did not foresee is logged and says nothing. */
+const translator =
+  ({ log, metrics }: World, method: DescMethod) =>
+  (thrown: unknown): ConnectError => {
+    if (thrown instanceof ConnectError) return thrown;
+    if (isAbort(thrown)) return new ConnectError("the caller has left", Code.Canceled);
+    const fault = faultOfStore(thrown);
+    if (fault.code === "internal") {
+      metrics.unhandled.inc();
+      log.error("a call failed unexpectedly", { method: nameOf(method), err: fault.cause });
+    }
+    return connectErrorOf(fault);
+  };
 
-/** Outermost: whatever was thrown leaves as an error with a code; what we did not foresee is logged and says nothing. */
+const isAbort = (thrown: unknown) => thrown instanceof DOMException && thrown.name === "AbortError";
+const nameOf = ({ parent, name }: DescMethod) => `${parent.typeName}/${name}`;
+
+/** Several gates as one, whose faults leave as errors with a code. */
+export const translateGates =
+  (world: World, gates: readonly Gate[]): Gate =>
+  (context) => {
+    nameErrors(context);
+    try {
+      for (const gate of gates) gate(context);
+    } catch (error) {
+      const translation = translator(world, context.method)(error);
+      world.metrics.rpcCalls.inc({ method: nameOf(context.method), code: Code[translation.code] });
+      throw translation;
+    }
+  };
+
+/** The library aborts a call with its error before it writes the error: the one place where all of them pass by. */
+function nameErrors({ signal }: HandlerContext): void {
+  const name = () => {
+    if (signal.reason instanceof ConnectError) nameError(signal.reason);
+  };
+  if (signal.aborted) name();
+  else signal.addEventListener("abort", name, { once: true });
+}
+
+/** Outermost of the interceptors: whatever was thrown leaves as an error with a code, and every call is counted. */
 export const translateFaults =
-  ({ log, metrics }: World): Interceptor =>
+  (world: World): Interceptor =>
   (next) =>
   async (request) => {
-    const method = `${request.service.typeName}/${request.method.name}`;
-    const translate = (thrown: unknown): ConnectError => {
-      if (thrown instanceof ConnectError) return thrown;
-      const fault = faultOfStore(thrown);
-      if (fault.code === "internal") {
-        metrics.unhandled.inc();
-        log.error("a call failed unexpectedly", { method, err: fault.cause });
-      }
-      return connectErrorOf(fault);
-    };
+    const method = nameOf(request.method);
+    const translate = translator(world, request.method);
     const since = performance.now();
     const count = (code: string) => {
-      metrics.rpcCalls.inc({ method, code });
-      metrics.rpcSeconds.observe({ method }, (performance.now() - since) / 1_000);
+      world.metrics.rpcCalls.inc({ method, code });
+      world.metrics.rpcSeconds.observe({ method }, (performance.now() - since) / 1_000);
     };
     const codeOf = ({ code }: ConnectError) => Code[code];
     try {
@@ -51,11 +77,10 @@ export const translateFaults =
 
 /** A caller whose deadline has passed is told so at once. What was already being committed is committed whole, or not at all. */
 async function unlessAborted<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
-  const reason = () => ConnectError.from(signal.reason, Code.Canceled);
-  if (signal.aborted) throw reason();
+  if (signal.aborted) throw signal.reason;
   let stop = () => {};
   const aborted = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(reason());
+    stop = () => reject(signal.reason);
     signal.addEventListener("abort", stop, { once: true });
   });
   try {
@@ -81,74 +106,3 @@ async function* translated<T>(messages: AsyncIterable<T>, { translate, onEnd }: 
     onEnd(error);
   }
 }
-
-/** Before there is a store to ask: all but health and reflection wait. */
-export const refuseUntilReady: Interceptor = (next) => async (request) => {
-  if (!hasOption(request.method, scope)) return next(request);
-  throw new Fault("not_ready", "latchkey is starting", { retryAfterSeconds: 1 });
-};
-
-/** Methods say in the proto which scope they need. Those of health and reflection name none, and are open to all. */
-export const requireKey =
-  (access: Access): Interceptor =>
-  (next) =>
-  async (request) => {
-    if (!hasOption(request.method, scope)) return next(request);
-    const caller = access.authenticate(bearerOf(request.header));
-    requireScope(caller, getOption(request.method, scope));
-    request.contextValues.set(callerKey, caller);
-    return next(request);
-  };
-
-export function bearerOf(header: Headers): string {
-  const value = header.get("authorization");
-  if (value === null) throw new Fault("missing_auth_header", "send a key: authorization: Bearer <key>");
-  const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(value) ?? [];
-  if (secret === undefined) throw new Fault("malformed_auth_header", "the authorization header must be: Bearer <key>");
-  return secret;
-}
-
-/** Checks what the proto says of every request, before a method sees it. */
-export function validateRequests(): Interceptor {
-  const validator = createValidator();
-  const requireValid = (schema: DescMessage, message: Message) => {
-    const result = validator.validate(schema, message);
-    if (result.kind === "valid") return;
-    if (result.kind === "error")
-      throw new Fault("internal", "the request could not be checked", { cause: result.error });
-    const mistakes = result.violations.map((violation) => ({
-      path: pathOf(violation.field),
-      message: violation.message,
-    }));
-    throw new Fault("invalid_body", "the request is not valid", { mistakes });
-  };
-  return (next) => (request) => {
-    if (!request.stream) {
-      requireValid(request.method.input, request.message);
-      return next(request);
-    }
-    const { message, method } = request;
-    async function* checked() {
-      for await (const one of message) {
-        requireValid(method.input, one);
-        yield one;
-      }
-    }
-    return next({ ...request, message: checked() });
-  };
-}
-
-type FieldPath = Parameters<typeof pathStep>[0][];
-
-function pathStep(step: {
-  readonly kind: string;
-  readonly name?: string;
-  readonly index?: number;
-  readonly key?: unknown;
-}): string {
-  if (step.kind === "list_sub") return String(step.index);
-  if (step.kind === "map_sub") return String(step.key);
-  return step.name ?? step.kind;
-}
-
-const pathOf = (path: FieldPath): string[] => path.map(pathStep);

@@ -1,4 +1,4 @@
-import type { DescFile, DescService } from "@bufbuild/protobuf";
+import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { DoorGuard } from "../base/door-guard.ts";
 import type { ListenerTls } from "../base/listener.ts";
@@ -22,14 +22,17 @@ import { SyncService } from "../gen/latchkey/v1/sync_pb.ts";
 import { WebhookService } from "../gen/latchkey/v1/webhook_pb.ts";
 import { connectionService } from "./connections.ts";
 import { environmentService } from "./environments.ts";
+import { authorize, refuseUntilReady, requireBase64, requireImplemented, requireKey } from "./gate.ts";
 import { healthService } from "./health.ts";
 import { integrationService } from "./integrations.ts";
-import { refuseUntilReady, requireKey, translateFaults, validateRequests } from "./interceptors.ts";
+import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
+import { endStreams } from "./streams.ts";
+import { createValidation, validateRequests } from "./validate.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "drain" | "destroy"> {
   /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
@@ -44,10 +47,13 @@ interface ControlPlaneOptions {
   readonly tls: ListenerTls | undefined;
   readonly warn: RareWarning;
   readonly world: World;
+  /** Ends the streams, so that the port can drain. */
   readonly shutdown: AbortSignal;
+  /** So long may a reader take nothing of its answer; left out: a minute. */
+  readonly stallMs?: number;
 }
 
-/** Every service of the control plane. A method that none of these files implements answers `unimplemented`. */
+/** Every service of the control plane. A method that none of these files implements answers `not_implemented`. */
 const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,
@@ -61,9 +67,22 @@ const services: readonly DescService[] = [
   WebhookService,
 ];
 
-export function createControlPlane({ readiness, ...options }: ControlPlaneOptions): ControlPlane {
-  const names = [...services, Health, ServerReflection].map(({ typeName }) => typeName).sort();
-  const files: DescFile[] = [...services, Health, ServerReflection].map(({ file }) => file);
+interface Served {
+  readonly register: (router: ConnectRouter) => void;
+  readonly methods: readonly DescMethod[];
+}
+
+const served = <S extends DescService>(service: S, methods: Partial<ServiceImpl<S>>): Served => ({
+  register: (router) => void router.service(service, methods),
+  methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
+});
+
+export function createControlPlane({ readiness, shutdown, ...options }: ControlPlaneOptions): ControlPlane {
+  const { world } = options;
+  const requireValid = createValidation();
+  const described = [...services, Health, ServerReflection, ServerReflectionAlpha];
+  const names = described.map(({ typeName }) => typeName).sort();
+  const files: DescFile[] = described.map(({ file }) => file);
   const reflection = reflectionService([...files, file_google_rpc_error_details], names);
 
   function openToAll(router: ConnectRouter): void {
@@ -78,29 +97,43 @@ export function createControlPlane({ readiness, ...options }: ControlPlaneOption
     openToAll(router);
   }
 
-  const opened = (broker: Broker) => (router: ConnectRouter) => {
-    router.service(EnvironmentService, environmentService(broker));
-    router.service(ProviderService, providerService(broker));
-    router.service(IntegrationService, integrationService(broker));
-    router.service(ConnectionService, connectionService(broker));
-    router.service(LogService, logService(broker));
-    router.service(StoreService, storeService(broker));
-    // Their shape is settled; what they do comes with their rooms.
-    for (const service of [ChannelService, ConnectSessionService, SyncService, WebhookService])
-      router.service(service, {});
-    openToAll(router);
-  };
+  /** What is served once there is a broker. The shape of all other methods is settled; what they do comes with their rooms. */
+  const servedBy = (broker: Broker): readonly Served[] => [
+    served(EnvironmentService, environmentService(broker)),
+    served(ProviderService, providerService(broker)),
+    served(IntegrationService, integrationService(broker)),
+    served(ConnectionService, connectionService(broker, requireValid)),
+    served(LogService, logService(broker)),
+    served(StoreService, storeService(broker)),
+  ];
 
   const port = createControlPort(options);
-  const translate = translateFaults(options.world);
-  port.serve({ routes: closed, interceptors: [translate, refuseUntilReady] });
+  const translate = translateFaults(world);
+  port.serve({
+    routes: closed,
+    gate: translateGates(world, [refuseUntilReady, requireBase64]),
+    interceptors: [translate, endStreams({ shutdown, authorize: () => {} })],
+  });
   return {
     server: port.server,
     drain: () => port.drain(),
     destroy: () => port.destroy(),
     open(broker) {
-      const interceptors = [translate, requireKey(broker.access), validateRequests()];
-      port.serve({ routes: opened(broker), interceptors });
+      const { access } = broker;
+      const all = servedBy(broker);
+      const implemented = new Set(all.flatMap(({ methods }) => methods));
+      port.serve({
+        routes(router) {
+          closed(router);
+          for (const { register } of all) register(router);
+        },
+        gate: translateGates(world, [requireKey(access), requireImplemented(implemented), requireBase64]),
+        interceptors: [
+          translate,
+          endStreams({ shutdown, authorize: (call) => void authorize({ access, ...call }) }),
+          validateRequests(requireValid),
+        ],
+      });
     },
   };
 }

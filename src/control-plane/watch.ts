@@ -1,5 +1,7 @@
-import type { FeedStep } from "../broker/feed.ts";
+import type { HandlerContext } from "@connectrpc/connect";
+import type { FeedRequest, FeedStep } from "../broker/feed.ts";
 import { WatchMarker_Kind } from "../gen/latchkey/v1/watch_pb.ts";
+import { readerKey } from "./reader.ts";
 
 const kinds = {
   snapshot_begin: WatchMarker_Kind.SNAPSHOT_BEGIN,
@@ -11,4 +13,10 @@ const kinds = {
 export const markerOf = ({ kind, revision }: Extract<FeedStep<never>, { readonly kind: keyof typeof kinds }>) => ({
   kind: kinds[kind],
   revision: BigInt(revision),
+});
+
+/** Who watches: until when, and what becomes of them when they fall behind. */
+export const watcherOf = ({ signal, values }: HandlerContext): Pick<FeedRequest, "signal" | "onOverrun"> => ({
+  signal,
+  onOverrun: () => values.get(readerKey)?.hurry(),
 });

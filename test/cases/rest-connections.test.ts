@@ -1,4 +1,6 @@
+import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
+import { ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { setUp, sidecarOfFile } from "../door.ts";
 import { keyedConnection } from "../harness.ts";
@@ -22,6 +24,7 @@ const tooLongKey = "k".repeat(65);
 
 it.each<readonly [string, Readonly<Record<string, unknown>>, string]>([
   ["two keys that are one in lower case", { A: "1", a: "2" }, "tags.a"],
+  ["two keys that are one in lower case, the other way about", { a: "1", A: "2" }, "tags.A"],
   ["a key that is not ASCII", { İ: "x" }, "tags.İ"],
   ["a number", { n: 1 }, "tags.n"],
   ["null", { n: null }, "tags.n"],
@@ -196,6 +199,15 @@ it("R23 lets one of many deletions at once succeed", async () => {
   const remove = () => running().rest("DELETE", "/connections/raced?provider_config_key=keyed");
   const statuses = (await Promise.all(Array.from({ length: 20 }, remove))).map(({ status }) => status);
   expect(statuses.sort()).toEqual([200, ...Array.from({ length: 19 }, () => 404)]);
+});
+
+it("R23 keeps no credentials of a connection that is gone", async () => {
+  await post(keyedConnection("forgotten"));
+  const ref = create(ConnectionRefSchema, { environment: "dev", integration: "keyed", id: "forgotten" });
+  const { connections } = running().sidecar.broker;
+  expect(await connections.credentialsOf(ref)).toBeDefined();
+  await running().rest("DELETE", "/connections/forgotten?provider_config_key=keyed");
+  expect(await connections.credentialsOf(ref)).toBeUndefined();
 });
 
 it("R23 gives a connection that comes back nothing of the one that went", async () => {

@@ -308,12 +308,14 @@ it("deletes several connections each for itself, and exits with 3 when some rema
   const run = await against((router) =>
     router.service(ConnectionService, {
       deleteConnection: () => ({}),
-      batchDeleteConnections: ({ refs }) => ({
-        results: refs.map((one) =>
-          one.id === "b"
-            ? { ref: one, problem: { code: "unknown_connection", message: "there is none" } }
-            : { ref: one },
-        ),
+      batchDeleteConnections: ({ deletions }) => ({
+        results: deletions
+          .flatMap(({ ref: one }) => one ?? [])
+          .map((one) =>
+            one.id === "b"
+              ? { ref: one, problem: { code: "unknown_connection", message: "there is none" } }
+              : { ref: one },
+          ),
       }),
     }),
   );
