@@ -90,15 +90,12 @@ export function createListing({ connections, integrations }: Collections): Listi
       }
       const read = await sourceOf(query);
       const accept = filterOf(query);
-      // What an index leads to may be deleted meanwhile: only an empty chunk is the last one then, and a long one.
-      const isByTag = query.id === "" && Object.keys(query.tags).length > 0;
-      let wasShort = false;
       const items: Connection[] = [];
       let skip = offset;
       // One more than can be shown tells whether there is more.
       let unseen = lookedAtPerCall + offset + 1;
       while (unseen > 0) {
-        const limit: number = wasShort ? maxChunk : Math.min(maxChunk, unseen, size + skip - items.length + 1);
+        const limit = Math.min(maxChunk, unseen, size + skip - items.length + 1);
         const chunk = await read({ after: position, limit });
         for (const { value, position: at } of chunk) {
           if (accept(value)) {
@@ -109,8 +106,7 @@ export function createListing({ connections, integrations }: Collections): Listi
           position = at;
         }
         unseen -= chunk.length;
-        if (chunk.length < limit && (!isByTag || (wasShort && chunk.length === 0))) return { items, next: "" };
-        wasShort = chunk.length < limit;
+        if (chunk.length < limit) return { items, next: "" };
       }
       return { items, next: position === undefined ? "" : tokens.write(position) };
     },

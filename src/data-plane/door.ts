@@ -8,7 +8,7 @@ import { errorBody } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { randomId } from "../base/ids.ts";
 import type { ListenerTls } from "../base/listener.ts";
-import { faultOfParser, rawAnswer } from "../base/malformed.ts";
+import { faultOfParser, isGone, rawAnswer } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import { requireClientName, tlsServerOptions } from "../base/tls.ts";
 import { version } from "../base/version.ts";
@@ -229,7 +229,7 @@ export function createDoor(options: DoorOptions): Door {
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // Gone, or cut off in mid-request: there is nobody to answer, and nothing to warn of.
-    if (error.code === "ECONNRESET" || error.code === "EPIPE") {
+    if (isGone(error)) {
       socket.destroy();
       return;
     }

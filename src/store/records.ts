@@ -99,13 +99,22 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     async pageBy(index, request) {
       const space = `${name}.${index}`;
       const base = under(space, ...request.under).from.length;
-      const positions = (await list(space, request)).map((entry) => entry.key.slice(base));
-      // A secondary key ends in the whole primary key of what it finds.
-      const found = await getMany(positions.map(partsOf));
-      return positions.flatMap((position, i) => {
-        const stored = found[i];
-        return stored === undefined ? [] : [{ ...stored, position }];
-      });
+      const page: Positioned<T>[] = [];
+      let { after: position } = request;
+      // A record may go between the look at its secondary key and the look at itself: then the next one is read.
+      for (;;) {
+        const limit = request.limit - page.length;
+        const positions = (await list(space, { ...request, after: position, limit })).map(({ key: at }) =>
+          at.slice(base),
+        );
+        // A secondary key ends in the whole primary key of what it finds.
+        const found = await getMany(positions.map(partsOf));
+        for (const [i, stored] of found.entries()) {
+          if (stored !== undefined) page.push({ ...stored, position: positions[i] ?? "" });
+        }
+        position = positions.at(-1);
+        if (positions.length < limit || page.length === request.limit) return page;
+      }
     },
     change({ before, after: next }) {
       const expect = before?.revision ?? 0;
