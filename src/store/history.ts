@@ -16,7 +16,7 @@ interface HistoryOptions {
 }
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
-  const kept: { readonly commit: Commit; readonly bytes: number }[] = [];
+  const kept: ({ readonly commit: Commit; readonly bytes: number } | undefined)[] = [];
   let first = 0;
   let bytes = 0;
   let oldest = revision;
@@ -36,6 +36,8 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
       const dropped = kept[first];
       if (dropped === undefined) break;
       bytes -= dropped.bytes;
+      // Let go of at once: its place goes later, with many others.
+      kept[first] = undefined;
       oldest = dropped.commit.revision;
       first += 1;
     }
