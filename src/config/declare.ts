@@ -1,0 +1,122 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import type { Declared } from "../core/declared.ts";
+import { defaultScopes, scopesByName } from "../core/scopes.ts";
+import {
+  Integration_Callback,
+  Integration_Reflection,
+  IntegrationSchema,
+  OAuthApp_Publishing,
+} from "../gen/latchkey/v1/integration_pb.ts";
+import { ProviderMistake, readProvider } from "../providers/read.ts";
+import type { ConfigFile, SecretReference } from "./file.ts";
+import type { SecretSource } from "./secrets.ts";
+import { pinned, type Refuse } from "./values.ts";
+
+/** What the configuration file says there is, as the nouns of the broker. */
+export function declaredIn({
+  file,
+  secrets,
+  refuse,
+}: {
+  file: ConfigFile;
+  secrets: SecretSource;
+  refuse: Refuse;
+}): Declared {
+  const resolve = (at: string, reference: SecretReference | undefined): string | undefined => {
+    if (reference === undefined) return undefined;
+    const outcome = "env" in reference ? secrets.fromVariable(reference.env) : secrets.fromFile(reference.file);
+    if ("value" in outcome) return outcome.value;
+    refuse(`${at}: ${outcome.mistake}`);
+    return undefined;
+  };
+  const { environments = [], integrations = [], providers = [] } = file;
+  const names = new Set(environments.map(({ name }) => name));
+  if (names.size < environments.length) refuse("environments: a name is there twice");
+  const keys = environments.flatMap(({ name, keys: own = [] }) => own.map((key) => ({ ...key, environment: name })));
+  const ids = keys.map(({ id }) => id);
+  for (const id of ids.filter((one, i) => ids.indexOf(one) !== i))
+    refuse(`environments: the key id "${id}" is there twice`);
+
+  return {
+    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins = [] }) => ({
+      name,
+      forwardUrl: forward?.url ?? "",
+      secondaryForwardUrl: forward?.secondary ?? "",
+      allowedOrigins,
+    })),
+    keys: keys.flatMap(({ id, environment, key, scopes = [] }) => {
+      const secret = resolve(`the key "${id}"`, key);
+      if (scopes.includes("admin")) refuse(`the key "${id}": admin is not a scope of an environment's key`);
+      pinned({ name: `the key "${id}"`, value: secret, refuse });
+      const known = scopes.flatMap((scope) => scopesByName.get(scope) ?? []);
+      return secret === undefined
+        ? []
+        : [{ id, environment, secret, scopes: scopes.length === 0 ? defaultScopes : known }];
+    }),
+    integrations: integrations.map((one) => {
+      if (!names.has(one.environment))
+        refuse(`the integration "${one.key}": the environment "${one.environment}" is not declared`);
+      return create(
+        IntegrationSchema,
+        integrationOf(one, (name, reference) => resolve(`the integration "${one.key}": ${name}`, reference)),
+      );
+    }),
+    providers: providers.flatMap((description) => {
+      try {
+        return [readProvider(description)];
+      } catch (error) {
+        if (!(error instanceof ProviderMistake)) throw error;
+        refuse(`the provider "${description.name}": ${error.message}`);
+        return [];
+      }
+    }),
+  };
+}
+
+type FileIntegration = NonNullable<ConfigFile["integrations"]>[number];
+type Resolve = (name: string, reference: SecretReference | undefined) => string | undefined;
+
+function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape<typeof IntegrationSchema> {
+  const { oauth } = one;
+  const secrets = {
+    clientSecret: resolve("client_secret", oauth?.client_secret) ?? "",
+    privateKey: resolve("private_key", oauth?.private_key) ?? "",
+    webhookSecret: resolve("webhook_secret", one.webhook_secret) ?? "",
+  };
+  return {
+    environment: one.environment,
+    key: one.key,
+    provider: one.provider,
+    displayName: one.display_name ?? "",
+    ...(oauth === undefined
+      ? {}
+      : {
+          oauth: {
+            clientId: oauth.client_id ?? "",
+            scopes: oauth.scopes ?? [],
+            publishing: publishing[oauth.publishing ?? ""] ?? 0,
+          },
+        }),
+    ...(Object.values(secrets).some((value) => value !== "") ? { secrets } : {}),
+    callback: callbacks[one.callback ?? ""] ?? 0,
+    hosts: (one.hosts ?? []).map(({ prefix = "", origin }) => ({ prefix, origin })),
+    ...(one.channels === undefined ? {} : { channels: { automatic: one.channels.automatic ?? false } }),
+    reflection: reflections[one.reflection ?? ""] ?? 0,
+    noForward: one.forward === false,
+    connectionDefaults: one.connection_defaults ?? {},
+  };
+}
+
+const publishing: Readonly<Record<string, OAuthApp_Publishing>> = {
+  testing: OAuthApp_Publishing.TESTING,
+  production: OAuthApp_Publishing.PRODUCTION,
+};
+const callbacks: Readonly<Record<string, Integration_Callback>> = {
+  shared: Integration_Callback.SHARED,
+  bound: Integration_Callback.BOUND,
+};
+const reflections: Readonly<Record<string, Integration_Reflection>> = {
+  off: Integration_Reflection.OFF,
+  mask: Integration_Reflection.MASK,
+  refuse: Integration_Reflection.REFUSE,
+};

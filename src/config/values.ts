@@ -1,0 +1,120 @@
+/** How the value of one variable is read. What is wrong with it is said by name, and never with a secret. */
+export type Refuse = (message: string) => void;
+
+export interface StoreConfig {
+  readonly kind: "level";
+  readonly folder: string;
+}
+
+export interface SealKeyConfig {
+  readonly id: string;
+  readonly secret: Uint8Array;
+}
+
+export function publicUrlOf({
+  text,
+  refuse,
+  warn,
+}: {
+  text: string | undefined;
+  refuse: Refuse;
+  warn: Refuse;
+}): string | undefined {
+  if (text === undefined) return undefined;
+  const valid = /^https?:\/\//.test(text) && URL.canParse(text);
+  const url = valid ? new URL(text) : undefined;
+  if (url === undefined || url.search + url.hash + url.username !== "") {
+    refuse("LATCHKEY_PUBLIC_URL must be https://host, and may have a path");
+    return undefined;
+  }
+  if (url.protocol === "http:" && !["localhost", "127.0.0.1", "[::1]"].includes(url.hostname)) {
+    warn("LATCHKEY_PUBLIC_URL is http: providers refuse such redirect URIs, and what they send can be read on the way");
+  }
+  return url.href.replace(/\/+$/, "");
+}
+
+export function storeOf({ text, refuse }: { text: string; refuse: Refuse }): StoreConfig {
+  const folder = text.startsWith("level:") ? text.slice("level:".length) : "";
+  if (folder === "") refuse("LATCHKEY_STORE must be level:<folder>");
+  return { kind: "level", folder };
+}
+
+export function sealKeysOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): SealKeyConfig[] {
+  if (text === undefined) {
+    refuse("LATCHKEY_SEAL_KEYS is required: id:base64 of 32 random bytes, such as from `openssl rand -base64 32`");
+    return [];
+  }
+  const keys = text.split(",").flatMap((part, i) => {
+    const [, id, encoded = ""] = /^([A-Za-z0-9_.-]{1,64}):(.*)$/.exec(part.trim()) ?? [];
+    if (id === undefined) {
+      refuse(`LATCHKEY_SEAL_KEYS: entry ${i + 1} must be id:base64`);
+      return [];
+    }
+    const secret = Buffer.from(encoded, "base64");
+    if (secret.toString("base64").replaceAll("=", "") !== encoded.replaceAll("=", "")) {
+      refuse(`LATCHKEY_SEAL_KEYS: the key "${id}" is not base64`);
+      return [];
+    }
+    if (secret.length !== 32) {
+      refuse(`LATCHKEY_SEAL_KEYS: the key "${id}" has ${secret.length} bytes; it must have 32`);
+      return [];
+    }
+    return [{ id, secret }];
+  });
+  const ids = keys.map(({ id }) => id);
+  for (const id of ids.filter((one, i) => ids.indexOf(one) !== i))
+    refuse(`LATCHKEY_SEAL_KEYS: the key id "${id}" is there twice`);
+  return keys;
+}
+
+const minKeyLength = 16;
+
+export function pinned({
+  name,
+  value,
+  refuse,
+}: {
+  name: string;
+  value: string | undefined;
+  refuse: Refuse;
+}): string | undefined {
+  if (value === undefined) return undefined;
+  if (value.length < minKeyLength) refuse(`${name} must have at least ${minKeyLength} characters`);
+  if (!/^[\x21-\x7e]+$/.test(value)) refuse(`${name} must be printable ASCII without blanks`);
+  return value;
+}
+
+const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 };
+
+export function durationOf({ text, refuse }: { text: string; refuse: Refuse }): number {
+  const [, amount, unit = ""] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? [];
+  if (amount === undefined) {
+    refuse("LATCHKEY_GRACE must be a duration such as 25s");
+    return 0;
+  }
+  return Number(amount) * (unitsMs[unit] ?? 0);
+}
+
+interface Choice<T extends string> {
+  readonly name: string;
+  readonly of: readonly T[];
+  readonly refuse: Refuse;
+}
+
+export function optionalChoice<T extends string>({
+  name,
+  text,
+  of,
+  refuse,
+}: Choice<T> & { text: string | undefined }): T | undefined {
+  const chosen = of.find((one) => one === text);
+  if (text !== undefined && chosen === undefined) refuse(`${name} must be one of ${of.join(", ")}`);
+  return chosen;
+}
+
+export function choice<T extends string>(asked: Choice<T> & { text: string }): T {
+  const [first] = asked.of;
+  const chosen = optionalChoice(asked) ?? first;
+  if (chosen === undefined) throw new Error("a choice has options");
+  return chosen;
+}
