@@ -10,6 +10,7 @@ import {
   type ConnectionRef,
   ConnectionRefSchema,
   type ConnectionService,
+  DeleteConnectionRequestSchema,
   type UpdateMetadataRequest,
   UpdateMetadataRequestSchema,
 } from "../gen/latchkey/v1/connection_pb.ts";
@@ -99,7 +100,9 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
     },
     async batchDeleteConnections({ deletions }, context) {
       const caller = callerOf(context);
-      const outcomes = await eachOf(deletions, async ({ ref: asked, expectedRevision }) => {
+      const outcomes = await eachOf(deletions, async (deletion) => {
+        requireValid(DeleteConnectionRequestSchema, deletion);
+        const { ref: asked, expectedRevision } = deletion;
         await connections.delete({ ref: await refOf(caller, asked), expectedRevision }, caller.keyId);
       });
       return { results: outcomes.map(({ fault }, i) => ({ ...named(deletions[i]?.ref), ...problemIn(fault) })) };

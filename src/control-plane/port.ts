@@ -91,6 +91,8 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       handle(request, response);
     },
   );
+  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  http1.emit("listening");
   // Counted by us, and answered 431: Node would leave lines out without a word.
   http1.maxHeadersCount = 0;
   http1.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -105,8 +107,6 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   });
 
   function serveHttp1(socket: Socket): void {
-    // A client may end its side with its request and still read the answer.
-    socket.allowHalfOpen = true;
     ofHttp1.add(socket);
     socket.once("close", () => ofHttp1.delete(socket));
     http1.emit("connection", socket);
@@ -181,6 +181,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     async drain() {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      http1.close();
       for (const session of sessions) session.close();
       // Where nothing was asked, nothing is to be waited for.
       for (const socket of [...undecided, ...ofHttp1]) if (!busy.has(socket)) socket.destroy();

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { sidecarOfFile } from "../door.ts";
 import { foreignClient, type Plain, post } from "./foreign.ts";
+import { methods } from "./services.ts";
 
 const running = sidecarOfFile();
 const call = async (method: string, body: unknown): Promise<Plain> => {
@@ -140,22 +141,37 @@ it("changes the metadata of each of several connections for itself", async () =>
 });
 
 it("deletes each of several connections for itself", async () => {
-  await call("BatchImportConnections", { connections: [item("d-one"), item("d-two")] });
-  const answer = await call("BatchDeleteConnections", {
-    deletions: ["d-one", "d-nobody", "d-two", "d-two"].map((id) => ({ ref: refTo(id) })),
-  });
-  expect(fates(answer)).toEqual(["ok", "unknown_connection", "ok", "unknown_connection"]);
+  await call("BatchImportConnections", { connections: ["d-one", "d-two", "d-moved"].map((id) => item(id)) });
+  const { results } = await call("BatchGetConnections", { refs: [refTo("d-moved")] });
+  const { revision } = results[0].connection;
+  const deletions = [
+    { ref: refTo("d-one") },
+    { ref: refTo("d-nobody") },
+    { ref: refTo("d-two") },
+    { ref: refTo("d-two") },
+    { ref: refTo("d-moved"), expectedRevision: String(Number(revision) - 1) },
+    {},
+    { ref: refTo("d-moved"), expectedRevision: revision },
+  ];
+  expect(fates(await call("BatchDeleteConnections", { deletions }))).toEqual([
+    "ok",
+    "unknown_connection",
+    "ok",
+    "unknown_connection",
+    "conflict",
+    "invalid_body",
+    "ok",
+  ]);
 });
+
+/** The names of what a batch holds. */
+const fieldsOf = (method: string) =>
+  methods.find(({ name }) => name === method)?.input.fields.map(({ jsonName }) => jsonName) ?? [];
 
 it.each(["BatchImportConnections", "BatchGetConnections", "BatchUpdateMetadata", "BatchDeleteConnections"])(
   "bounds %s to a thousand items, and takes no empty one",
   async (method) => {
-    const fields: Readonly<Record<string, string>> = {
-      BatchImportConnections: "connections",
-      BatchUpdateMetadata: "updates",
-      BatchDeleteConnections: "deletions",
-    };
-    const field = fields[method] ?? "refs";
+    const [field = ""] = fieldsOf(method);
     for (const count of [0, 1_001]) {
       const { status, body } = await post(running().control, `ConnectionService/${method}`, {
         [field]: Array.from({ length: count }, () => ({})),

@@ -145,12 +145,14 @@ it("begins anew for a watcher that comes back after a restart", async () => {
 });
 
 it.each([
-  ["of the future", { from_revision: "1000000" }],
-  ["of the future, though it asks for changes alone", { from_revision: "1000000", changes_only: true }],
-])("begins anew for a watcher with a revision %s", async (_what, request) => {
+  ["far from now", 1_000_000, {}],
+  ["just after now", 1, {}],
+  ["far from now, though it asks for changes alone", 1_000_000, { changes_only: true }],
+] as const)("begins anew for a watcher with a revision of the future, %s", async (_what, ahead, request) => {
   const running = await furnished();
   await put(running, item("ada"));
-  const watching = watch(running, request);
+  const { body } = await post(running.control, "StoreService/GetStoreStatus", {});
+  const watching = watch(running, { ...request, from_revision: Number(body["revision"]) + ahead });
   await watching.until(3);
   expect(watching.told).toEqual(["SNAPSHOT_BEGIN", "put ada", "SNAPSHOT_END"]);
   watching.end();
