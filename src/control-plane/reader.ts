@@ -38,8 +38,15 @@ export function watchReader(response: NodeResponse, { stallMs }: { readonly stal
 
   function sendAway(): void {
     sentAway = true;
-    if ("stream" in response) response.stream.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    else response.destroy();
+    if (!("stream" in response)) {
+      response.destroy();
+      return;
+    }
+    const { stream } = response;
+    const { session } = stream;
+    stream.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    // Who merely fell behind may have other calls to read; who stands still is taken no more of.
+    if (!hurried) session?.close();
   }
 
   function waitFor(event: "drain" | "close"): Promise<void> {

@@ -1,11 +1,12 @@
 import { Agent, request } from "node:http";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Level } from "level";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
-import { ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { ms, quantile, secretKey, startBarePeer, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const integration = "keyed";
 const teams = 10;
@@ -36,20 +37,27 @@ export async function connections(asked: number): Promise<void> {
       `  beside raw level, the same number of keys and bytes in batches of 500 with sync: ${Math.round(raw)}/s, ratio ${(count / seconds / raw).toFixed(2)}`,
     );
 
+    // What the import left to compact is LevelDB's to do first.
+    await sleep(10_000);
     await measure("get by gRPC", 2_000, (i) =>
       client.getConnection({ ref: { integration, id: idOf((i * 7_919) % count) } }),
     );
+    const peer = await startBarePeer();
     const json = jsonCaller(running.data);
+    const bare = jsonCaller(peer.url);
     const get = (i: number) => json(`/connections/${idOf(i)}?provider_config_key=${integration}`);
-    await measure("get by JSON, with credentials", 5_000, (i) => get((i * 104_729) % count));
-    await measure("get by JSON, from memory", 5_000, (i) => get(i % 100));
-    await pages({ json, count, filter: "", name: "page of 100, no filter" });
-    await pages({ json, count, filter: "&tags[team]=t3", name: "page of 100 by one tag" });
-    await pages({ json, count, filter: `&integrationId=${integration}`, name: "page of 100 by integration" });
+    const besideGet = () => bare("/?bytes=430");
+    await measure("get by JSON, with credentials", 5_000, (i) => get((i * 104_729) % count), besideGet);
+    await measure("get by JSON, from memory", 5_000, (i) => get(i % 100), besideGet);
+    await pages({ json, bare, count, filter: "", name: "page of 100, no filter" });
+    await pages({ json, bare, count, filter: "&tags[team]=t3", name: "page of 100 by one tag" });
+    await pages({ json, bare, count, filter: `&integrationId=${integration}`, name: "page of 100 by integration" });
     await measure("one call of a search that finds nothing", 20, () =>
       json("/connections?search=nobody-has-this&limit=100"),
     );
     json.close();
+    bare.close();
+    peer.stop();
     await running.stop();
 
     const again = await startBenchSidecar({ folder });
@@ -114,20 +122,23 @@ async function rawRate(folder: string, count: number): Promise<number> {
 
 interface Paging {
   readonly json: JsonCaller;
+  readonly bare: JsonCaller;
   readonly count: number;
   readonly filter: string;
   readonly name: string;
 }
 
 /** Follows the cursor from the beginning, timing pages along the way: the last must cost what the first does. */
-async function pages({ json, count, filter, name }: Paging): Promise<void> {
+async function pages({ json, bare, count, filter, name }: Paging): Promise<void> {
   const times: number[] = [];
+  const beside: number[] = [];
   let cursor: string | undefined = "";
   const most = Math.min(10_000, Math.floor(count / 100));
   do {
     const since = performance.now();
     const answer = await json(`/connections?limit=100&cursor=${cursor}${filter}`);
     times.push(performance.now() - since);
+    beside.push(await timed(() => bare("/?bytes=28000")));
     cursor = (answer as { next_cursor?: string }).next_cursor;
   } while (cursor !== undefined && times.length < most);
   const sorted = times.toSorted((a, b) => a - b);
@@ -138,19 +149,39 @@ async function pages({ json, count, filter, name }: Paging): Promise<void> {
       0.5,
     );
   const along = `first fifth ${ms(medianOf(times.slice(0, fifth)))}, last fifth ${ms(medianOf(times.slice(-fifth)))}`;
-  say(`${name}: median ${ms(medianOf(times))}, p99 ${ms(quantile(sorted, 0.99))} over ${times.length} pages; ${along}`);
+  say(
+    `${name}: median ${ms(medianOf(times))}, p99 ${ms(quantile(sorted, 0.99))} over ${times.length} pages; ${along}; ${besideOf(beside)}`,
+  );
 }
 
-async function measure(name: string, times: number, run: (i: number) => Promise<unknown>): Promise<void> {
+async function measure(
+  name: string,
+  times: number,
+  run: (i: number) => Promise<unknown>,
+  besideRun?: () => Promise<unknown>,
+): Promise<void> {
   for (let i = 0; i < Math.min(200, times); i += 1) await run(i + times);
   const taken: number[] = [];
+  const beside: number[] = [];
   for (let i = 0; i < times; i += 1) {
-    const since = performance.now();
-    await run(i);
-    taken.push(performance.now() - since);
+    taken.push(await timed(() => run(i)));
+    if (besideRun !== undefined) beside.push(await timed(besideRun));
   }
   const sorted = taken.sort((a, b) => a - b);
-  say(`${name}: p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}`);
+  const peer = besideRun === undefined ? "" : `; ${besideOf(beside)}`;
+  say(`${name}: p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}${peer}`);
+}
+
+async function timed(run: () => Promise<unknown>): Promise<number> {
+  const since = performance.now();
+  await run();
+  return performance.now() - since;
+}
+
+/** What the machine does to anybody: a bare server that answered as many bytes, turn by turn in the same run. */
+function besideOf(times: readonly number[]): string {
+  const sorted = times.toSorted((a, b) => a - b);
+  return `a bare node:http beside it p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}`;
 }
 
 interface JsonCaller {

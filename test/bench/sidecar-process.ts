@@ -64,6 +64,27 @@ export async function startBenchSidecar({ folder }: { readonly folder: string })
   };
 }
 
+/** A bare node:http in a process of its own: it does nothing but answer, as many bytes as `?bytes=` asks for. */
+export interface BarePeer {
+  readonly url: string;
+  stop(): void;
+}
+
+const peerProgram = `
+  require("node:http").createServer((request, response) => {
+    const bytes = Number(new URL(request.url, "http://x").searchParams.get("bytes"));
+    response.end(JSON.stringify("x".repeat(bytes)));
+  }).listen(0, "127.0.0.1", function () { console.log(this.address().port); });
+`;
+
+export async function startBarePeer(): Promise<BarePeer> {
+  const child = spawn(process.execPath, ["-e", peerProgram], { stdio: ["ignore", "pipe", "inherit"] });
+  const port = await new Promise<string>((resolve) =>
+    child.stdout.once("data", (chunk) => resolve(String(chunk).trim())),
+  );
+  return { url: `http://127.0.0.1:${port}`, stop: () => void child.kill() };
+}
+
 function memoryOf({ pid }: ChildProcess, line: "VmHWM" | "RssAnon"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Math.round(Number(new RegExp(`${line}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1_024);

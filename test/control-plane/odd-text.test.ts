@@ -1,7 +1,8 @@
+import http2 from "node:http2";
 import { type DescField, type DescMessage, type DescMethod, ScalarType } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { sidecarOfFile } from "../door.ts";
-import { type Plain, post } from "./foreign.ts";
+import { envelope, type Plain, post, rawCall } from "./foreign.ts";
 import { methods, pathOf } from "./services.ts";
 
 const running = sidecarOfFile();
@@ -60,4 +61,47 @@ it.each(Object.entries(odd))("foresees %s wherever a text may stand", async (_wh
   const { logged, metric } = running();
   expect(logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   expect(await metric("latchkey_unhandled_errors_total")).toBe(0);
+});
+
+/** Always the same numbers (mulberry32), so that what fails once fails again. */
+function numbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Bytes that are no message, or look like one for a while: a field that may exist, a length that may be right. */
+function nonsense(next: () => number): Buffer {
+  const below = (limit: number) => Math.floor(next() * limit);
+  const parts = Array.from({ length: 1 + below(4) }, () => {
+    const body = Buffer.from(Array.from({ length: below(40) }, () => below(256)));
+    const tag = (1 + below(9)) * 8 + below(6);
+    return next() < 0.3 ? body : Buffer.concat([Buffer.from([tag, next() < 0.8 ? body.length : below(128)]), body]);
+  });
+  return Buffer.concat(parts);
+}
+
+it("foresees bytes that are no message", async () => {
+  const next = numbers(2026);
+  const session = http2.connect(running().control);
+  const codes = new Set<number | undefined>();
+  try {
+    for (const method of unary) {
+      for (let i = 0; i < 25; i += 1) {
+        const body = nonsense(next);
+        const { code } = await rawCall(session, pathOf(method), { body: envelope(body) });
+        codes.add(code);
+        expect({ method: method.name, code, body: body.toString("hex") }).not.toMatchObject({ code: 13 });
+      }
+    }
+  } finally {
+    session.destroy();
+  }
+  expect(codes).not.toContain(undefined);
+  expect(codes).toContain(3);
+  expect(await running().metric("latchkey_unhandled_errors_total")).toBe(0);
 });
