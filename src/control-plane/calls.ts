@@ -108,15 +108,15 @@ async function send({ answered: { status, header, body, trailer }, response, rea
   // By itself: a head that Node sends with the end of an answer leaves no room for trailers.
   if ("stream" in response) response.writeHead(status);
   else response.writeHead(status);
-  try {
-    while (chunk !== undefined && chunk.done !== true) {
-      for (const piece of piecesOf(chunk.value)) if (!write(response, piece)) await reader.untilDrained();
-      chunk = await chunks?.next();
+  while (chunk !== undefined && chunk.done !== true) {
+    for (const piece of piecesOf(chunk.value)) {
+      const gone = write(response, piece) ? undefined : await reader.untilDrained();
+      if (gone === undefined) continue;
+      // Whoever makes the answer is told that nobody takes it, and lets go of what it holds.
+      chunks?.throw?.(gone).catch(() => undefined);
+      return;
     }
-  } catch (error) {
-    // Whoever makes the answer is told that nobody takes it, and lets go of what it holds.
-    chunks?.throw?.(error).catch(() => undefined);
-    return;
+    chunk = await chunks?.next();
   }
   if (trailer !== undefined) response.addTrailers(Object.fromEntries(trailer));
   response.end();

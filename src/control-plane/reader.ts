@@ -12,8 +12,8 @@ export interface Reader {
 }
 
 export interface WatchedReader extends Reader {
-  /** Resolves when more may be written; rejects when the reader has left, or was sent away for reading nothing. */
-  untilDrained(): Promise<void>;
+  /** Resolves when more may be written, or to why not: the reader has left, or was sent away for reading nothing. */
+  untilDrained(): Promise<ConnectError | undefined>;
   /** Resolves when the answer has left for good, or never will. */
   untilClosed(): Promise<void>;
 }
@@ -75,8 +75,8 @@ export function watchReader(response: NodeResponse, { stallMs }: { readonly stal
     },
     async untilDrained() {
       await waitFor("drain");
-      if (sentAway) throw new ConnectError("the answer was not read", Code.ResourceExhausted);
-      if (closed) throw new ConnectError("the caller has left", Code.Canceled);
+      if (sentAway) return new ConnectError("the answer was not read", Code.ResourceExhausted);
+      return closed ? new ConnectError("the caller has left", Code.Canceled) : undefined;
     },
     untilClosed: () => waitFor("close"),
   };

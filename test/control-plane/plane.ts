@@ -12,15 +12,12 @@ import { createControlPlane } from "../../src/control-plane/plane.ts";
 export interface YoungPlane {
   readonly address: string;
   readonly readiness: Readiness;
-  readonly world: World;
-  readonly shutdown: AbortController;
 }
 
 export async function startYoungPlane({ stallMs = 60_000 } = {}): Promise<YoungPlane> {
   const log = createLog({ level: "error", format: "json", write: () => {} });
   const world: World = { now: Date.now, log, metrics: createMetrics() };
   const readiness = createReadiness(() => {});
-  const shutdown = new AbortController();
   const plane = createControlPlane({
     readiness,
     guard: createDoorGuard({ hosts: () => new Set(["localhost", "127.0.0.1"]) }),
@@ -29,7 +26,7 @@ export async function startYoungPlane({ stallMs = 60_000 } = {}): Promise<YoungP
     tls: undefined,
     warn: createRareWarning(world),
     world,
-    shutdown: shutdown.signal,
+    shutdown: new AbortController().signal,
     stallMs,
   });
   await listen(plane.server, { kind: "tcp", host: "127.0.0.1", port: 0 });
@@ -37,5 +34,5 @@ export async function startYoungPlane({ stallMs = 60_000 } = {}): Promise<YoungP
     plane.destroy();
     await plane.drain();
   });
-  return { address: describeListener(plane.server, false), readiness, world, shutdown };
+  return { address: describeListener(plane.server, false), readiness };
 }
