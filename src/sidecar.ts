@@ -81,9 +81,10 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
     await open("ops", doors.ops, ops);
     const control = createControlPlane({
       readiness,
-      guard: createDoorGuard({ hosts, origins: () => new Set([addresses.control ?? ""]) }),
+      guard: createDoorGuard({ hosts, origins: () => ownOrigins(addresses.control) }),
       maxMessageBytes: limits.rpcMessageBytes,
       maxHeadBytes: limits.headBytes,
+      maxHeadLines: limits.headLines,
       tls: doors.control.tls,
       warn,
       world,
@@ -211,6 +212,13 @@ function allowedHosts({ allowedHosts: configured, doors }: Config, publicUrl: st
   const all = configured ?? [...ofDoors, ...ofPublicUrl, "localhost", "127.0.0.1", "[::1]"];
   // A browser can be led to 0.0.0.0, and arrives at whatever listens on this machine.
   return new Set(all.filter((host) => !wildcards.includes(host)));
+}
+
+/** Pages that the control port itself serves, by the names that a browser on this machine has for it. */
+function ownOrigins(address: string | undefined): ReadonlySet<string> {
+  if (address === undefined || !URL.canParse(address)) return new Set();
+  const { protocol, port } = new URL(address);
+  return new Set([address, `${protocol}//localhost:${port}`]);
 }
 
 const describeAddress = (address: ListenAddress): string =>

@@ -33,3 +33,24 @@ it("refuses an import that was decided on an older revision, and changes nothing
   const late = client.importConnection({ connection: { ...ref, credentials, expectedRevision } });
   await expect(late).rejects.toMatchObject({ code: Code.Aborted });
 });
+
+it("ends a page before it is too large for a client of the control plane, and loses none", async () => {
+  const running = await startTestSidecar();
+  await furnish(running);
+  for (let i = 0; i < 40; i += 1) {
+    const metadata = { padding: "x".repeat(100_000) };
+    await running.rest("POST", "/connections", { body: keyedConnection(`large-${10 + i}`, { metadata }) });
+  }
+  const client = running.client(ConnectionService);
+  const ids: (string | undefined)[] = [];
+  let pageToken = "";
+  let pages = 0;
+  do {
+    const page = await client.listConnections({ environment: "dev", pageToken });
+    ids.push(...page.connections.map(({ ref }) => ref?.id));
+    pageToken = page.nextPageToken;
+    pages += 1;
+  } while (pageToken !== "");
+  expect(ids).toEqual(Array.from({ length: 40 }, (_, i) => `large-${10 + i}`));
+  expect(pages).toBe(2);
+});

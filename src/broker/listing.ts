@@ -17,8 +17,14 @@ export interface ConnectionQuery {
   readonly search: string;
 }
 
+export interface ListingPage extends Page {
+  readonly offset?: number;
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes?: number;
+}
+
 export interface Listing {
-  list(query: ConnectionQuery, page: Page & { readonly offset?: number }): Promise<PageOf<Connection>>;
+  list(query: ConnectionQuery, page: ListingPage): Promise<PageOf<Connection>>;
 }
 
 /**
@@ -77,7 +83,7 @@ export function createListing({ connections, integrations }: Collections): Listi
   }
 
   return {
-    async list(asked, { size, token, offset = 0 }) {
+    async list(asked, { size, token, offset = 0, maxBytes = Number.POSITIVE_INFINITY }) {
       if (offset > maxOffset) {
         const message = `pages reach ${maxOffset} connections deep; go on by cursor`;
         throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
@@ -92,14 +98,17 @@ export function createListing({ connections, integrations }: Collections): Listi
       const accept = filterOf(query);
       const items: Connection[] = [];
       let skip = offset;
+      let room = maxBytes;
       // One more than can be shown tells whether there is more.
       let unseen = lookedAtPerCall + offset + 1;
       while (unseen > 0) {
         const limit = Math.min(maxChunk, unseen, size + skip - items.length + 1);
         const chunk = await read({ after: position, limit });
-        for (const { value, position: at } of chunk) {
+        for (const { value, position: at, bytes } of chunk) {
           if (accept(value)) {
-            if (items.length === size) return { items, next: tokens.write(position ?? "") };
+            if (skip === 0) room -= bytes;
+            const isFull = items.length === size || (room < 0 && items.length > 0);
+            if (isFull) return { items, next: tokens.write(position ?? "") };
             if (skip > 0) skip -= 1;
             else items.push(value);
           }

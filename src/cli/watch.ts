@@ -33,9 +33,12 @@ export function addWatch(connections: Command, act: Act): void {
         const { integration = "", fromRevision = 0n, changesOnly = false } = given;
         const request = { environment, integration, fromRevision, changesOnly };
         let seen = fromRevision;
+        let isWhole = false;
         try {
           for await (const step of client(ConnectionService).watchConnections(request)) {
-            seen = revisionOf(step) ?? seen;
+            // Within a snapshot there is nothing yet to resume from.
+            isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
+            if (isWhole) seen = revisionOf(step) ?? seen;
             const text = output.json
               ? visibleLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
               : describe(step, output.paint);

@@ -21,6 +21,9 @@ import { importMethods } from "./imports.ts";
 import type { RequireValid } from "./validate.ts";
 import { markerOf, watcherOf } from "./watch.ts";
 
+/** Clients of other languages take messages of 4 MiB unless they are told otherwise. */
+const maxPageBytes = 2 * 1024 * 1024;
+
 type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection" | "explainRequest">;
 
 export const connectionService = (broker: Broker, requireValid: RequireValid): Methods => {
@@ -72,7 +75,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
       const environment = await environments.of(callerOf(context), asked);
       const { integrations = [], id = "", tags = {}, states = [], search = "" } = filter ?? {};
       const query = { environment, integrations, id, tags, states, search };
-      const { items, next } = await listing.list(query, pageOf(request));
+      const { items, next } = await listing.list(query, { ...pageOf(request), maxBytes: maxPageBytes });
       return { connections: [...(await connections.withLastUse(items))], nextPageToken: next };
     },
     async updateConnection({ connection, updateMask, expectedRevision }, context) {

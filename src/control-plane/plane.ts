@@ -44,6 +44,7 @@ interface ControlPlaneOptions {
   readonly guard: DoorGuard;
   readonly maxMessageBytes: number;
   readonly maxHeadBytes: number;
+  readonly maxHeadLines: number;
   readonly tls: ListenerTls | undefined;
   readonly warn: RareWarning;
   readonly world: World;

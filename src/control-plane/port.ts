@@ -30,6 +30,7 @@ export interface ControlPortOptions {
   readonly guard: DoorGuard;
   readonly maxMessageBytes: number;
   readonly maxHeadBytes: number;
+  readonly maxHeadLines: number;
   readonly tls: ListenerTls | undefined;
   readonly warn: RareWarning;
   readonly world: World;
@@ -38,7 +39,6 @@ export interface ControlPortOptions {
 }
 
 const door = "control";
-const maxHeadLines = 200;
 const defaultStallMs = 60_000;
 /** A peer that opens a session and no stream is let go after this, one that has nothing more to say after that. */
 const firstStreamMs = 60_000;
@@ -50,7 +50,16 @@ const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 6
 const singleHeaders = ["authorization", "host", "content-type"];
 
 export function createControlPort(options: ControlPortOptions): ControlPort {
-  const { guard, maxMessageBytes, maxHeadBytes, tls: pair, warn, world, stallMs = defaultStallMs } = options;
+  const {
+    guard,
+    maxMessageBytes,
+    maxHeadBytes,
+    maxHeadLines,
+    tls: pair,
+    warn,
+    world,
+    stallMs = defaultStallMs,
+  } = options;
   let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
   let draining = false;
 
@@ -61,7 +70,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
 
   function handle(request: NodeRequest, response: NodeResponse): void {
     try {
-      checkHead(request, guard);
+      checkHead(request, { guard, maxHeadLines });
     } catch (error) {
       const fault = Fault.from(error);
       refuse(fault, { message: "a request was turned away", peer: peerOf(request.socket) });
@@ -194,7 +203,12 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   };
 }
 
-function checkHead({ rawHeaders, headers }: NodeRequest, guard: DoorGuard): void {
+interface HeadRules {
+  readonly guard: DoorGuard;
+  readonly maxHeadLines: number;
+}
+
+function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }: HeadRules): void {
   if (rawHeaders.length / 2 > maxHeadLines) {
     throw new Fault("headers_too_large", `the head must have at most ${maxHeadLines} lines`);
   }

@@ -12,6 +12,7 @@ import { callerIn, type Route, type RouteRequest } from "./routes.ts";
 
 /** The largest page of `GET /connections`, and the page of a caller that names no limit. */
 const maxPage = 2_000;
+const maxPageBytes = 16 * 1024 * 1024;
 
 export function connectionRoutes(broker: Broker): Route[] {
   const { connections, environments, imports, listing, live } = broker;
@@ -46,7 +47,7 @@ export function connectionRoutes(broker: Broker): Route[] {
         const { environment } = callerIn(request);
         const { query } = request;
         const size = query.integer("limit", { min: 1, max: maxPage }) ?? maxPage;
-        const page = query.integer("page", { min: 0, max: 1_000_000 }) ?? 0;
+        const page = query.integer("page", { min: 0, max: 1_000_000 });
         const token = query.text("cursor") ?? "";
         const wanted = {
           environment,
@@ -57,7 +58,9 @@ export function connectionRoutes(broker: Broker): Route[] {
           states: [],
         };
         query.end();
-        const { items, next } = await listing.list(wanted, { size, token, offset: page * size });
+        // Who counts pages must find them of equal length; who follows cursors is spared answers without bound.
+        const extent = page === undefined ? { maxBytes: maxPageBytes } : { offset: page * size };
+        const { items, next } = await listing.list(wanted, { size, token, ...extent });
         const body = { connections: items.map(connectionItem), ...(next === "" ? {} : { next_cursor: next }) };
         return { status: 200, body };
       },

@@ -24,6 +24,8 @@ export interface Records<T> {
 export interface Stored<T> {
   readonly value: T;
   readonly revision: number;
+  /** How large it is as it is stored. */
+  readonly bytes: number;
 }
 
 /** A record, and where it stands among those that were asked for. */
@@ -70,7 +72,11 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     complete?.(message, revision);
     return message;
   }
-  const storedOf = ({ value, revision }: Entry): Stored<T> => ({ value: decode(value, revision), revision });
+  const storedOf = ({ value, revision }: Entry): Stored<T> => ({
+    value: decode(value, revision),
+    revision,
+    bytes: value.length,
+  });
 
   async function getMany(all: readonly (readonly string[])[]): Promise<readonly (Stored<T> | undefined)[]> {
     const found = await store.getMany(all.map((parts) => keyOf(name, ...parts)));

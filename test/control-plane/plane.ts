@@ -23,6 +23,7 @@ export async function startYoungPlane({ stallMs = 60_000 } = {}): Promise<YoungP
     guard: createDoorGuard({ hosts: () => new Set(["localhost", "127.0.0.1"]) }),
     maxMessageBytes: 4 * 1024 * 1024,
     maxHeadBytes: 16 * 1024,
+    maxHeadLines: 200,
     tls: undefined,
     warn: createRareWarning(world),
     world,

@@ -30,8 +30,9 @@ export type WatchMarker = Message<"latchkey.v1.WatchMarker"> & {
   kind: WatchMarker_Kind;
 
   /**
-   * The stream shows the state as of this revision. Remember the newest one you saw, here or on an
-   * event, and give it as `from_revision` to resume.
+   * The stream shows the state as of this revision. To resume, give as `from_revision` the newest one
+   * you saw after SNAPSHOT_END or RESUMED, on a marker or on an event: within a snapshot there is
+   * nothing yet to resume from. A commit of several changes may then be repeated.
    *
    * @generated from field: uint64 revision = 2;
    */
