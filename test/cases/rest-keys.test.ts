@@ -145,7 +145,7 @@ it("R04 takes as long to refuse a key that is nearly right as one that is not", 
   }
   const medians = Object.values(spent).map((all) => all.sort((a, b) => a - b)[all.length / 2] ?? 0);
   // A comparison that ends at the first difference is nanoseconds apart; only one that is badly wrong shows here.
-  expect(Math.max(...medians) - Math.min(...medians)).toBeLessThan(Math.max(0.5, Math.min(...medians)));
+  expect(Math.max(...medians) - Math.min(...medians)).toBeLessThan(Math.max(2, 2 * Math.min(...medians)));
 });
 
 it("R05 lets a key do what its scopes say and no more", async () => {
