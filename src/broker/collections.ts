@@ -1,5 +1,4 @@
 import type { Message } from "@bufbuild/protobuf";
-import { KeyDigestSchema, TouchSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
@@ -89,4 +88,3 @@ export const connectionTouchKey = (environment: string, integration: string, id:
   keyOf("touch", "connection", environment, integration, id);
 export const keyTouchKey = (id: string) => keyOf("touch", "key", id);
 export const connectionCounterKey = keyOf("counter", "connection");
-export { KeyDigestSchema, TouchSchema };

@@ -1,8 +1,8 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
+import { TouchSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Entry, type Store, StoreUnavailable } from "../store/contract.ts";
-import { TouchSchema } from "./collections.ts";
 
 /**
  * When a thing was last used. Kept apart from the thing, so that using it never changes it; written behind, at
@@ -22,7 +22,6 @@ const maxRemembered = 100_000;
 export function createTouches({ store, world }: { store: Store; world: World }): Touches {
   const remembered = new Map<string, number>();
   const unwritten = new Map<string, number>();
-  let flushing: Promise<void> | undefined;
   const timer = setInterval(() => void flush(), flushEveryMs);
   timer.unref();
 
@@ -63,8 +62,7 @@ export function createTouches({ store, world }: { store: Store; world: World }):
     },
     async close() {
       clearInterval(timer);
-      flushing ??= flush();
-      await flushing;
+      await flush();
     },
   };
 }
