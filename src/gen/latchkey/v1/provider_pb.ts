@@ -6,15 +6,15 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
-import type { Message, UnknownEnum } from "@bufbuild/protobuf";
+import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/provider.proto.
  */
 export const file_latchkey_v1_provider: GenFile = /*@__PURE__*/
-  fileDesc("ChpsYXRjaGtleS92MS9wcm92aWRlci5wcm90bxILbGF0Y2hrZXkudjEingkKCFByb3ZpZGVyEjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIeCgxkaXNwbGF5X25hbWUYAiABKAlCCLpIBXIDGMgBEhIKCmNhdGVnb3JpZXMYAyADKAkSEAoIZG9jc191cmwYBCABKAkSKgoGb2F1dGgyGAogASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIxCg1vYXV0aDJfY2xpZW50GAsgASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIqCgZvYXV0aDEYDCABKAsyGC5sYXRjaGtleS52MS5PQXV0aDFSdWxlc0gAEisKB2FwaV9rZXkYDSABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlc0gAEigKBWJhc2ljGA4gASgLMhcubGF0Y2hrZXkudjEuQmFzaWNSdWxlc0gAEicKA3RiYRgPIAEoCzIYLmxhdGNoa2V5LnYxLk9BdXRoMVJ1bGVzSAASJgoDYXBwGBAgASgLMhcubGF0Y2hrZXkudjEuVG9rZW5SdWxlc0gAEiYKA2p3dBgRIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIrCgh0d29fc3RlcBgSIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIsCglzaWduYXR1cmUYEyABKAsyFy5sYXRjaGtleS52MS5Ub2tlblJ1bGVzSAASLwoJYXdzX3NpZ3Y0GBQgASgLMhoubGF0Y2hrZXkudjEuQXdzU2lnVjRSdWxlc0gAEkEKEmNsaWVudF9jZXJ0aWZpY2F0ZRgVIAEoCzIjLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlUnVsZXNIABIoCgRub25lGBYgASgLMhgubGF0Y2hrZXkudjEuTm9BdXRoUnVsZXNIABImCgVwcm94eRgeIAEoCzIXLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMSNwoRY29ubmVjdGlvbl9maWVsZHMYHyADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRmllbGQSNAoMbm90aWZpY2F0aW9uGCAgASgLMh4ubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMSKgoHY2hhbm5lbBghIAEoCzIZLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcxIrCghkZXNjcmliZRgiIAMoCzIZLmxhdGNoa2V5LnYxLkRlc2NyaWJlUnVsZRIoCgx2ZXJpZmljYXRpb24YIyABKAsyEi5sYXRjaGtleS52MS5Qcm9iZRIOCgZjdXN0b20YKCABKAgSEAoIZGVjbGFyZWQYKSABKAgSLgoKY3JlYXRlZF9hdBgqIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgrIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YLCABKARCDQoEYXV0aBIFukgCCAEiuwcKC09BdXRoMlJ1bGVzEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEhEKCXRva2VuX3VybBgCIAEoCRITCgtyZWZyZXNoX3VybBgDIAEoCRIWCg5yZXZvY2F0aW9uX3VybBgEIAEoCRIOCgZpc3N1ZXIYBSABKAkSFgoOZGVmYXVsdF9zY29wZXMYBiADKAkSFwoPc2NvcGVfc2VwYXJhdG9yGAcgASgJEk8KFGF1dGhvcml6YXRpb25fcGFyYW1zGAggAygLMjEubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5Ej8KDHRva2VuX3BhcmFtcxgJIAMoCzIpLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLlRva2VuUGFyYW1zRW50cnkSQwoOcmVmcmVzaF9wYXJhbXMYCiADKAsyKy5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5SZWZyZXNoUGFyYW1zRW50cnkSjwEKGnRva2VuX2VuZHBvaW50X2F1dGhfbWV0aG9kGAsgASgJQmu6SGhyZlIAUhNjbGllbnRfc2VjcmV0X2Jhc2ljUhJjbGllbnRfc2VjcmV0X3Bvc3RSEWNsaWVudF9zZWNyZXRfand0Ug9wcml2YXRlX2tleV9qd3RSD3Rsc19jbGllbnRfYXV0aFIEbm9uZRIxChR0b2tlbl9yZXF1ZXN0X2Zvcm1hdBgMIAEoCUITukgQcg5SAFIEZm9ybVIEanNvbhIPCgdub19wa2NlGA0gASgIEi4KDHRva2VuX2Fuc3dlchgOIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuQW5zd2VyEjMKEGRlZmF1bHRfbGlmZXRpbWUYDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoLc2NvcGVfbm90ZXMYECADKAsyFi5sYXRjaGtleS52MS5TY29wZU5vdGUSKwoJcGxhY2VtZW50GBEgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMaOgoYQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQVG9rZW5QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjQKElJlZnJlc2hQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoQDCgtUb2tlbkFuc3dlchIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRISCgpleHBpcmVzX2luGAMgASgJEicKD2V4cGlyZXNfaW5fdW5pdBgEIAEoCUIOukgLcglSAFIBc1ICbXMSDQoFc2NvcGUYBSABKAkSSQoRY29ubmVjdGlvbl9jb25maWcYBiADKAsyLi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5Db25uZWN0aW9uQ29uZmlnRW50cnkSOAoIbWV0YWRhdGEYByADKAsyJi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5NZXRhZGF0YUVudHJ5Eg0KBWVycm9yGAggASgJGjcKFUNvbm5lY3Rpb25Db25maWdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLeAQoJU2NvcGVOb3RlEg0KBXNjb3BlGAEgASgJEg8KB21lYW5pbmcYAiABKAkSNwoLc2Vuc2l0aXZpdHkYAyABKA4yIi5sYXRjaGtleS52MS5TY29wZU5vdGUuU2Vuc2l0aXZpdHkieAoLU2Vuc2l0aXZpdHkSGwoXU0VOU0lUSVZJVFlfVU5TUEVDSUZJRUQQABIVChFTRU5TSVRJVklUWV9CQVNJQxABEhkKFVNFTlNJVElWSVRZX1NFTlNJVElWRRACEhoKFlNFTlNJVElWSVRZX1JFU1RSSUNURUQQAyK8AQoLT0F1dGgxUnVsZXMSGQoRcmVxdWVzdF90b2tlbl91cmwYASABKAkSGQoRYXV0aG9yaXphdGlvbl91cmwYAiABKAkSGAoQYWNjZXNzX3Rva2VuX3VybBgDIAEoCRJOChBzaWduYXR1cmVfbWV0aG9kGAQgASgJQjS6SDFyL1IAUglITUFDLVNIQTFSC0hNQUMtU0hBMjU2UghSU0EtU0hBMVIJUExBSU5URVhUEg0KBXJlYWxtGAUgASgJIl8KC0FwaUtleVJ1bGVzEjEKBmhlYWRlchgBIAEoCUIhukgechwyGl5bYS16MC05ISMkJSYnKisuXl9gfH4tXSokEg4KBnByZWZpeBgCIAEoCRINCgVxdWVyeRgDIAEoCSIMCgpCYXNpY1J1bGVzIsEBCgpUb2tlblJ1bGVzEhEKCXRva2VuX3VybBgBIAEoCRIOCgZmaWVsZHMYAiADKAkSLgoMdG9rZW5fYW5zd2VyGAMgASgLMhgubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXISKwoJcGxhY2VtZW50GAQgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMSMwoQZGVmYXVsdF9saWZldGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiIgCg1Bd3NTaWdWNFJ1bGVzEg8KB3NlcnZpY2UYASABKAkiGAoWQ2xpZW50Q2VydGlmaWNhdGVSdWxlcyINCgtOb0F1dGhSdWxlcyLmAgoKUHJveHlSdWxlcxIQCghiYXNlX3VybBgBIAEoCRIkCgVob3N0cxgCIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEjUKB2hlYWRlcnMYAyADKAsyJC5sYXRjaGtleS52MS5Qcm94eVJ1bGVzLkhlYWRlcnNFbnRyeRIxCgVxdWVyeRgEIAMoCzIiLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMuUXVlcnlFbnRyeRImCgVyZXRyeRgFIAEoCzIXLmxhdGNoa2V5LnYxLlJldHJ5UnVsZXMSMAoKcGFnaW5hdGlvbhgGIAEoCzIcLmxhdGNoa2V5LnYxLlBhZ2luYXRpb25SdWxlcxouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARosCgpRdWVyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKgoISG9zdFJ1bGUSDgoGcHJlZml4GAEgASgJEg4KBm9yaWdpbhgCIAEoCSJ8CgpSZXRyeVJ1bGVzEhQKDGFmdGVyX2hlYWRlchgBIAEoCRJGCgphZnRlcl91bml0GAIgASgJQjK6SC9yLVIAUgdzZWNvbmRzUgx1bml4X3NlY29uZHNSB3VuaXhfbXNSCWh0dHBfZGF0ZRIQCghzdGF0dXNlcxgDIAMoBSKWAQoPUGFnaW5hdGlvblJ1bGVzEisKBGtpbmQYASABKAlCHbpIGnIYUgBSBmN1cnNvclIEbGlua1IGb2Zmc2V0Eg0KBWl0ZW1zGAIgASgJEgwKBG5leHQYAyABKAkSEQoJcGFyYW1ldGVyGAQgASgJEhcKD2xpbWl0X3BhcmFtZXRlchgFIAEoCRINCgVsaW1pdBgGIAEoBSKpAQoPQ29ubmVjdGlvbkZpZWxkEhUKBG5hbWUYASABKAlCB7pIBHICEAESDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIPCgdwYXR0ZXJuGAUgASgJEhAKCHN1ZmZpeGVzGAYgAygJEhAKCHJlcXVpcmVkGAcgASgIEhUKDWRlZmF1bHRfdmFsdWUYCCABKAki9wIKEU5vdGlmaWNhdGlvblJ1bGVzEi4KCXNpZ25hdHVyZRgBIAEoCzIbLmxhdGNoa2V5LnYxLlNpZ25hdHVyZVJ1bGVzEjoKBnZhbHVlcxgCIAMoCzIqLmxhdGNoa2V5LnYxLk5vdGlmaWNhdGlvblJ1bGVzLlZhbHVlc0VudHJ5EigKB2xvb2t1cHMYAyADKAsyFy5sYXRjaGtleS52MS5Mb29rdXBSdWxlEhIKCm1lc3NhZ2VfaWQYBCADKAkSLgoJY2hhbGxlbmdlGAUgASgLMhsubGF0Y2hrZXkudjEuQ2hhbGxlbmdlUnVsZXMSFQoNaGVhZGVyX3ByZWZpeBgGIAEoCRIWCg5zZWNyZXRfaGVhZGVycxgHIAMoCRISCgpzeW5jX3N0YXRlGAggASgJGkUKC1ZhbHVlc0VudHJ5EgsKA2tleRgBIAEoCRIlCgV2YWx1ZRgCIAEoCzIWLmxhdGNoa2V5LnYxLlZhbHVlUnVsZToCOAEiTwoJVmFsdWVSdWxlEg4KBmhlYWRlchgBIAEoCRIMCgRib2R5GAIgASgJEg0KBXF1ZXJ5GAMgASgJEhUKDXNlZ21lbnRfYWZ0ZXIYBCABKAkivAEKCkxvb2t1cFJ1bGUSDQoFZmllbGQYASABKAkSDQoFdmFsdWUYAiABKAkSNAoJdHJhbnNmb3JtGAMgASgOMiEubGF0Y2hrZXkudjEuTG9va3VwUnVsZS5UcmFuc2Zvcm0iWgoJVHJhbnNmb3JtEhkKFVRSQU5TRk9STV9VTlNQRUNJRklFRBAAEhgKFFRSQU5TRk9STV9FTUFJTF9IQVNIEAESGAoUVFJBTlNGT1JNX0xPV0VSX0NBU0UQAiKPAgoOU2lnbmF0dXJlUnVsZXMSUgoGc2NoZW1lGAEgASgJQkK6SD9yPVIAUgRobWFjUhFzdGFuZGFyZF93ZWJob29rc1IMc2hhcmVkX3Rva2VuUg1jaGFubmVsX3Rva2VuUgNqd3QSDgoGaGVhZGVyGAIgASgJEgwKBGhhc2gYAyABKAkSEAoIZW5jb2RpbmcYBCABKAkSDgoGcHJlZml4GAUgASgJEg8KB2NvbnRlbnQYBiABKAkSGAoQdGltZXN0YW1wX2hlYWRlchgHIAEoCRIsCgl0b2xlcmFuY2UYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIandrc191cmwYCSABKAkiQwoOQ2hhbGxlbmdlUnVsZXMSDQoFcXVlcnkYASABKAkSDAoEYm9keRgCIAEoCRIUCgxjb250ZW50X3R5cGUYAyABKAkirQIKDENoYW5uZWxSdWxlcxI7CglyZXNvdXJjZXMYASADKAsyKC5sYXRjaGtleS52MS5DaGFubmVsUnVsZXMuUmVzb3VyY2VzRW50cnkSKgoEc3RvcBgCIAEoCzIcLmxhdGNoa2V5LnYxLlJlcXVlc3RUZW1wbGF0ZRIvCgxtYXhfbGlmZXRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFQoNbWF4X2lkX2xlbmd0aBgEIAEoBRIaChJzZXF1ZW50aWFsX251bWJlcnMYBSABKAgaUAoOUmVzb3VyY2VzRW50cnkSCwoDa2V5GAEgASgJEi0KBXZhbHVlGAIgASgLMh4ubGF0Y2hrZXkudjEuV2F0Y2hhYmxlUmVzb3VyY2U6AjgBIpkBChFXYXRjaGFibGVSZXNvdXJjZRIrCgV3YXRjaBgBIAEoCzIcLmxhdGNoa2V5LnYxLlJlcXVlc3RUZW1wbGF0ZRITCgtyZXNvdXJjZV9pZBgCIAEoCRIUCgxyZXNvdXJjZV91cmkYAyABKAkSEgoKZXhwaXJhdGlvbhgEIAEoCRIYChBkZWZhdWx0X3Jlc291cmNlGAUgASgJIj0KD1JlcXVlc3RUZW1wbGF0ZRIOCgZtZXRob2QYASABKAkSDAoEcGF0aBgCIAEoCRIMCgRib2R5GAMgASgJIpEBCgxEZXNjcmliZVJ1bGUSLQoHcmVxdWVzdBgBIAEoCzIcLmxhdGNoa2V5LnYxLlJlcXVlc3RUZW1wbGF0ZRINCgV2YWx1ZRgCIAEoCRINCgVmaWVsZBgDIAEoCRI0Cgl0cmFuc2Zvcm0YBCABKA4yIS5sYXRjaGtleS52MS5Mb29rdXBSdWxlLlRyYW5zZm9ybSJQCgVQcm9iZRItCgdyZXF1ZXN0GAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEhgKEHJlZnVzZWRfc3RhdHVzZXMYAiADKAUiYwoUTGlzdFByb3ZpZGVyc1JlcXVlc3QSGAoGc2VhcmNoGAEgASgJQgi6SAVyAxj/ARIdCglwYWdlX3NpemUYAiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgDIAEoCSJaChVMaXN0UHJvdmlkZXJzUmVzcG9uc2USKAoJcHJvdmlkZXJzGAEgAygLMhUubGF0Y2hrZXkudjEuUHJvdmlkZXISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIisKEkdldFByb3ZpZGVyUmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhABIj4KE0dldFByb3ZpZGVyUmVzcG9uc2USJwoIcHJvdmlkZXIYASABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlciJIChVDcmVhdGVQcm92aWRlclJlcXVlc3QSLwoIcHJvdmlkZXIYASABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlckIGukgDyAEBIkEKFkNyZWF0ZVByb3ZpZGVyUmVzcG9uc2USJwoIcHJvdmlkZXIYASABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlciJjChVVcGRhdGVQcm92aWRlclJlcXVlc3QSLwoIcHJvdmlkZXIYASABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlckIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIkEKFlVwZGF0ZVByb3ZpZGVyUmVzcG9uc2USJwoIcHJvdmlkZXIYASABKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlciJJChVEZWxldGVQcm92aWRlclJlcXVlc3QSFQoEbmFtZRgBIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCIYChZEZWxldGVQcm92aWRlclJlc3BvbnNlMvYDCg9Qcm92aWRlclNlcnZpY2USXwoNTGlzdFByb3ZpZGVycxIhLmxhdGNoa2V5LnYxLkxpc3RQcm92aWRlcnNSZXF1ZXN0GiIubGF0Y2hrZXkudjEuTGlzdFByb3ZpZGVyc1Jlc3BvbnNlIgeQAgHI8xgFElkKC0dldFByb3ZpZGVyEh8ubGF0Y2hrZXkudjEuR2V0UHJvdmlkZXJSZXF1ZXN0GiAubGF0Y2hrZXkudjEuR2V0UHJvdmlkZXJSZXNwb25zZSIHkAIByPMYBRJfCg5DcmVhdGVQcm92aWRlchIiLmxhdGNoa2V5LnYxLkNyZWF0ZVByb3ZpZGVyUmVxdWVzdBojLmxhdGNoa2V5LnYxLkNyZWF0ZVByb3ZpZGVyUmVzcG9uc2UiBMjzGAgSYgoOVXBkYXRlUHJvdmlkZXISIi5sYXRjaGtleS52MS5VcGRhdGVQcm92aWRlclJlcXVlc3QaIy5sYXRjaGtleS52MS5VcGRhdGVQcm92aWRlclJlc3BvbnNlIgeQAgLI8xgIEmIKDkRlbGV0ZVByb3ZpZGVyEiIubGF0Y2hrZXkudjEuRGVsZXRlUHJvdmlkZXJSZXF1ZXN0GiMubGF0Y2hrZXkudjEuRGVsZXRlUHJvdmlkZXJSZXNwb25zZSIHkAICyPMYCGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("ChpsYXRjaGtleS92MS9wcm92aWRlci5wcm90bxILbGF0Y2hrZXkudjEingkKCFByb3ZpZGVyEjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIeCgxkaXNwbGF5X25hbWUYAiABKAlCCLpIBXIDGMgBEhIKCmNhdGVnb3JpZXMYAyADKAkSEAoIZG9jc191cmwYBCABKAkSKgoGb2F1dGgyGAogASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIxCg1vYXV0aDJfY2xpZW50GAsgASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIqCgZvYXV0aDEYDCABKAsyGC5sYXRjaGtleS52MS5PQXV0aDFSdWxlc0gAEisKB2FwaV9rZXkYDSABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlc0gAEigKBWJhc2ljGA4gASgLMhcubGF0Y2hrZXkudjEuQmFzaWNSdWxlc0gAEicKA3RiYRgPIAEoCzIYLmxhdGNoa2V5LnYxLk9BdXRoMVJ1bGVzSAASJgoDYXBwGBAgASgLMhcubGF0Y2hrZXkudjEuVG9rZW5SdWxlc0gAEiYKA2p3dBgRIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIrCgh0d29fc3RlcBgSIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIsCglzaWduYXR1cmUYEyABKAsyFy5sYXRjaGtleS52MS5Ub2tlblJ1bGVzSAASLwoJYXdzX3NpZ3Y0GBQgASgLMhoubGF0Y2hrZXkudjEuQXdzU2lnVjRSdWxlc0gAEkEKEmNsaWVudF9jZXJ0aWZpY2F0ZRgVIAEoCzIjLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlUnVsZXNIABIoCgRub25lGBYgASgLMhgubGF0Y2hrZXkudjEuTm9BdXRoUnVsZXNIABImCgVwcm94eRgeIAEoCzIXLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMSNwoRY29ubmVjdGlvbl9maWVsZHMYHyADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRmllbGQSNAoMbm90aWZpY2F0aW9uGCAgASgLMh4ubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMSKgoHY2hhbm5lbBghIAEoCzIZLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcxIrCghkZXNjcmliZRgiIAMoCzIZLmxhdGNoa2V5LnYxLkRlc2NyaWJlUnVsZRIoCgx2ZXJpZmljYXRpb24YIyABKAsyEi5sYXRjaGtleS52MS5Qcm9iZRIOCgZjdXN0b20YKCABKAgSEAoIZGVjbGFyZWQYKSABKAgSLgoKY3JlYXRlZF9hdBgqIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgrIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YLCABKARCDQoEYXV0aBIFukgCCAEiuwcKC09BdXRoMlJ1bGVzEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEhEKCXRva2VuX3VybBgCIAEoCRITCgtyZWZyZXNoX3VybBgDIAEoCRIWCg5yZXZvY2F0aW9uX3VybBgEIAEoCRIOCgZpc3N1ZXIYBSABKAkSFgoOZGVmYXVsdF9zY29wZXMYBiADKAkSFwoPc2NvcGVfc2VwYXJhdG9yGAcgASgJEk8KFGF1dGhvcml6YXRpb25fcGFyYW1zGAggAygLMjEubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5Ej8KDHRva2VuX3BhcmFtcxgJIAMoCzIpLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLlRva2VuUGFyYW1zRW50cnkSQwoOcmVmcmVzaF9wYXJhbXMYCiADKAsyKy5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5SZWZyZXNoUGFyYW1zRW50cnkSjwEKGnRva2VuX2VuZHBvaW50X2F1dGhfbWV0aG9kGAsgASgJQmu6SGhyZlIAUhNjbGllbnRfc2VjcmV0X2Jhc2ljUhJjbGllbnRfc2VjcmV0X3Bvc3RSEWNsaWVudF9zZWNyZXRfand0Ug9wcml2YXRlX2tleV9qd3RSD3Rsc19jbGllbnRfYXV0aFIEbm9uZRIxChR0b2tlbl9yZXF1ZXN0X2Zvcm1hdBgMIAEoCUITukgQcg5SAFIEZm9ybVIEanNvbhIPCgdub19wa2NlGA0gASgIEi4KDHRva2VuX2Fuc3dlchgOIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuQW5zd2VyEjMKEGRlZmF1bHRfbGlmZXRpbWUYDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoLc2NvcGVfbm90ZXMYECADKAsyFi5sYXRjaGtleS52MS5TY29wZU5vdGUSKwoJcGxhY2VtZW50GBEgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMaOgoYQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQVG9rZW5QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjQKElJlZnJlc2hQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoQDCgtUb2tlbkFuc3dlchIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRISCgpleHBpcmVzX2luGAMgASgJEicKD2V4cGlyZXNfaW5fdW5pdBgEIAEoCUIOukgLcglSAFIBc1ICbXMSDQoFc2NvcGUYBSABKAkSSQoRY29ubmVjdGlvbl9jb25maWcYBiADKAsyLi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5Db25uZWN0aW9uQ29uZmlnRW50cnkSOAoIbWV0YWRhdGEYByADKAsyJi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5NZXRhZGF0YUVudHJ5Eg0KBWVycm9yGAggASgJGjcKFUNvbm5lY3Rpb25Db25maWdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLeAQoJU2NvcGVOb3RlEg0KBXNjb3BlGAEgASgJEg8KB21lYW5pbmcYAiABKAkSNwoLc2Vuc2l0aXZpdHkYAyABKA4yIi5sYXRjaGtleS52MS5TY29wZU5vdGUuU2Vuc2l0aXZpdHkieAoLU2Vuc2l0aXZpdHkSGwoXU0VOU0lUSVZJVFlfVU5TUEVDSUZJRUQQABIVChFTRU5TSVRJVklUWV9CQVNJQxABEhkKFVNFTlNJVElWSVRZX1NFTlNJVElWRRACEhoKFlNFTlNJVElWSVRZX1JFU1RSSUNURUQQAyK8AQoLT0F1dGgxUnVsZXMSGQoRcmVxdWVzdF90b2tlbl91cmwYASABKAkSGQoRYXV0aG9yaXphdGlvbl91cmwYAiABKAkSGAoQYWNjZXNzX3Rva2VuX3VybBgDIAEoCRJOChBzaWduYXR1cmVfbWV0aG9kGAQgASgJQjS6SDFyL1IAUglITUFDLVNIQTFSC0hNQUMtU0hBMjU2UghSU0EtU0hBMVIJUExBSU5URVhUEg0KBXJlYWxtGAUgASgJIl8KC0FwaUtleVJ1bGVzEjEKBmhlYWRlchgBIAEoCUIhukgechwyGl5bYS16MC05ISMkJSYnKisuXl9gfH4tXSokEg4KBnByZWZpeBgCIAEoCRINCgVxdWVyeRgDIAEoCSIMCgpCYXNpY1J1bGVzIuUBCgpUb2tlblJ1bGVzEhEKCXRva2VuX3VybBgBIAEoCRIOCgZmaWVsZHMYAiADKAkSLgoMdG9rZW5fYW5zd2VyGAMgASgLMhgubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXISKwoJcGxhY2VtZW50GAQgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMSMwoQZGVmYXVsdF9saWZldGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIiCgNqd3QYBiABKAsyFS5sYXRjaGtleS52MS5Kd3RSdWxlcyLJAgoISnd0UnVsZXMSNAoJYWxnb3JpdGhtGAEgASgJQiG6SB5yHFIFUlMyNTZSBUVTMjU2UgVIUzI1NlIFRWREU0ESEQoJa2V5X2ZpZWxkGAIgASgJEioKDGtleV9lbmNvZGluZxgDIAEoCUIUukgRcg9SAFIDaGV4UgZiYXNlNjQSMQoGaGVhZGVyGAQgAygLMiEubGF0Y2hrZXkudjEuSnd0UnVsZXMuSGVhZGVyRW50cnkSJwoGY2xhaW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI9CghsaWZldGltZRgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIQukgNqgEKIgQIgKMFMgIIChotCgtIZWFkZXJFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIiAKDUF3c1NpZ1Y0UnVsZXMSDwoHc2VydmljZRgBIAEoCSIYChZDbGllbnRDZXJ0aWZpY2F0ZVJ1bGVzIg0KC05vQXV0aFJ1bGVzIuYCCgpQcm94eVJ1bGVzEhAKCGJhc2VfdXJsGAEgASgJEiQKBWhvc3RzGAIgAygLMhUubGF0Y2hrZXkudjEuSG9zdFJ1bGUSNQoHaGVhZGVycxgDIAMoCzIkLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMuSGVhZGVyc0VudHJ5EjEKBXF1ZXJ5GAQgAygLMiIubGF0Y2hrZXkudjEuUHJveHlSdWxlcy5RdWVyeUVudHJ5EiYKBXJldHJ5GAUgASgLMhcubGF0Y2hrZXkudjEuUmV0cnlSdWxlcxIwCgpwYWdpbmF0aW9uGAYgASgLMhwubGF0Y2hrZXkudjEuUGFnaW5hdGlvblJ1bGVzGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGiwKClF1ZXJ5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIqCghIb3N0UnVsZRIOCgZwcmVmaXgYASABKAkSDgoGb3JpZ2luGAIgASgJInwKClJldHJ5UnVsZXMSFAoMYWZ0ZXJfaGVhZGVyGAEgASgJEkYKCmFmdGVyX3VuaXQYAiABKAlCMrpIL3ItUgBSB3NlY29uZHNSDHVuaXhfc2Vjb25kc1IHdW5peF9tc1IJaHR0cF9kYXRlEhAKCHN0YXR1c2VzGAMgAygFIpYBCg9QYWdpbmF0aW9uUnVsZXMSKwoEa2luZBgBIAEoCUIdukgachhSAFIGY3Vyc29yUgRsaW5rUgZvZmZzZXQSDQoFaXRlbXMYAiABKAkSDAoEbmV4dBgDIAEoCRIRCglwYXJhbWV0ZXIYBCABKAkSFwoPbGltaXRfcGFyYW1ldGVyGAUgASgJEg0KBWxpbWl0GAYgASgFIqkBCg9Db25uZWN0aW9uRmllbGQSFQoEbmFtZRgBIAEoCUIHukgEcgIQARINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdleGFtcGxlGAQgASgJEg8KB3BhdHRlcm4YBSABKAkSEAoIc3VmZml4ZXMYBiADKAkSEAoIcmVxdWlyZWQYByABKAgSFQoNZGVmYXVsdF92YWx1ZRgIIAEoCSL3AgoRTm90aWZpY2F0aW9uUnVsZXMSLgoJc2lnbmF0dXJlGAEgASgLMhsubGF0Y2hrZXkudjEuU2lnbmF0dXJlUnVsZXMSOgoGdmFsdWVzGAIgAygLMioubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMuVmFsdWVzRW50cnkSKAoHbG9va3VwcxgDIAMoCzIXLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUSEgoKbWVzc2FnZV9pZBgEIAMoCRIuCgljaGFsbGVuZ2UYBSABKAsyGy5sYXRjaGtleS52MS5DaGFsbGVuZ2VSdWxlcxIVCg1oZWFkZXJfcHJlZml4GAYgASgJEhYKDnNlY3JldF9oZWFkZXJzGAcgAygJEhIKCnN5bmNfc3RhdGUYCCABKAkaRQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEiUKBXZhbHVlGAIgASgLMhYubGF0Y2hrZXkudjEuVmFsdWVSdWxlOgI4ASJPCglWYWx1ZVJ1bGUSDgoGaGVhZGVyGAEgASgJEgwKBGJvZHkYAiABKAkSDQoFcXVlcnkYAyABKAkSFQoNc2VnbWVudF9hZnRlchgEIAEoCSK8AQoKTG9va3VwUnVsZRINCgVmaWVsZBgBIAEoCRINCgV2YWx1ZRgCIAEoCRI0Cgl0cmFuc2Zvcm0YAyABKA4yIS5sYXRjaGtleS52MS5Mb29rdXBSdWxlLlRyYW5zZm9ybSJaCglUcmFuc2Zvcm0SGQoVVFJBTlNGT1JNX1VOU1BFQ0lGSUVEEAASGAoUVFJBTlNGT1JNX0VNQUlMX0hBU0gQARIYChRUUkFOU0ZPUk1fTE9XRVJfQ0FTRRACIo8CCg5TaWduYXR1cmVSdWxlcxJSCgZzY2hlbWUYASABKAlCQrpIP3I9UgBSBGhtYWNSEXN0YW5kYXJkX3dlYmhvb2tzUgxzaGFyZWRfdG9rZW5SDWNoYW5uZWxfdG9rZW5SA2p3dBIOCgZoZWFkZXIYAiABKAkSDAoEaGFzaBgDIAEoCRIQCghlbmNvZGluZxgEIAEoCRIOCgZwcmVmaXgYBSABKAkSDwoHY29udGVudBgGIAEoCRIYChB0aW1lc3RhbXBfaGVhZGVyGAcgASgJEiwKCXRvbGVyYW5jZRgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghqd2tzX3VybBgJIAEoCSJDCg5DaGFsbGVuZ2VSdWxlcxINCgVxdWVyeRgBIAEoCRIMCgRib2R5GAIgASgJEhQKDGNvbnRlbnRfdHlwZRgDIAEoCSKtAgoMQ2hhbm5lbFJ1bGVzEjsKCXJlc291cmNlcxgBIAMoCzIoLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcy5SZXNvdXJjZXNFbnRyeRIqCgRzdG9wGAIgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEi8KDG1heF9saWZldGltZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1tYXhfaWRfbGVuZ3RoGAQgASgFEhoKEnNlcXVlbnRpYWxfbnVtYmVycxgFIAEoCBpQCg5SZXNvdXJjZXNFbnRyeRILCgNrZXkYASABKAkSLQoFdmFsdWUYAiABKAsyHi5sYXRjaGtleS52MS5XYXRjaGFibGVSZXNvdXJjZToCOAEimQEKEVdhdGNoYWJsZVJlc291cmNlEisKBXdhdGNoGAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEhMKC3Jlc291cmNlX2lkGAIgASgJEhQKDHJlc291cmNlX3VyaRgDIAEoCRISCgpleHBpcmF0aW9uGAQgASgJEhgKEGRlZmF1bHRfcmVzb3VyY2UYBSABKAkiPQoPUmVxdWVzdFRlbXBsYXRlEg4KBm1ldGhvZBgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGJvZHkYAyABKAkikQEKDERlc2NyaWJlUnVsZRItCgdyZXF1ZXN0GAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEg0KBXZhbHVlGAIgASgJEg0KBWZpZWxkGAMgASgJEjQKCXRyYW5zZm9ybRgEIAEoDjIhLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUuVHJhbnNmb3JtIlAKBVByb2JlEi0KB3JlcXVlc3QYASABKAsyHC5sYXRjaGtleS52MS5SZXF1ZXN0VGVtcGxhdGUSGAoQcmVmdXNlZF9zdGF0dXNlcxgCIAMoBSJjChRMaXN0UHJvdmlkZXJzUmVxdWVzdBIYCgZzZWFyY2gYASABKAlCCLpIBXIDGP8BEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAMgASgJIloKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIoCglwcm92aWRlcnMYASADKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKwoSR2V0UHJvdmlkZXJSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAEiPgoTR2V0UHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkgKFUNyZWF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQEiQQoWQ3JlYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyImMKFVVwZGF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiQQoWVXBkYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkkKFURlbGV0ZVByb3ZpZGVyUmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIhgKFkRlbGV0ZVByb3ZpZGVyUmVzcG9uc2Uy9gMKD1Byb3ZpZGVyU2VydmljZRJfCg1MaXN0UHJvdmlkZXJzEiEubGF0Y2hrZXkudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi5sYXRjaGtleS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2UiB5ACAcjzGAUSWQoLR2V0UHJvdmlkZXISHy5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlcXVlc3QaIC5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlc3BvbnNlIgeQAgHI8xgFEl8KDkNyZWF0ZVByb3ZpZGVyEiIubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXF1ZXN0GiMubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXNwb25zZSIEyPMYCBJiCg5VcGRhdGVQcm92aWRlchIiLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVxdWVzdBojLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVzcG9uc2UiB5ACAsjzGAgSYgoORGVsZXRlUHJvdmlkZXISIi5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlcXVlc3QaIy5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlc3BvbnNlIgeQAgLI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * Provider describes a third party's API: how it authenticates, where it lives, how it notifies.
@@ -562,14 +562,14 @@ export type OAuth1Rules = Message<"latchkey.v1.OAuth1Rules"> & {
   accessTokenUrl: string;
 
   /**
-   * How requests are signed; empty: `HMAC-SHA1`.
+   * How requests are signed; empty: `HMAC-SHA1`, and for `tba` `HMAC-SHA256`.
    *
    * @generated from field: string signature_method = 4;
    */
   signatureMethod: string;
 
   /**
-   * Sent in the authorization header.
+   * Sent in the authorization header. May hold `${connectionConfig.NAME}`.
    *
    * @generated from field: string realm = 5;
    */
@@ -673,6 +673,13 @@ export type TokenRules = Message<"latchkey.v1.TokenRules"> & {
    * @generated from field: google.protobuf.Duration default_lifetime = 5;
    */
   defaultLifetime?: Duration | undefined;
+
+  /**
+   * How it is minted here, without asking the provider. Looked at for `jwt` alone.
+   *
+   * @generated from field: latchkey.v1.JwtRules jwt = 6;
+   */
+  jwt?: JwtRules | undefined;
 };
 
 /**
@@ -681,6 +688,66 @@ export type TokenRules = Message<"latchkey.v1.TokenRules"> & {
  */
 export const TokenRulesSchema: GenMessage<TokenRules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 7);
+
+/**
+ * JwtRules say how a JWT (RFC 7519) is minted from a key that the connection or its integration
+ * holds. Text in the header and in the claims may hold `${credentials.NAME}`, with dots into what is
+ * within; `${connectionConfig.NAME}`; `${iat}` and `${exp}`, in seconds since 1970. Text that is no
+ * more than one of these becomes the value itself, so that a number stays a number.
+ *
+ * @generated from message latchkey.v1.JwtRules
+ */
+export type JwtRules = Message<"latchkey.v1.JwtRules"> & {
+  /**
+   * How it is signed (RFC 7518, RFC 8037).
+   *
+   * @generated from field: string algorithm = 1;
+   */
+  algorithm: string;
+
+  /**
+   * The field of the credentials that holds the key, with dots into what is within: PEM, for `HS256`
+   * the shared secret. Empty: the integration's private key.
+   *
+   * @generated from field: string key_field = 2;
+   */
+  keyField: string;
+
+  /**
+   * How the shared secret is written; empty: as it is.
+   *
+   * @generated from field: string key_encoding = 3;
+   */
+  keyEncoding: string;
+
+  /**
+   * Header parameters beside `alg` and `typ`.
+   *
+   * @generated from field: map<string, string> header = 4;
+   */
+  header: { [key: string]: string };
+
+  /**
+   * Claims beside `iat` and `exp`.
+   *
+   * @generated from field: google.protobuf.Struct claims = 5;
+   */
+  claims?: JsonObject | undefined;
+
+  /**
+   * How long one is good for; empty: five minutes.
+   *
+   * @generated from field: google.protobuf.Duration lifetime = 6;
+   */
+  lifetime?: Duration | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.JwtRules.
+ * Use `create(JwtRulesSchema)` to create a new message.
+ */
+export const JwtRulesSchema: GenMessage<JwtRules> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_provider, 8);
 
 /**
  * AwsSigV4Rules: which service is signed for.
@@ -701,7 +768,7 @@ export type AwsSigV4Rules = Message<"latchkey.v1.AwsSigV4Rules"> & {
  * Use `create(AwsSigV4RulesSchema)` to create a new message.
  */
 export const AwsSigV4RulesSchema: GenMessage<AwsSigV4Rules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 8);
+  messageDesc(file_latchkey_v1_provider, 9);
 
 /**
  * ClientCertificateRules: a client certificate needs none.
@@ -716,7 +783,7 @@ export type ClientCertificateRules = Message<"latchkey.v1.ClientCertificateRules
  * Use `create(ClientCertificateRulesSchema)` to create a new message.
  */
 export const ClientCertificateRulesSchema: GenMessage<ClientCertificateRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 9);
+  messageDesc(file_latchkey_v1_provider, 10);
 
 /**
  * NoAuthRules: nothing is attached.
@@ -731,7 +798,7 @@ export type NoAuthRules = Message<"latchkey.v1.NoAuthRules"> & {
  * Use `create(NoAuthRulesSchema)` to create a new message.
  */
 export const NoAuthRulesSchema: GenMessage<NoAuthRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 10);
+  messageDesc(file_latchkey_v1_provider, 11);
 
 /**
  * ProxyRules say where a request goes and what it always carries. A credential travels only to the
@@ -789,7 +856,7 @@ export type ProxyRules = Message<"latchkey.v1.ProxyRules"> & {
  * Use `create(ProxyRulesSchema)` to create a new message.
  */
 export const ProxyRulesSchema: GenMessage<ProxyRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 11);
+  messageDesc(file_latchkey_v1_provider, 12);
 
 /**
  * HostRule sends the paths that begin with a prefix to another origin of the same provider.
@@ -817,7 +884,7 @@ export type HostRule = Message<"latchkey.v1.HostRule"> & {
  * Use `create(HostRuleSchema)` to create a new message.
  */
 export const HostRuleSchema: GenMessage<HostRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 12);
+  messageDesc(file_latchkey_v1_provider, 13);
 
 /**
  * RetryRules say how a provider asks to wait.
@@ -852,7 +919,7 @@ export type RetryRules = Message<"latchkey.v1.RetryRules"> & {
  * Use `create(RetryRulesSchema)` to create a new message.
  */
 export const RetryRulesSchema: GenMessage<RetryRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 13);
+  messageDesc(file_latchkey_v1_provider, 14);
 
 /**
  * PaginationRules say how a provider pages its lists.
@@ -908,7 +975,7 @@ export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
  * Use `create(PaginationRulesSchema)` to create a new message.
  */
 export const PaginationRulesSchema: GenMessage<PaginationRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 14);
+  messageDesc(file_latchkey_v1_provider, 15);
 
 /**
  * ConnectionField is one entry of a connection's `connection_config`.
@@ -978,7 +1045,7 @@ export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
  * Use `create(ConnectionFieldSchema)` to create a new message.
  */
 export const ConnectionFieldSchema: GenMessage<ConnectionField> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 15);
+  messageDesc(file_latchkey_v1_provider, 16);
 
 /**
  * NotificationRules say how a provider's webhooks are told apart, verified and matched.
@@ -1048,7 +1115,7 @@ export type NotificationRules = Message<"latchkey.v1.NotificationRules"> & {
  * Use `create(NotificationRulesSchema)` to create a new message.
  */
 export const NotificationRulesSchema: GenMessage<NotificationRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 16);
+  messageDesc(file_latchkey_v1_provider, 17);
 
 /**
  * ValueRule says where a value stands in a notification.
@@ -1090,7 +1157,7 @@ export type ValueRule = Message<"latchkey.v1.ValueRule"> & {
  * Use `create(ValueRuleSchema)` to create a new message.
  */
 export const ValueRuleSchema: GenMessage<ValueRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 17);
+  messageDesc(file_latchkey_v1_provider, 18);
 
 /**
  * LookupRule compares a value with what connections are filed under.
@@ -1125,7 +1192,7 @@ export type LookupRule = Message<"latchkey.v1.LookupRule"> & {
  * Use `create(LookupRuleSchema)` to create a new message.
  */
 export const LookupRuleSchema: GenMessage<LookupRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 18);
+  messageDesc(file_latchkey_v1_provider, 19);
 
 /**
  * Transform of a value.
@@ -1166,7 +1233,7 @@ export type LookupRule_Transform = (typeof LookupRule_Transform)[keyof typeof Lo
  * Describes the enum latchkey.v1.LookupRule.Transform.
  */
 export const LookupRule_TransformSchema: GenEnum<LookupRule_Transform> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_provider, 18, 0);
+  enumDesc(file_latchkey_v1_provider, 19, 0);
 
 /**
  * SignatureRules say how a notification proves where it comes from.
@@ -1243,7 +1310,7 @@ export type SignatureRules = Message<"latchkey.v1.SignatureRules"> & {
  * Use `create(SignatureRulesSchema)` to create a new message.
  */
 export const SignatureRulesSchema: GenMessage<SignatureRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 19);
+  messageDesc(file_latchkey_v1_provider, 20);
 
 /**
  * ChallengeRules say how a sender makes sure that it is heard.
@@ -1278,7 +1345,7 @@ export type ChallengeRules = Message<"latchkey.v1.ChallengeRules"> & {
  * Use `create(ChallengeRulesSchema)` to create a new message.
  */
 export const ChallengeRulesSchema: GenMessage<ChallengeRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 20);
+  messageDesc(file_latchkey_v1_provider, 21);
 
 /**
  * ChannelRules say how a provider's notification channels live.
@@ -1327,7 +1394,7 @@ export type ChannelRules = Message<"latchkey.v1.ChannelRules"> & {
  * Use `create(ChannelRulesSchema)` to create a new message.
  */
 export const ChannelRulesSchema: GenMessage<ChannelRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 21);
+  messageDesc(file_latchkey_v1_provider, 22);
 
 /**
  * WatchableResource is something that can be watched.
@@ -1376,7 +1443,7 @@ export type WatchableResource = Message<"latchkey.v1.WatchableResource"> & {
  * Use `create(WatchableResourceSchema)` to create a new message.
  */
 export const WatchableResourceSchema: GenMessage<WatchableResource> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 22);
+  messageDesc(file_latchkey_v1_provider, 23);
 
 /**
  * RequestTemplate is a request with `${…}` where values go. Values are encoded for their place.
@@ -1411,7 +1478,7 @@ export type RequestTemplate = Message<"latchkey.v1.RequestTemplate"> & {
  * Use `create(RequestTemplateSchema)` to create a new message.
  */
 export const RequestTemplateSchema: GenMessage<RequestTemplate> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 23);
+  messageDesc(file_latchkey_v1_provider, 24);
 
 /**
  * DescribeRule asks the provider once a connection exists and files what it says.
@@ -1453,7 +1520,7 @@ export type DescribeRule = Message<"latchkey.v1.DescribeRule"> & {
  * Use `create(DescribeRuleSchema)` to create a new message.
  */
 export const DescribeRuleSchema: GenMessage<DescribeRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 24);
+  messageDesc(file_latchkey_v1_provider, 25);
 
 /**
  * Probe is a small request whose answer proves credentials good or bad.
@@ -1481,7 +1548,7 @@ export type Probe = Message<"latchkey.v1.Probe"> & {
  * Use `create(ProbeSchema)` to create a new message.
  */
 export const ProbeSchema: GenMessage<Probe> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 25);
+  messageDesc(file_latchkey_v1_provider, 26);
 
 /**
  * ListProvidersRequest asks for a page of providers.
@@ -1516,7 +1583,7 @@ export type ListProvidersRequest = Message<"latchkey.v1.ListProvidersRequest"> &
  * Use `create(ListProvidersRequestSchema)` to create a new message.
  */
 export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 26);
+  messageDesc(file_latchkey_v1_provider, 27);
 
 /**
  * ListProvidersResponse is a page of providers.
@@ -1544,7 +1611,7 @@ export type ListProvidersResponse = Message<"latchkey.v1.ListProvidersResponse">
  * Use `create(ListProvidersResponseSchema)` to create a new message.
  */
 export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 27);
+  messageDesc(file_latchkey_v1_provider, 28);
 
 /**
  * GetProviderRequest names a provider.
@@ -1565,7 +1632,7 @@ export type GetProviderRequest = Message<"latchkey.v1.GetProviderRequest"> & {
  * Use `create(GetProviderRequestSchema)` to create a new message.
  */
 export const GetProviderRequestSchema: GenMessage<GetProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 28);
+  messageDesc(file_latchkey_v1_provider, 29);
 
 /**
  * GetProviderResponse holds the provider.
@@ -1586,7 +1653,7 @@ export type GetProviderResponse = Message<"latchkey.v1.GetProviderResponse"> & {
  * Use `create(GetProviderResponseSchema)` to create a new message.
  */
 export const GetProviderResponseSchema: GenMessage<GetProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 29);
+  messageDesc(file_latchkey_v1_provider, 30);
 
 /**
  * CreateProviderRequest holds a custom provider.
@@ -1607,7 +1674,7 @@ export type CreateProviderRequest = Message<"latchkey.v1.CreateProviderRequest">
  * Use `create(CreateProviderRequestSchema)` to create a new message.
  */
 export const CreateProviderRequestSchema: GenMessage<CreateProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 30);
+  messageDesc(file_latchkey_v1_provider, 31);
 
 /**
  * CreateProviderResponse holds the new provider.
@@ -1628,7 +1695,7 @@ export type CreateProviderResponse = Message<"latchkey.v1.CreateProviderResponse
  * Use `create(CreateProviderResponseSchema)` to create a new message.
  */
 export const CreateProviderResponseSchema: GenMessage<CreateProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 31);
+  messageDesc(file_latchkey_v1_provider, 32);
 
 /**
  * UpdateProviderRequest holds a custom provider's new description.
@@ -1656,7 +1723,7 @@ export type UpdateProviderRequest = Message<"latchkey.v1.UpdateProviderRequest">
  * Use `create(UpdateProviderRequestSchema)` to create a new message.
  */
 export const UpdateProviderRequestSchema: GenMessage<UpdateProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 32);
+  messageDesc(file_latchkey_v1_provider, 33);
 
 /**
  * UpdateProviderResponse holds the changed provider.
@@ -1677,7 +1744,7 @@ export type UpdateProviderResponse = Message<"latchkey.v1.UpdateProviderResponse
  * Use `create(UpdateProviderResponseSchema)` to create a new message.
  */
 export const UpdateProviderResponseSchema: GenMessage<UpdateProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 33);
+  messageDesc(file_latchkey_v1_provider, 34);
 
 /**
  * DeleteProviderRequest names the custom provider to delete.
@@ -1705,7 +1772,7 @@ export type DeleteProviderRequest = Message<"latchkey.v1.DeleteProviderRequest">
  * Use `create(DeleteProviderRequestSchema)` to create a new message.
  */
 export const DeleteProviderRequestSchema: GenMessage<DeleteProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 34);
+  messageDesc(file_latchkey_v1_provider, 35);
 
 /**
  * DeleteProviderResponse says that the provider is gone.
@@ -1720,7 +1787,7 @@ export type DeleteProviderResponse = Message<"latchkey.v1.DeleteProviderResponse
  * Use `create(DeleteProviderResponseSchema)` to create a new message.
  */
 export const DeleteProviderResponseSchema: GenMessage<DeleteProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 35);
+  messageDesc(file_latchkey_v1_provider, 36);
 
 /**
  * ProviderService shows what latchkey knows of third-party providers, and takes descriptions of

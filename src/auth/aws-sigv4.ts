@@ -1,0 +1,146 @@
+import { createHash, createHmac } from "node:crypto";
+import { requireHeaderValue } from "./header-value.ts";
+import { compare, joinSorted, percentEncode, recodeForm, recodeParameters } from "./percent.ts";
+import { type AttachRequest, type AuthScheme, CannotAttach, type Draft, type Pair } from "./scheme.ts";
+
+/** The headers that are ours to set, or to leave out: a caller's own would be taken for a part of the signature. */
+const headerNames = ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
+
+/**
+ * Not signed: what belongs to one hop, or what something on the way may change or add to. AWS asks for no more than
+ * the host and `x-amz-*`; the more is signed beside, the less can be changed by others. AWS's own SDKs do the same.
+ */
+const unsigned = new Set([
+  ...["connection", "expect", "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"],
+  ...["accept-encoding", "cache-control", "content-length", "forwarded", "from", "host", "max-forwards", "pragma"],
+  ...["referer", "user-agent", "via", "x-amzn-trace-id"],
+  ...headerNames,
+]);
+
+/**
+ * S3 in all its shapes departs from the rest: it encodes the path once and leaves it as it is otherwise, wants the
+ * payload's hash in a header of its own, and takes a payload that was not hashed.
+ */
+const likeS3 = new Set(["s3", "s3-object-lambda", "s3-outposts", "s3express"]);
+
+/** AWS Signature Version 4 in the `authorization` header ("Create a signed AWS API request", AWS IAM User Guide). */
+export const awsSigv4: AuthScheme<"awsSigv4"> = {
+  attach(request) {
+    const { accessKeyId, sessionToken } = request.credentials;
+    const { region, service } = scopeOf(request);
+    const keyOf = createDayKey({ secret: secretOf(request), region, service });
+    const isS3 = likeS3.has(service);
+
+    function sign(draft: Draft) {
+      const moment = new Date(draft.nowMs).toISOString().replace(/[-:]|\.\d{3}/g, "");
+      const day = moment.slice(0, 8);
+      const scope = `${day}/${region}/${service}/aws4_request`;
+      const payload = isS3 ? payloadForS3(draft) : sha256(draft.body ?? "");
+      const own: Pair[] = [
+        ["x-amz-date", moment],
+        ...(isS3 ? [["x-amz-content-sha256", payload] as const] : []),
+        ...(sessionToken === "" ? [] : [["x-amz-security-token", sessionToken] as const]),
+      ];
+      const headers = headersOf(draft, own);
+      const names = headers.map(([name]) => name).join(";");
+      const canonical = [
+        draft.method.toUpperCase(),
+        isS3 ? pathForS3(draft.path) : normalPath(draft.path),
+        joinSorted(recodeParameters(draft.query)),
+        ...headers.map(([name, value]) => `${name}:${value}`),
+        "",
+        names,
+        payload,
+      ].join("\n");
+      const toSign = ["AWS4-HMAC-SHA256", moment, scope, sha256(canonical)].join("\n");
+      const signature = hmac(keyOf(day), toSign).toString("hex");
+      const credential = `Credential=${accessKeyId}/${scope}`;
+      const authorization = `AWS4-HMAC-SHA256 ${credential}, SignedHeaders=${names}, Signature=${signature}`;
+      return { headers: [["authorization", authorization] as const, ...own] };
+    }
+
+    // A file on its way to S3 may be larger than memory, and TLS keeps it whole; elsewhere AWS takes nothing without
+    // the hash of its body, which has to be there in full before the first byte leaves.
+    return { kind: "signing", needs: isS3 ? "nothing" : "body", headerNames, sign };
+  },
+  names: () => ({ headers: headerNames, query: [] }),
+};
+
+function secretOf({ credentials }: AttachRequest<"awsSigv4">): string {
+  const { accessKeyId, secretAccessKey, sessionToken, roleArn } = credentials;
+  if (accessKeyId === "") throw new CannotAttach("the access key's id is missing");
+  if (secretAccessKey === "") throw new CannotAttach("the access key's secret is missing");
+  // Without it, requests would go out in the name of whoever may assume the role, with rights that were not meant.
+  if (roleArn !== "" && sessionToken === "") throw new CannotAttach("the keys of the role to assume are not there yet");
+  requireHeaderValue(accessKeyId, "the access key's id");
+  requireHeaderValue(sessionToken, "the session token");
+  return secretAccessKey;
+}
+
+interface Scope {
+  readonly region: string;
+  readonly service: string;
+}
+
+function scopeOf({ credentials, rules }: AttachRequest<"awsSigv4">): Scope {
+  const scope = { region: credentials.region, service: rules.service || credentials.service };
+  // Each is one part of a path in the credential scope.
+  if (!/^[A-Za-z0-9-]+$/.test(scope.region)) throw new CannotAttach("the region is missing or is none");
+  if (!/^[A-Za-z0-9._-]+$/.test(scope.service)) throw new CannotAttach("the service is missing or is none");
+  return scope;
+}
+
+/** The key that signs is the same for a whole day. */
+function createDayKey({ secret, region, service }: Scope & { readonly secret: string }): (day: string) => Buffer {
+  let held: { readonly day: string; readonly key: Buffer } | undefined;
+  return (day) => {
+    if (held?.day !== day) {
+      const key = [day, region, service, "aws4_request"].reduce(hmac, Buffer.from(`AWS4${secret}`, "utf8"));
+      held = { day, key };
+    }
+    return held.key;
+  };
+}
+
+/** By name; what came more than once in the order in which it came, with the blanks that mean nothing taken out. */
+function headersOf({ host, headers }: Draft, own: readonly Pair[]): Pair[] {
+  const signed: Pair[] = [["host", host], ...headers.filter(([name]) => !unsigned.has(name)), ...own];
+  const together = Map.groupBy(signed, ([name]) => name);
+  return [...together]
+    .map(
+      ([name, pairs]): Pair => [
+        name,
+        pairs.map(([, value]) => value.replace(/^[ \t]+|[ \t]+$/g, "").replace(/ +/g, " ")).join(","),
+      ],
+    )
+    .sort(([a], [b]) => compare(a, b));
+}
+
+/** What S3 knows the object by, encoded: a plus in a path is a blank to it, and an encoded slash a slash. */
+const pathForS3 = (path: string) => recodeForm(path === "" ? "/" : path).replaceAll("%2F", "/");
+
+/** RFC 3986, section 5.2.4, without empty segments; then encoded a second time, over what is encoded as it was sent. */
+function normalPath(path: string): string {
+  const kept: string[] = [];
+  for (const segment of path.split("/")) {
+    if (segment === "..") kept.pop();
+    else if (segment !== "" && segment !== ".") kept.push(percentEncode(segment));
+  }
+  return `/${kept.join("/")}${kept.length > 0 && path.endsWith("/") ? "/" : ""}`;
+}
+
+/** Some buckets insist on a hash, so that where there can be no body its hash is given. */
+function payloadForS3({ method, headers, body }: Draft): string {
+  const announced = headers.some(
+    ([name, value]) => name === "transfer-encoding" || (name === "content-length" && value !== "0"),
+  );
+  const isEmpty = body === undefined && !announced && ["GET", "HEAD", "DELETE"].includes(method.toUpperCase());
+  return body === undefined && !isEmpty ? "UNSIGNED-PAYLOAD" : sha256(body ?? "");
+}
+
+function sha256(content: string | Uint8Array): string {
+  const hash = createHash("sha256");
+  // Nothing but a header's value can be other than ASCII, and that is bytes, one character each.
+  return (typeof content === "string" ? hash.update(content, "latin1") : hash.update(content)).digest("hex");
+}
+const hmac = (key: Buffer, content: string) => createHmac("sha256", key).update(content).digest();

@@ -1,0 +1,37 @@
+import { X509Certificate } from "node:crypto";
+import { readPrivateKey, unescapePem } from "./private-key.ts";
+import { type AuthScheme, CannotAttach } from "./scheme.ts";
+
+interface KeyPair {
+  readonly certificate: string;
+  readonly privateKey: string;
+}
+
+/** The pair as TLS takes it, once it is known to be one: else it would only come out in the middle of a handshake. */
+export function requireCertificate(pair: KeyPair): KeyPair {
+  const [certificate, privateKey] = [unescapePem(pair.certificate), unescapePem(pair.privateKey)];
+  const key = readPrivateKey(privateKey, "the private key of the client certificate");
+  if (!readCertificate(certificate).checkPrivateKey(key)) {
+    throw new CannotAttach("the client certificate and its private key do not belong together");
+  }
+  return { certificate, privateKey };
+}
+
+function readCertificate(pem: string): X509Certificate {
+  if (pem === "") throw new CannotAttach("the client certificate is missing");
+  try {
+    return new X509Certificate(pem);
+  } catch {
+    /* What OpenSSL has to say of it helps nobody. */
+    throw new CannotAttach("the client certificate cannot be read: it must be PEM");
+  }
+}
+
+/** A certificate that authenticates the TLS connection itself (RFC 8446, section 4.4.2). */
+export const clientCertificate: AuthScheme<"clientCertificate"> = {
+  attach({ credentials: { certificate, privateKey } }) {
+    const pair = requireCertificate({ certificate, privateKey });
+    return { kind: "fixed", headers: [], query: [], clientCertificate: pair };
+  },
+  names: () => ({ headers: [], query: [] }),
+};
