@@ -1,0 +1,166 @@
+import type { Attachment, Draft, FixedAttachment, Pair } from "../auth/attachment.ts";
+import { lowerCase } from "../base/field-name.ts";
+import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
+import { outgoingFields } from "./outgoing-fields.ts";
+
+/** A request as it goes out, but for its body. */
+export interface Outgoing {
+  /** Path and query, as they stand in the request line. */
+  readonly target: string;
+  /** Request line and fields with their framing and the empty line; latin1. */
+  readonly head: string;
+  /** The names, in lower case, of what the credentials brought. */
+  readonly attached: readonly string[];
+}
+
+export interface Asked {
+  readonly method: string;
+  /** What follows the base path: path and query, as the caller wrote them. */
+  readonly path: string;
+  readonly rawHeaders: readonly string[];
+  readonly body: "none" | "length" | "chunked";
+}
+
+export interface Going {
+  readonly asked: Asked;
+  readonly scheme: "https" | "http";
+  /** As a Host field has it. */
+  readonly host: string;
+  readonly basePath: string;
+  readonly attachment: Attachment;
+  readonly proxy: ProxyRules | undefined;
+  /** The answer is going to be read: it must not be compressed. */
+  readonly wantsPlain: boolean;
+  /** Of a signing attachment that needs it. */
+  readonly content: Uint8Array | undefined;
+  readonly nowMs: number;
+  readonly nonce: () => string;
+}
+
+/** RFC 9110, 7.6.3: a gateway says that it was there. */
+export const via = "1.1 latchkey";
+
+/** A request in pieces, for a client that writes its requests itself. */
+export interface OutgoingParts {
+  readonly target: string;
+  /** Name, value, name, value: all but `Host` and what frames a body, and none of the credentials. */
+  readonly fields: readonly string[];
+  /** Of the credentials. */
+  readonly attached: readonly Pair[];
+  readonly contentLength: string | undefined;
+}
+
+/** What the caller sent, on its way to the provider, with the credentials attached: theirs in place of any of the caller's. */
+export function outgoingParts(going: Going): OutgoingParts {
+  const { asked, basePath, attachment, proxy } = going;
+  const brought = attachment.kind === "fixed" ? namesOf(attachment) : new Set(attachment.headerNames);
+  const own = going.wantsPlain ? new Set([...brought, "accept-encoding"]) : brought;
+  const { pairs, contentLength } = outgoingFields(asked.rawHeaders, own);
+  const fields = proxy === undefined ? [...pairs] : withDefaults(pairs, { defaults: proxy.headers, own });
+  if (going.wantsPlain) fields.push("Accept-Encoding", "identity");
+  const target = basePath + targetWith(asked.path, { attachment, proxy });
+  const attached =
+    attachment.kind === "fixed" ? attachment.headers : attachment.sign(draftOf({ ...going, target, fields })).headers;
+  return { target, fields, attached, contentLength };
+}
+
+/** The same, written out. */
+export function outgoing(going: Going): Outgoing {
+  const { asked, host } = going;
+  const { target, fields, attached, contentLength } = outgoingParts(going);
+  let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n`;
+  for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  for (const [name, value] of attached) head += `${name}: ${value}\r\n`;
+  head += `Via: ${via}\r\n`;
+  if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
+  else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
+  return { target, head: `${head}\r\n`, attached: attached.map(([name]) => lowerCase(name)) };
+}
+
+const names = new WeakMap<FixedAttachment, ReadonlySet<string>>();
+
+function namesOf(attachment: FixedAttachment): ReadonlySet<string> {
+  const known = names.get(attachment);
+  if (known !== undefined) return known;
+  const made = new Set(attachment.headers.map(([name]) => lowerCase(name)));
+  names.set(attachment, made);
+  return made;
+}
+
+interface Defaults {
+  readonly defaults: Readonly<Record<string, string>>;
+  /** What the credentials bring, or we do. */
+  readonly own: ReadonlySet<string>;
+}
+
+/** What the provider wants with every request, unless the caller sends its own. */
+function withDefaults(pairs: readonly string[], { defaults, own }: Defaults): string[] {
+  const fields = [...pairs];
+  for (const name in defaults) {
+    const lower = lowerCase(name);
+    if (!own.has(lower) && !pairs.some((one, i) => i % 2 === 0 && lowerCase(one) === lower))
+      fields.push(name, defaults[name] ?? "");
+  }
+  return fields;
+}
+
+interface Adding {
+  readonly attachment: Attachment;
+  readonly proxy: ProxyRules | undefined;
+}
+
+/** The caller's bytes, but for a parameter that the credentials bring. */
+function targetWith(path: string, { attachment, proxy }: Adding): string {
+  const brought = attachment.kind === "fixed" ? attachment.query : [];
+  const defaults = proxy === undefined ? [] : Object.entries(proxy.query);
+  if (brought.length === 0 && defaults.length === 0) return path;
+  const at = path.indexOf("?");
+  const [bare, query] = at === -1 ? [path, ""] : [path.slice(0, at), path.slice(at + 1)];
+  const own = new Set(brought.map(([name]) => name));
+  const kept = query === "" ? [] : query.split("&").filter((part) => !own.has(parameterName(part)));
+  const sent = new Set(kept.map(parameterName));
+  const added = [...defaults.filter(([name]) => !sent.has(name) && !own.has(name)), ...brought];
+  return `${bare}?${[...kept, ...added.map(encoded)].join("&")}`;
+}
+
+const encoded = ([name, value]: Pair): string => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+
+function parameterName(part: string): string {
+  const [name = ""] = part.split("=", 1);
+  const plain = name.replaceAll("+", " ");
+  try {
+    return decodeURIComponent(plain);
+  } catch {
+    // Not ours, then: ours are well-formed.
+    return plain;
+  }
+}
+
+function draftOf({
+  asked,
+  scheme,
+  host,
+  content,
+  nowMs,
+  nonce,
+  target,
+  fields,
+}: Going &
+  Pick<Outgoing, "target"> & {
+    readonly fields: readonly string[];
+  }): Draft {
+  const at = target.indexOf("?");
+  const headers: Pair[] = [];
+  for (let i = 0; i < fields.length; i += 2) headers.push([lowerCase(fields[i] ?? ""), fields[i + 1] ?? ""]);
+  return {
+    method: asked.method,
+    scheme,
+    host,
+    path: at === -1 ? target : target.slice(0, at),
+    query: at === -1 ? "" : target.slice(at + 1),
+    headers,
+    body: content,
+    nowMs,
+    nonce: nonce(),
+  };
+}

@@ -1,0 +1,351 @@
+import type { Socket } from "node:net";
+import type { Bulk, BulkBuffers } from "./bulk.ts";
+import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
+import { connectedEvent, type Dialled, dial, failureOf } from "./dial.ts";
+import { RelayFailure } from "./failure.ts";
+import type { Origin } from "./origin.ts";
+import { parseResponseHead, type ResponseHead } from "./response-head.ts";
+
+/** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
+export interface Receiver {
+  /** 1xx but 101. */
+  onInformational(head: ResponseHead): void;
+  /** `hasMore`: content follows at once. */
+  onHead(head: ResponseHead, hasMore: boolean): void;
+  /**
+   * Of `content` nothing may be kept once this returns, unless `release` is given: then it is the receiver's until
+   * that was called. Returns false when it wants no more until `resume`.
+   */
+  onContent(content: Buffer, release: (() => void) | undefined): boolean;
+  /** Name, value, name, value. */
+  onEnd(trailers: readonly string[]): void;
+  onFailure(failure: RelayFailure): void;
+  /** More of the request's body can be written. */
+  onDrain(): void;
+}
+
+/** One request on its way, as the connection that carries it sees it. */
+export interface Carried {
+  readonly receiver: Receiver;
+  readonly isHead: boolean;
+  /** The whole request has been written. */
+  isSent: boolean;
+}
+
+export interface ConnectionOptions extends Dialled {
+  readonly bulk: BulkBuffers;
+  readonly onSession: (session: Buffer) => void;
+  /** It has carried one exchange to its end and can carry another. */
+  readonly onIdle: (connection: Connection) => void;
+  /** It is gone. What it carried and had not begun to be answered may go to another one. */
+  readonly onGone: (connection: Connection, unanswered: Carried | undefined, failure: RelayFailure) => void;
+}
+
+/** As Node and nginx have it; a provider with more to say than that says something else. */
+const maxHeadBytes = 16 * 1024;
+const maxInformational = 100;
+const sharedBytes = 64 * 1024;
+/**
+ * One buffer for all connections: what is read is handed on, or copied, before anybody reads again. Allocating one a
+ * read would cost 2 µs each.
+ */
+const shared = Buffer.allocUnsafeSlow(sharedBytes);
+
+const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
+
+/**
+ * A connection to a provider, carrying one request at a time. A class, because there are many of them and each has
+ * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
+ */
+export class Connection {
+  readonly origin: Origin;
+  /** For how long it may be idle, as far as the provider has said. */
+  idleSeconds: number | undefined;
+  /** It has carried something before: what it carries next may find it closed already. */
+  isReused = false;
+  /** Bumped by whatever happens; the sweep compares it with what it saw. */
+  activity = 0;
+  readonly #options: ConnectionOptions;
+  readonly #socket: Socket;
+  #carried: Carried | undefined;
+  #state: (typeof states)[keyof typeof states] = states.idle;
+  #isReady = false;
+  #isGone = false;
+  /** What is written before the connection stands. */
+  #early: (string | Buffer)[] = [];
+  #head: Buffer | undefined;
+  #informational = 0;
+  #hasAnswered = false;
+  #keepsAlive = true;
+  #left = 0;
+  #chunks: ChunkDecoder | undefined;
+  #bulk: Bulk | undefined;
+  #failure: RelayFailure | undefined;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.origin = options.origin;
+    const { origin } = options;
+    this.#socket = dial({
+      ...options,
+      onread: {
+        buffer: () => this.#nextBuffer(),
+        callback: (bytes: number, buffer: Uint8Array) => {
+          this.#read(Buffer.from(buffer.buffer, buffer.byteOffset, bytes), buffer);
+          return true;
+        },
+      },
+    });
+    this.#socket.once(connectedEvent(origin), () => this.#ready());
+    if (origin.scheme === "https") this.#socket.on("session", options.onSession);
+    this.#socket.on("error", (error) => {
+      this.#failure ??= failureOf(error, this.#isReady);
+    });
+    this.#socket.on("drain", () => this.#carried?.receiver.onDrain());
+    this.#socket.on("end", () => this.#ended());
+    this.#socket.on("close", () => this.#closed());
+  }
+
+  get isConnecting(): boolean {
+    return !this.#isReady;
+  }
+
+  get isAwaitingAnswer(): boolean {
+    return this.#isReady && this.#carried?.isSent === true && !this.#hasAnswered;
+  }
+
+  get isCarrying(): boolean {
+    return this.#carried !== undefined;
+  }
+
+  /** Begins an exchange with the head of its request. */
+  carry(carried: Carried, head: string): void {
+    this.#carried = carried;
+    this.#state = states.head;
+    this.#hasAnswered = false;
+    this.#informational = 0;
+    this.write(head);
+  }
+
+  /** Returns false when `onDrain` will say that more can be taken. */
+  write(bytes: string | Buffer): boolean {
+    this.activity += 1;
+    if (!this.#isReady) {
+      this.#early.push(bytes);
+      return false;
+    }
+    return typeof bytes === "string" ? this.#socket.write(bytes, "latin1") : this.#socket.write(bytes);
+  }
+
+  /** One write for what belongs together. */
+  cork(): void {
+    if (this.#isReady) this.#socket.cork();
+  }
+
+  uncork(): void {
+    if (this.#isReady) this.#socket.uncork();
+  }
+
+  /** The receiver wants more. */
+  resume(): void {
+    this.activity += 1;
+    if (this.#socket.isPaused()) this.#socket.resume();
+  }
+
+  /** Gives up what it carries, if that is it, without a word to its receiver, and itself with it. */
+  abandon(carried: Carried): void {
+    // It may carry somebody else's request by now.
+    if (this.#carried !== carried) return;
+    this.#carried = undefined;
+    this.destroy(new RelayFailure("closed", "nobody waits for it any more"));
+  }
+
+  destroy(failure: RelayFailure): void {
+    this.#failure ??= failure;
+    this.#socket.destroy();
+  }
+
+  #ready(): void {
+    this.#isReady = true;
+    this.activity += 1;
+    const early = this.#early;
+    this.#early = [];
+    if (early.length === 0) return;
+    this.#socket.cork();
+    for (const bytes of early) this.write(bytes);
+    this.#socket.uncork();
+    if (!this.#socket.writableNeedDrain) this.#carried?.receiver.onDrain();
+  }
+
+  #nextBuffer(): Buffer {
+    return this.#bulk?.next() ?? shared;
+  }
+
+  #read(bytes: Buffer, buffer: Uint8Array): void {
+    // A head that comes in drops is late all the same.
+    if (this.#state !== states.head) this.activity += 1;
+    if (this.#carried === undefined) {
+      // Nobody has asked for anything: whatever it is, it is nobody's answer.
+      this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
+      return;
+    }
+    if (this.#state === states.head) {
+      this.#readHead(bytes);
+      return;
+    }
+    this.#readBody(bytes, buffer);
+    // A read that fills the buffer is one of many: from now on into larger ones, that need not be copied.
+    if (bytes.length === sharedBytes && this.#bulk === undefined && this.#carried !== undefined) {
+      this.#bulk = this.#options.bulk.take(() => this.resume());
+    }
+  }
+
+  #readHead(bytes: Buffer): void {
+    const all = this.#head === undefined ? bytes : Buffer.concat([this.#head, bytes]);
+    this.#head = undefined;
+    const text = all.toString("latin1", 0, Math.min(all.length, maxHeadBytes));
+    const end = text.indexOf("\r\n\r\n");
+    if (end === -1) {
+      if (all.length >= maxHeadBytes) this.#malformed("the head of the answer is too large");
+      else if (isNoHead(text)) this.#malformed("the head of the answer is not well-formed");
+      else this.#head = Buffer.from(all);
+      return;
+    }
+    const carried = this.#carried;
+    const head = parseResponseHead(text.slice(0, end + 4), carried?.isHead === true);
+    if (head === undefined || head.status === 101 || carried === undefined) {
+      this.#malformed("the head of the answer is not well-formed");
+      return;
+    }
+    const rest = all.subarray(end + 4);
+    if (head.status < 200) {
+      this.#informational += 1;
+      if (this.#informational > maxInformational) {
+        this.#malformed("the provider has more to say beforehand than anybody waits for");
+        return;
+      }
+      if (head.status !== 100) carried.receiver.onInformational(head);
+      if (rest.length > 0 && this.#carried === carried) this.#readHead(rest);
+      return;
+    }
+    this.#hasAnswered = true;
+    this.activity += 1;
+    this.#keepsAlive = head.keepsAlive;
+    this.idleSeconds = head.idleSeconds;
+    carried.receiver.onHead(head, hasContent(rest, head));
+    if (this.#carried === carried) this.#beginBody(head, rest);
+  }
+
+  #beginBody({ framing }: ResponseHead, rest: Buffer): void {
+    if (framing === "none" || framing === 0) {
+      this.#finish([], rest.length);
+      return;
+    }
+    if (framing === "chunked") {
+      this.#state = states.chunked;
+      this.#chunks = createChunkDecoder();
+    } else if (framing === "close") {
+      this.#state = states.close;
+    } else {
+      this.#state = states.length;
+      this.#left = framing;
+    }
+    if (rest.length > 0) this.#readBody(rest, shared);
+  }
+
+  #readBody(bytes: Buffer, buffer: Uint8Array): void {
+    if (this.#state === states.length) {
+      const taken = Math.min(bytes.length, this.#left);
+      this.#left -= taken;
+      this.#hand(taken === bytes.length ? bytes : bytes.subarray(0, taken), buffer);
+      if (this.#left === 0 && this.#carried !== undefined) this.#finish([], bytes.length - taken);
+    } else if (this.#state === states.close) {
+      this.#hand(bytes, buffer);
+    } else {
+      this.#readChunks(bytes, buffer);
+    }
+  }
+
+  #readChunks(bytes: Buffer, buffer: Uint8Array): void {
+    const chunks = this.#chunks;
+    const carried = this.#carried;
+    const used = chunks?.decode(bytes, (content) => this.#hand(content, buffer));
+    // Whoever was handed something may have turned away.
+    if (chunks === undefined || carried === undefined || this.#carried !== carried) return;
+    if (used === -1) this.#malformed("the chunks of the answer are not well-formed");
+    else if (used !== undefined) this.#finish(chunks.trailers, bytes.length - used);
+  }
+
+  #hand(content: Buffer, buffer: Uint8Array): void {
+    const carried = this.#carried;
+    if (carried === undefined || content.length === 0) return;
+    const release = buffer === shared ? undefined : this.#bulk?.lend(buffer);
+    const wantsMore = carried.receiver.onContent(content, release);
+    const isExhausted = this.#bulk?.isExhausted === true;
+    if ((!wantsMore || isExhausted) && this.#carried === carried) this.#socket.pause();
+  }
+
+  /** The answer is complete. What comes behind it belongs to nobody. */
+  #finish(trailers: readonly string[], surplus: number): void {
+    const carried = this.#carried;
+    this.#carried = undefined;
+    this.#state = states.idle;
+    this.#chunks = undefined;
+    this.#bulk?.end();
+    this.#bulk = undefined;
+    if (carried === undefined) return;
+    const isReusable = this.#keepsAlive && surplus === 0 && carried.isSent && !this.#isGone;
+    if (isReusable) {
+      this.isReused = true;
+      if (this.#socket.isPaused()) this.#socket.resume();
+    } else {
+      this.#socket.destroy();
+    }
+    carried.receiver.onEnd(trailers);
+    if (isReusable) this.#options.onIdle(this);
+  }
+
+  #malformed(message: string): void {
+    this.#fail(new RelayFailure("malformed", message));
+  }
+
+  #fail(failure: RelayFailure): void {
+    this.destroy(failure);
+    const carried = this.#carried;
+    this.#carried = undefined;
+    carried?.receiver.onFailure(failure);
+  }
+
+  /** The provider has ended its side. */
+  #ended(): void {
+    if (this.#state === states.close && this.#carried !== undefined) {
+      this.#keepsAlive = false;
+      this.#finish([], 0);
+    }
+  }
+
+  #closed(): void {
+    this.#isGone = true;
+    this.#bulk?.end();
+    this.#bulk = undefined;
+    const carried = this.#carried;
+    this.#carried = undefined;
+    const failure =
+      this.#failure ?? new RelayFailure(this.#hasAnswered ? "cut_off" : "closed", "the provider ended the connection");
+    const hasBegun = this.#hasAnswered || this.#informational > 0 || this.#head !== undefined;
+    if (carried !== undefined && hasBegun) {
+      carried.receiver.onFailure(this.#hasAnswered ? new RelayFailure("cut_off", failure.message) : failure);
+    }
+    this.#options.onGone(this, hasBegun ? undefined : carried, failure);
+  }
+}
+
+/** Whether some of the body has come along; of chunks, more than the size of the first. */
+function hasContent(rest: Buffer, { framing }: ResponseHead): boolean {
+  if (framing !== "chunked") return rest.length > 0 && framing !== "none";
+  const lineEnd = rest.indexOf("\n");
+  return lineEnd !== -1 && lineEnd + 1 < rest.length;
+}
+
+/** Of the beginning of a head: whether nothing that follows can make it one. */
+const isNoHead = (text: string): boolean => !"HTTP/1.".startsWith(text.slice(0, 7)) || /(?:^|[^\r])\n/.test(text);

@@ -1,0 +1,72 @@
+import { isIP, type LookupFunction } from "node:net";
+import { forbiddenKind } from "./address.ts";
+import { RelayFailure } from "./failure.ts";
+import type { Origin } from "./origin.ts";
+
+/** Where connections may go. Judged on what is dialled: the address, once for each connection. */
+export interface Egress {
+  /**
+   * The origin to dial: this one, or the same in the open where the operator says so. Throws `RelayFailure` for one
+   * that is none to go to, whatever its name leads to.
+   */
+  admit(origin: Origin): Origin;
+  /** For `net.connect` and `tls.connect`: the addresses that were checked are the ones that are dialled. */
+  lookupFor(origin: Origin): LookupFunction;
+}
+
+export interface ResolvedAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
+export type Resolve = (host: string) => Promise<readonly ResolvedAddress[]>;
+
+interface EgressOptions {
+  readonly resolve: Resolve;
+  /** `host:port` that may be private; `http://host:port` that is, and is spoken to without TLS. */
+  readonly allowPrivate: readonly string[];
+}
+
+export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
+  const allowed = new Set(allowPrivate.map((entry) => entry.toLowerCase()));
+  const placeOf = ({ host, port }: Origin) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const isOpen = (origin: Origin) => allowed.has(`http://${placeOf(origin)}`);
+  const isAllowed = (origin: Origin) => isOpen(origin) || allowed.has(placeOf(origin));
+
+  function requirePublic(origin: Origin, addresses: readonly ResolvedAddress[]): void {
+    if (isAllowed(origin)) return;
+    for (const { address } of addresses) {
+      const kind = forbiddenKind(address);
+      if (kind !== undefined) {
+        throw new RelayFailure("address_forbidden", `${origin.host} leads to an address that is ${kind}`);
+      }
+    }
+  }
+
+  return {
+    admit(origin) {
+      const family = isIP(origin.host);
+      if (family !== 0) requirePublic(origin, [{ address: origin.host, family }]);
+      if (isOpen(origin)) return { ...origin, scheme: "http" };
+      if (origin.scheme === "http") {
+        throw new RelayFailure("address_forbidden", `${origin.host} would be spoken to in the open`);
+      }
+      return origin;
+    },
+    lookupFor: (origin) => (host, options, callback) => {
+      // Every address of an answer is judged: which of them is dialled, the race decides.
+      resolve(host)
+        .catch((cause: NodeJS.ErrnoException) => {
+          throw new RelayFailure("unknown_host", `${host} leads nowhere: ${cause.code ?? "no answer"}`, { cause });
+        })
+        .then((addresses) => {
+          if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);
+          requirePublic(origin, addresses);
+          const [first] = addresses;
+          if (options.all) callback(null, [...addresses]);
+          else callback(null, first?.address ?? "", first?.family);
+        })
+        .catch((error: Error) => callback(error, []));
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/** Why a provider's answer cannot be had. */
+export type FailureKind =
+  /** Nothing takes connections there. */
+  | "refused"
+  | "unreachable"
+  | "unknown_host"
+  /** The name leads to an address that nobody is to be led to. */
+  | "address_forbidden"
+  | "untrusted"
+  | "connect_timeout"
+  /** No answer has begun. */
+  | "answer_timeout"
+  /** Nothing has come, or been taken, for too long. */
+  | "idle_timeout"
+  /** The connection ended before the answer began. */
+  | "closed"
+  /** The connection ended within the answer. */
+  | "cut_off"
+  /** What came is not HTTP, or could be read in two ways. */
+  | "malformed"
+  /** As many requests as may wait for this host do so already. */
+  | "overloaded";
+
+export class RelayFailure extends Error {
+  override readonly name = "RelayFailure";
+  readonly kind: FailureKind;
+
+  constructor(kind: FailureKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}

@@ -1,0 +1,46 @@
+import { once } from "node:events";
+import http from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
+import { type Caller, createCaller } from "../../src/relay/caller.ts";
+import { parseResponseHead } from "../../src/relay/response-head.ts";
+
+/** Callers on a real door: one for each request of these bytes. */
+async function callersFor(bytes: string, count: number) {
+  const callers: Caller[] = [];
+  const left: number[] = [];
+  const arrived = Promise.withResolvers<void>();
+  const server = http.createServer((request, response) => {
+    const at = callers.length;
+    callers.push(
+      createCaller({
+        request,
+        response,
+        fieldsFor: ({ fields }) => [...fields],
+        onFailure: () => response.destroy(),
+        onLeave: () => left.push(at),
+        onMore: () => {},
+        onCut: () => {},
+      }),
+    );
+    if (callers.length === count) arrived.resolve();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close().closeAllConnections());
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1", () => socket.write(bytes));
+  await arrived.promise;
+  return { callers, left, socket };
+}
+
+const head = parseResponseHead("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", false);
+
+it("gives back what it was lent though its answer waits behind another one when the caller leaves", async () => {
+  const asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const { callers, left, socket } = await callersFor(asked + asked, 2);
+  const back = Promise.withResolvers<string>();
+  if (head !== undefined) callers[1]?.receiver.onHead(head, true);
+  callers[1]?.receiver.onContent(Buffer.alloc(100_000), () => back.resolve("back"));
+  socket.destroy();
+  expect(await back.promise).toBe("back");
+  expect(left.sort()).toEqual([0, 1]);
+});
