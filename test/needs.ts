@@ -2,10 +2,20 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { findPostgres } from "./postgres.ts";
 
 /** What a machine may lack. A test that needs it says so, and is skipped in sight. */
 const present = {
+  curl: () => spawnSync("curl", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
+  /** A C compiler, and a system that lets what it made step in front of libc. */
+  compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,
+  strace: () => spawnSync("strace", ["-V"]).status === 0,
+  pgbouncer: () => spawnSync("pgbouncer", ["--version"]).status === 0,
+  postgres: () => findPostgres() !== undefined,
+  /** Takes files away from a process that runs. */
+  prlimit: () => spawnSync("prlimit", ["--version"]).status === 0,
+  slowhttptest: () => spawnSync("slowhttptest", ["-h"]).error === undefined,
   /** A small disk of one's own, to fill. */
   tmpfs: () => {
     const folder = mkdtempSync(join(tmpdir(), "latchkey-mount-"));

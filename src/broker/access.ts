@@ -10,6 +10,7 @@ import { KeyDigestSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
 import { partsOf, under } from "../store/keys.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
@@ -74,21 +75,31 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   const declared = new Map<string, Known>();
   const digests = new Map<string, string>();
 
-  const watch = store.watch(store.status().revision, ({ changes, revision }) => {
-    for (const change of changes) {
-      if (!change.key.startsWith("key")) continue;
-      const [space, part = ""] = partsOf(change.key);
-      if (space === "key-digest") noteDigest(part, change.value);
-      const key = collections.keys.read(change, revision);
-      if (key !== undefined) noteKey(part, key.value);
-    }
+  const watch = await follow({
+    store,
+    world,
+    async read() {
+      const [readDigests, readKeys] = await Promise.all([
+        store.list({ ...under("key-digest"), limit: Number.MAX_SAFE_INTEGER }),
+        collections.keys.page({ under: [], limit: Number.MAX_SAFE_INTEGER }),
+      ]);
+      return () => {
+        digests.clear();
+        stored.clear();
+        for (const { key, value } of readDigests) noteDigest(partsOf(key)[1] ?? "", value);
+        for (const { value } of readKeys) noteKey(value.id, value);
+      };
+    },
+    onCommit({ changes, revision }) {
+      for (const change of changes) {
+        if (!change.key.startsWith("key")) continue;
+        const [space, part = ""] = partsOf(change.key);
+        if (space === "key-digest") noteDigest(part, change.value);
+        const key = collections.keys.read(change, revision);
+        if (key !== undefined) noteKey(part, key.value);
+      }
+    },
   });
-  for (const { key, value } of await store.list({ ...under("key-digest"), limit: Number.MAX_SAFE_INTEGER })) {
-    noteDigest(partsOf(key)[1] ?? "", value);
-  }
-  for (const { value } of await collections.keys.page({ under: [], limit: Number.MAX_SAFE_INTEGER })) {
-    noteKey(value.id, value);
-  }
 
   function noteDigest(digest: string, value: Uint8Array | undefined): void {
     if (value === undefined) digests.delete(digest);

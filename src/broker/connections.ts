@@ -21,7 +21,6 @@ import {
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
-import type { Seal } from "../store/seal.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, connectionTouchKey, credentialsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
@@ -65,7 +64,6 @@ interface ConnectionsOptions {
   readonly collections: Collections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly seal: Seal;
   readonly touches: Touches;
   readonly audit: Audit;
   readonly world: World;
@@ -75,7 +73,7 @@ interface ConnectionsOptions {
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, seal, touches, audit, world } = options;
+  const { store, collections, integrations, providers, touches, audit, world } = options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
@@ -123,7 +121,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
     async credentialsOf({ environment, integration, id }) {
       const key = credentialsKey(environment, integration, id);
       const entry = await store.get(key);
-      return entry === undefined ? undefined : fromBinary(CredentialsSchema, seal.open(key, entry.value));
+      return entry === undefined ? undefined : fromBinary(CredentialsSchema, entry.value);
     },
     async update(asked, actor) {
       const { ref, expectedRevision } = asked;

@@ -38,9 +38,8 @@ const progressEveryMs = 30_000;
 export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): AsyncGenerator<FeedStep<T>> {
   const { store, records, world } = options;
   const { under, from, changesOnly, signal } = request;
-  const start = store.status().revision;
   const backlog = createBacklog(keysUnder(records.name, ...under).from);
-  const { watch, resumed } = follow({ store, backlog, from, start });
+  const { watch, resumed, start } = await follow({ store, backlog, from });
   backlog.onOverrun(() => {
     watch.close();
     world.metrics.watchersDropped.inc();
@@ -94,32 +93,48 @@ interface Following {
   readonly store: Store;
   readonly backlog: Backlog;
   readonly from: number;
+}
+
+interface Followed {
+  readonly watch: Watch;
+  readonly resumed: boolean;
+  /** The revision that a snapshot shows at least. */
   readonly start: number;
 }
 
 /** Follows the store from where the watcher left it, if that is still known and not too long ago; else from now. */
-function follow({ store, backlog, from, start }: Following): { readonly watch: Watch; readonly resumed: boolean } {
-  if (from > 0 && from <= start) {
+async function follow({ store, backlog, from }: Following): Promise<Followed> {
+  // A watcher that has lost its place is told as one that fell behind is: both resume, and get a snapshot.
+  const { lose: onLost } = backlog;
+  if (from > 0) {
     try {
-      const watch = store.watch(from - 1, (commit) => {
+      // Of a revision that this store has not reached, nothing can be resumed.
+      (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();
+      const watch = await store.watch(from - 1, {
         // A commit of one change was seen whole. Of one with several a watcher may have seen a part when it was cut
         // off, and is sent all of them again.
-        if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
+        onCommit: (commit) => {
+          if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
+        },
+        onLost,
       });
-      if (!backlog.isOverrun()) return { watch, resumed: true };
+      if (!backlog.isOverrun()) return { watch, resumed: true, start: from };
       watch.close();
       backlog.clear();
     } catch (error) {
       if (!(error instanceof HistoryLost)) throw error;
     }
   }
-  return { watch: store.watch(start, backlog.add), resumed: false };
+  const start = store.status().revision;
+  return { watch: await store.watch(start, { onCommit: backlog.add, onLost }), resumed: false, start };
 }
 
 /** The changes that a watcher has not taken yet. */
 interface Backlog {
   concerning(commit: Commit): Commit["changes"];
   add(commit: Commit): void;
+  /** What comes next is not known: it is as if there had been too much of it. */
+  lose(): void;
   /** The oldest. Throws `watch_too_slow` when there were more than could wait. */
   take(): Pending | undefined;
   /** Resolves when something has happened; to false when nothing did for a while. */
@@ -148,21 +163,25 @@ function createBacklog(prefix: string): Backlog {
     overrun = false;
   }
 
+  function lose(): void {
+    clear();
+    overrun = true;
+    tellOverrun();
+    wakeUp();
+  }
+
   return {
     concerning,
     clear,
+    lose,
     add(commit) {
       if (overrun) return;
       for (const { key, value } of concerning(commit)) {
         waiting.push({ key, value, revision: commit.revision });
         bytes += sizeOf({ key, value });
       }
-      if (waiting.length - taken > maxWaiting || bytes > maxWaitingBytes) {
-        clear();
-        overrun = true;
-        tellOverrun();
-      }
-      wakeUp();
+      if (waiting.length - taken > maxWaiting || bytes > maxWaitingBytes) lose();
+      else wakeUp();
     },
     take() {
       if (overrun) {

@@ -28,7 +28,6 @@ import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
-import type { Seal } from "../store/seal.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, credentialsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
@@ -66,7 +65,6 @@ interface ImportsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly numbers: Numbers;
-  readonly seal: Seal;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -78,7 +76,7 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, seal, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, audit, world } = options;
   const { connections } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -192,7 +190,7 @@ export function createImports(options: ImportsOptions): Imports {
       updatedAt: now,
     });
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
-    const sealed = { key, value: seal.seal(key, toBinary(CredentialsSchema, credentials)) };
+    const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
     return { before, after, sealed, home, created: base === undefined };
   }
 

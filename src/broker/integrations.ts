@@ -12,7 +12,6 @@ import {
 } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
-import type { Seal } from "../store/seal.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, integrationSecretsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
@@ -54,13 +53,12 @@ interface IntegrationsOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly providers: Providers;
-  readonly seal: Seal;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export function createIntegrations(options: IntegrationsOptions): Integrations {
-  const { store, collections, providers, seal, audit, world } = options;
+  const { store, collections, providers, audit, world } = options;
   const { environments, integrations, connections } = collections;
 
   async function get({ environment, key }: IntegrationRef): Promise<Stored<Integration>> {
@@ -74,13 +72,13 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
   async function secretsOf({ environment, key }: IntegrationRef): Promise<IntegrationSecrets | undefined> {
     const at = integrationSecretsKey(environment, key);
     const entry = await store.get(at);
-    return entry === undefined ? undefined : fromBinary(IntegrationSecretsSchema, seal.open(at, entry.value));
+    return entry === undefined ? undefined : fromBinary(IntegrationSecretsSchema, entry.value);
   }
 
   function secretsChange({ environment, key }: IntegrationRef, secrets: IntegrationSecrets | undefined): Change[] {
     const at = integrationSecretsKey(environment, key);
     if (secrets === undefined) return [{ key: at, value: undefined }];
-    return [{ key: at, value: seal.seal(at, toBinary(IntegrationSecretsSchema, secrets)) }];
+    return [{ key: at, value: toBinary(IntegrationSecretsSchema, secrets), secret: true }];
   }
 
   /** What is stored of an integration never holds its secrets. */

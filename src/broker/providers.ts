@@ -5,6 +5,7 @@ import { pageTokens } from "../core/page-token.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { ProviderMistake, requireProvider } from "../providers/read.ts";
 import type { Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
 import { transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
@@ -44,18 +45,26 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
   const custom = new Map<string, Provider>();
   let declared: ReadonlyMap<string, Provider> = new Map();
 
-  const watch = store.watch(store.status().revision, ({ changes, revision }) => {
-    for (const change of changes) {
-      const read = providers.read(change, revision);
-      const name = read?.parts[0];
-      if (read === undefined || name === undefined) continue;
-      if (read.value === undefined) custom.delete(name);
-      else custom.set(name, read.value);
-    }
+  const watch = await follow({
+    store,
+    world,
+    async read() {
+      const stored = await providers.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
+      return () => {
+        custom.clear();
+        for (const { value } of stored) custom.set(value.name, value);
+      };
+    },
+    onCommit({ changes, revision }) {
+      for (const change of changes) {
+        const read = providers.read(change, revision);
+        const name = read?.parts[0];
+        if (read === undefined || name === undefined) continue;
+        if (read.value === undefined) custom.delete(name);
+        else custom.set(name, read.value);
+      }
+    },
   });
-  for (const { value } of await providers.page({ under: [], limit: Number.MAX_SAFE_INTEGER })) {
-    custom.set(value.name, value);
-  }
 
   const lookUp = (name: string) => catalogue.get(name) ?? declared.get(name) ?? custom.get(name);
 

@@ -1,9 +1,11 @@
 import { Fault } from "../base/fault.ts";
 import { StaleWrite, StoreUnavailable } from "../store/contract.ts";
+import { SealKeyMissing } from "../store/seal-key.ts";
 
 /** Whatever was thrown, as a Fault; the store's own errors by their meaning. */
 export function faultOfStore(thrown: unknown): Fault {
-  if (thrown instanceof StoreUnavailable) {
+  // A replica that has not been given the new seal key yet can do nothing that the key is needed for.
+  if (thrown instanceof StoreUnavailable || thrown instanceof SealKeyMissing) {
     return new Fault("store_unavailable", "the store takes no writes now", { cause: thrown, retryAfterSeconds: 1 });
   }
   if (thrown instanceof StaleWrite) {

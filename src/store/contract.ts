@@ -1,7 +1,7 @@
 /**
- * Five verbs over ordered keys with revisions, like etcd. A backend is whatever passes the conformance suite.
+ * Ordered keys with revisions, like etcd.
  *
- * Keys are well-formed strings, ordered by their UTF-8 bytes. Every commit takes the next revision, and every
+ * Keys are well-formed strings of at most `maxKeyBytes`, ordered by their UTF-8 bytes. Every commit takes the next revision, and every
  * key remembers the revision of its last change.
  */
 export interface Store {
@@ -12,20 +12,46 @@ export interface Store {
   list(range: Range): Promise<readonly Entry[]>;
   /**
    * All changes or none, durable once it resolves. Rejects with `StaleWrite` when a key is not at the revision
-   * that its change expects, or a condition does not hold at that moment, and with `StoreUnavailable` when it could not be made durable: then whether it
-   * happened is unknown.
+   * that its change expects, or a condition does not hold at that moment, and with `StoreUnavailable` when it could
+   * not be made durable: then whether it happened is unknown.
    */
   commit(changes: readonly Change[], conditions?: readonly Condition[]): Promise<number>;
   /**
-   * Calls back with every commit after `from`, in order, none left out. Throws `HistoryLost` when those commits
-   * are no longer known: then list anew, and watch from the revision the list was read at.
+   * Tells of everything committed after `from`, in order. What this process committed comes commit by commit; of
+   * what others committed, a change that a later one has replaced may be left out, and a commit may so have none.
+   * Rejects with `HistoryLost` when what came after `from` is no longer known: then list anew, and watch from the revision before the list.
    */
-  watch(from: number, onCommit: (commit: Commit) => void): Watch;
+  watch(from: number, watcher: Watcher): Promise<Watch>;
+  /** The store's own clock, in milliseconds: the same for all who share it, and no wall clock of theirs. */
+  clock(): Promise<number>;
   /** The revision of the last commit, and whether the store takes more. */
   status(): StoreStatus;
+}
+
+/**
+ * A store as it lies somewhere, with what looks after it as a whole. A backend is whatever passes the conformance
+ * suite.
+ */
+export interface Backend extends Store {
+  /** Everything as of one moment, for as long as it is held. */
+  snapshot(): Promise<Snapshot>;
+  /**
+   * Takes in the entries of a snapshot, with their revisions, all or none. Only a store that nothing was ever
+   * committed to can be filled; any other rejects with `StoreUsed`.
+   */
+  fill(content: Content): Promise<void>;
+  /** Reads everything there is, files before entries, and says what is damaged. Slowly, so that others get their turn. */
+  scrub(): AsyncIterable<ScrubStep>;
+  /** What it takes up, roughly. */
+  space(): Promise<Space>;
+  /** Nothing is ever committed to it again, and it cannot be opened: it says where it went. */
+  retire(to: string): Promise<void>;
   /** Waits for what is being committed. After it everything rejects with `StoreUnavailable`. */
   close(): Promise<void>;
 }
+
+/** What a row of PostgreSQL's index can hold, a third of a page, with room to spare. */
+export const maxKeyBytes = 2_600;
 
 export interface Entry {
   readonly key: string;
@@ -46,6 +72,8 @@ export interface Change {
   readonly key: string;
   /** Undefined: the key is deleted. */
   readonly value: Uint8Array | undefined;
+  /** It must not lie in the open. Backends keep what they are given; `sealed.ts` gives them nothing that could. */
+  readonly secret?: true;
   /** The revision that the key must be at, 0 for a key that must not be there; left out: whatever it is at. */
   readonly expect?: number;
 }
@@ -60,16 +88,52 @@ export interface Commit {
   readonly changes: readonly Pick<Change, "key" | "value">[];
 }
 
+export interface Watcher {
+  onCommit(commit: Commit): void;
+  /** What comes next is no longer known. The watch has ended: list anew, and watch again. */
+  onLost(): void;
+}
+
 export interface Watch {
   close(): void;
 }
 
+export interface Snapshot {
+  readonly revision: number;
+  /** In order, some at a time. */
+  pages(): AsyncIterable<readonly Entry[]>;
+  close(): Promise<void>;
+}
+
+export interface Content {
+  /** That of the snapshot: the next commit's is one more. */
+  readonly revision: number;
+  /** In order. */
+  readonly pages: AsyncIterable<readonly Entry[]>;
+}
+
+export interface ScrubStep {
+  /** What was read, sound as far as the backend can tell. */
+  readonly entries: readonly Entry[];
+  /** What was found damaged, in words for an operator: a key, or a file. */
+  readonly damaged: readonly string[];
+}
+
 export interface StoreStatus {
   readonly backend: string;
+  /** Made with the store; a copy has another. */
+  readonly storeId: string;
+  readonly format: number;
   readonly revision: number;
   readonly writable: boolean;
   /** Why it is not. */
   readonly reason: string | undefined;
+}
+
+export interface Space {
+  readonly usedBytes: number;
+  /** Left where it lies; undefined when the store cannot know. */
+  readonly freeBytes: number | undefined;
 }
 
 /** Somebody else was first. Read again and decide anew. */
@@ -98,5 +162,24 @@ export class HistoryLost extends Error {
   constructor(oldest: number) {
     super(`the history before revision ${oldest} is gone`);
     this.oldest = oldest;
+  }
+}
+
+/** It holds something, or did: it cannot be filled. */
+export class StoreUsed extends Error {
+  override readonly name = "StoreUsed";
+}
+
+/** The store cannot be opened as it is, in a sentence for its operator with what to do about it. */
+export class StoreRefused extends Error {
+  override readonly name = "StoreRefused";
+}
+
+/** What is stored is not what was written. */
+export class StoreDamaged extends Error {
+  override readonly name = "StoreDamaged";
+
+  constructor(key: string, options?: ErrorOptions) {
+    super(`the value of ${JSON.stringify(key)} is damaged`, options);
   }
 }

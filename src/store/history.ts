@@ -1,9 +1,13 @@
-import { type Commit, HistoryLost, type Watch } from "./contract.ts";
+import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
 
 /** The last commits, kept so that a watcher can resume, and handed to those who watch. */
 export interface History {
+  /** The newest revision that it knows of. */
+  readonly revision: number;
   add(commit: Commit): void;
-  watch(from: number, onCommit: (commit: Commit) => void): Watch;
+  /** What came before this revision is no longer known: every watcher is told, and its watch ends. */
+  lose(revision: number): void;
+  watch(from: number, watcher: Watcher): Watch;
 }
 
 interface HistoryOptions {
@@ -21,11 +25,11 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   let bytes = 0;
   let oldest = revision;
   let newest = revision;
-  const watchers = new Set<(commit: Commit) => void>();
+  const watchers = new Set<Watcher>();
 
-  function tell(watcher: (commit: Commit) => void, commit: Commit): void {
+  function tell(call: () => void): void {
     try {
-      watcher(commit);
+      call();
     } catch (error) {
       onWatcherError(error);
     }
@@ -49,22 +53,37 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   }
 
   return {
+    get revision() {
+      return newest;
+    },
     add(commit) {
       const size = sizeOf(commit);
       kept.push({ commit, bytes: size });
       bytes += size;
       newest = commit.revision;
       forget();
-      for (const watcher of [...watchers]) tell(watcher, commit);
+      for (const watcher of [...watchers]) tell(() => watcher.onCommit(commit));
     },
-    watch(from, onCommit) {
+    lose(at) {
+      kept.length = 0;
+      first = 0;
+      bytes = 0;
+      oldest = at;
+      newest = at;
+      const told = [...watchers];
+      watchers.clear();
+      for (const watcher of told) tell(() => watcher.onLost());
+    },
+    watch(from, watcher) {
       if (from < oldest || from > newest) throw new HistoryLost(oldest);
       for (let i = first; i < kept.length; i += 1) {
         const past = kept[i];
-        if (past !== undefined && past.commit.revision > from) tell(onCommit, past.commit);
+        if (past !== undefined && past.commit.revision > from) tell(() => watcher.onCommit(past.commit));
       }
-      watchers.add(onCommit);
-      return { close: () => void watchers.delete(onCommit) };
+      // Its own, so that one watcher may watch twice.
+      const own: Watcher = { onCommit: (commit) => watcher.onCommit(commit), onLost: () => watcher.onLost() };
+      watchers.add(own);
+      return { close: () => void watchers.delete(own) };
     },
   };
 }

@@ -1,48 +1,46 @@
-import { mkdir, readdir, stat, statfs } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { Level } from "level";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../base/log.ts";
 import type { Metrics } from "../base/metrics.ts";
+import { type Asked, createCommitQueue, emptiesOf, expectationsOf, type Outcome } from "./commit-queue.ts";
 import {
+  type Backend,
   type Change,
   type Commit,
-  type Condition,
+  type Content,
   type Entry,
   type Range,
+  type ScrubStep,
+  type Snapshot,
   StaleWrite,
-  type Store,
+  StoreDamaged,
   type StoreStatus,
   StoreUnavailable,
+  StoreUsed,
 } from "./contract.ts";
 import { createHistory } from "./history.ts";
+import { type Database, damagedAmongLive, level0Tables, openDatabase } from "./level-database.ts";
+import { requireWritable, writeMarker } from "./level-folder.ts";
+import { decode, encode } from "./level-frame.ts";
+import { headKey, headOf, type Ledger } from "./level-ledger.ts";
+import { checkedLedger, fillingKey, format, openFolder } from "./level-open.ts";
+import { lackOfRoom, requireRoomToOpen, roomIn, usedIn } from "./level-space.ts";
 
-/** Where the revision of the last commit is kept: NUL begins no key of ours. */
-const headKey = "\0head";
-/** Every value begins with its format and its revision. */
-const valueFormat = 1;
-const headerBytes = 7;
-/** So many changes go into one write: a write is as durable as its one fsync, whoever shares it. */
-const maxGroupChanges = 16_384;
 const historyBytes = 16 * 1024 * 1024;
 const reopenEveryMs = 1_000;
-const marginBytes = 64 * 1024;
-
-interface Waiting {
-  readonly changes: readonly Change[];
-  readonly conditions: readonly Condition[];
-  readonly askedAt: number;
-  readonly resolve: (revision: number) => void;
-  readonly reject: (error: Error) => void;
-}
+const lookEveryMs = 1_000;
+const pageEntries = 1_000;
+/** An iterator's own would be 16 KiB: a hundred entries, and a turn of a thread, a page. */
+const pageBytes = 256 * 1024;
+/** The first key that can be a caller's. */
+const firstKey = "\x01";
 
 interface LevelOptions {
   readonly folder: string;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Makes a store where there is none; on by default. */
+  readonly create?: boolean;
 }
-
-type Database = Level<string, Uint8Array>;
 
 /**
  * The embedded store. One process has the folder; commits that come while one is being written share the next
@@ -51,17 +49,27 @@ type Database = Level<string, Uint8Array>;
  * After a write error nothing is acknowledged until the database was closed and opened again: LevelDB goes on
  * writing to a log whose tail it can no longer read back.
  */
-export async function openLevelStore({ folder, log, metrics }: LevelOptions): Promise<Store> {
-  await prepareFolder(folder);
-  let db = await open(folder);
-  let revision = await readHead(db);
-  let failure: Error | undefined;
+export async function openLevelStore({ folder: asked, log, metrics, create = true }: LevelOptions): Promise<Backend> {
+  const { folder, db: opened, lock, marker, tail } = await openFolder({ folder: asked, create, log });
+  let db: Database = opened;
+  let ledger: Ledger;
+  let revision: number;
+  try {
+    ({ ledger, revision } = await checkedLedger(db, tail.found));
+  } catch (error) {
+    tail.close();
+    await db.close();
+    await lock.release();
+    throw error;
+  }
+  /** Why nothing is written: LevelDB failed, the disk is nearly full, or the store went elsewhere. */
+  let failure: StoreUnavailable | undefined;
+  let lack: StoreUnavailable | undefined;
+  let movedAway: StoreUnavailable | undefined;
   let closed = false;
   let recovering: Promise<void> | undefined;
   let reopening: Promise<void> | undefined;
-  let writing: Promise<void> | undefined;
   const closing = new AbortController();
-  const waiting: Waiting[] = [];
   const history = createHistory({
     revision,
     maxBytes: historyBytes,
@@ -70,113 +78,125 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
       log.error("a watcher of the store failed", { err });
     },
   });
-  metrics.storeWritable.set(1);
+  const queue = createCommitQueue({ metrics, write: writeGroup });
+  let room = await roomIn(folder);
+  let writtenSinceLook = 0;
+  const looking = setInterval(() => void look(), lookEveryMs);
+  looking.unref();
+  const trouble = () => failure ?? lack ?? movedAway;
   metrics.storeRevision.set(revision);
+  await look();
 
-  function takeGroup(): Waiting[] {
-    let size = 0;
-    let count = 0;
-    while (count < waiting.length) {
-      const next = waiting[count];
-      if (next === undefined || (count > 0 && size + next.changes.length > maxGroupChanges)) break;
-      // Whether a range is empty is asked of the database: no other commit may be on its way there.
-      const isAlone = next.conditions.some((condition) => "empty" in condition);
-      if (isAlone && count > 0) break;
-      size += next.changes.length;
-      count += 1;
-      if (isAlone) break;
-    }
-    return waiting.splice(0, count);
+  function showTrouble(): void {
+    const reason = trouble();
+    metrics.storeWritable.set(reason === undefined ? 1 : 0);
+    if (reason === undefined) queue.resume();
+    else queue.stop(reason);
   }
 
-  /** Judges each commit of a group against what is stored and what the group's earlier commits have changed. */
-  async function judge(group: readonly Waiting[]): Promise<Judged[]> {
-    const expected = new Set<string>();
-    for (const asked of group) for (const { key } of expectations(asked)) expected.add(key);
-    const keys = [...expected];
+  /** What an operator should see coming: the disk filling, tables waiting for compaction. */
+  async function look(): Promise<void> {
+    try {
+      room = await roomIn(folder);
+      if (closed) return;
+      writtenSinceLook = 0;
+      metrics.storeFreeBytes.set(room.freeBytes);
+      if (failure === undefined) metrics.storeTables.set(level0Tables(db));
+      tail.sync();
+    } catch (err) {
+      if (!closed) log.warn("the store's disk could not be looked at", { err });
+      return;
+    }
+    const reason = lackOfRoom(room, lack !== undefined);
+    if (reason !== undefined && lack === undefined) log.error("the store stops before the disk is full", { reason });
+    if (reason === undefined && lack !== undefined) log.info("the store has room again", { freeBytes: room.freeBytes });
+    lack = reason === undefined ? undefined : new StoreUnavailable(reason);
+    showTrouble();
+  }
+
+  /** Between two looks a large import could fill the disk. */
+  async function requireRoom(bytes: number): Promise<void> {
+    writtenSinceLook += 2 * bytes;
+    if (room.freeBytes - writtenSinceLook < room.reserveBytes) await look();
+    if (lack !== undefined) throw lack;
+  }
+
+  async function writeGroup(group: readonly Asked[]): Promise<readonly Outcome[]> {
+    let commits: readonly Commit[] = [];
+    try {
+      const judged = await judge(group);
+      commits = judged.flatMap((one) => ("changes" in one ? [one] : []));
+      if (commits.length > 0) await write(commits);
+      for (const commit of commits) history.add(commit);
+      metrics.storeRevision.set(revision);
+      return judged.map((one) => ("changes" in one ? one.revision : one));
+    } catch (error) {
+      if (error !== lack) fail(error, commits);
+      throw error;
+    }
+  }
+
+  /** No commit of a group rests on what another one of it changes: what is stored decides. */
+  async function judge(group: readonly Asked[]): Promise<readonly (Commit | StaleWrite)[]> {
+    const keys = [...new Set(group.flatMap((one) => expectationsOf(one).map(({ key }) => key)))];
     const revisions = new Map<string, number>();
     if (keys.length > 0) {
       const values = await db.getMany(keys);
       for (const [i, key] of keys.entries()) {
         const value = values[i];
-        revisions.set(key, value === undefined ? 0 : decode(key, value).revision);
+        revisions.set(key, value === undefined ? 0 : revisionOf(key, value));
       }
     }
-    for (const asked of group) {
-      const held = await heldAgainst(asked);
-      if (held !== undefined) return [{ asked, stale: new StaleWrite({ key: held, current: revision }) }];
-    }
+    const judged: (Commit | StaleWrite)[] = [];
     let next = revision;
-    return group.map((asked) => {
-      const stale = expectations(asked).find(({ key, expect }) => revisions.get(key) !== expect);
-      if (stale !== undefined) {
-        return { asked, stale: new StaleWrite({ key: stale.key, current: revisions.get(stale.key) ?? 0 }) };
+    for (const one of group) {
+      const stale = expectationsOf(one).find(({ key, expect }) => revisions.get(key) !== expect);
+      const key = stale?.key ?? (await heldAgainst(one));
+      if (key !== undefined) {
+        judged.push(new StaleWrite({ key, current: revisions.get(key) ?? revision }));
+      } else {
+        next += 1;
+        judged.push({ revision: next, changes: one.changes });
       }
-      next += 1;
-      for (const { key, value } of asked.changes) {
-        if (revisions.has(key)) revisions.set(key, value === undefined ? 0 : next);
-      }
-      return { asked, commit: { revision: next, changes: asked.changes } };
-    });
+    }
+    return judged;
   }
 
   /** A key that lies in a range which should be empty. */
-  async function heldAgainst({ conditions }: Waiting): Promise<string | undefined> {
-    for (const condition of conditions) {
-      if (!("empty" in condition)) continue;
-      const [held] = await db.keys({ gte: condition.empty.from, lt: condition.empty.to, limit: 1 }).all();
+  async function heldAgainst(one: Asked): Promise<string | undefined> {
+    for (const { from, to } of emptiesOf(one)) {
+      const [held] = await db.keys({ gte: from, lt: to, limit: 1 }).all();
       if (held !== undefined) return held;
     }
     return undefined;
   }
 
-  async function write(judged: readonly Judged[]): Promise<void> {
-    const last = judged.findLast(({ commit }) => commit !== undefined)?.commit;
-    if (last === undefined) return;
-    const batch = judged.flatMap(({ commit }) => (commit === undefined ? [] : operationsOf(commit)));
-    batch.push({ type: "put", key: headKey, value: encode(last.revision, new Uint8Array()) });
+  async function write(commits: readonly Commit[]): Promise<void> {
+    const batch = commits.flatMap(operationsOf);
+    const last = commits.at(-1)?.revision ?? revision;
+    const bytes = batch.reduce((sum, one) => sum + one.key.length + (one.type === "put" ? one.value.length : 0), 0);
+    await requireRoom(bytes);
+    const { line, head, done } = ledger.next({ revision: last, bytes });
+    batch.push(putOf(line), putOf(head), ...done.map((key) => ({ type: "del" as const, key })));
     await db.batch(batch, { sync: true });
-    revision = last.revision;
+    ledger.wrote();
+    revision = last;
+    noteReached();
   }
 
-  async function writeGroup(): Promise<void> {
-    const group = takeGroup();
-    let judged: readonly Judged[] = [];
+  function noteReached(): void {
     try {
-      judged = await judge(group);
-      await write(judged);
-      for (const { commit, stale, asked } of judged) {
-        if (commit === undefined) {
-          metrics.storeConflicts.inc();
-          asked.reject(stale);
-          continue;
-        }
-        metrics.storeCommits.inc();
-        metrics.storeChanges.inc(commit.changes.length);
-        metrics.storeCommitSeconds.observe((performance.now() - asked.askedAt) / 1_000);
-        history.add(commit);
-        asked.resolve(commit.revision);
-      }
-      metrics.storeRevision.set(revision);
-    } catch (error) {
-      fail(
-        error,
-        judged.flatMap(({ commit }) => commit ?? []),
-      );
-      for (const { reject } of group) reject(unavailable("the store could not write", error));
+      tail.reached(revision);
+    } catch (err) {
+      // What is durable is durable; only that the end could be missing would go unnoticed.
+      log.warn("the store could not note how far it has come", { err });
     }
   }
 
-  async function writeWaiting(): Promise<void> {
-    while (waiting.length > 0 && failure === undefined) await writeGroup();
-    writing = undefined;
-  }
-
   function fail(cause: unknown, uncertain: readonly Commit[]): void {
-    failure = unavailable("the store stopped after a write error", cause);
-    metrics.storeWritable.set(0);
+    failure = new StoreUnavailable("the store stopped after a write error", { cause });
+    showTrouble();
     log.error("the store stopped after a write error", { err: cause });
-    for (const { reject } of waiting.splice(0)) reject(failure);
     recovering = recover(uncertain);
   }
 
@@ -184,11 +204,13 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     while (!closed) {
       try {
         await sleep(reopenEveryMs, undefined, { signal: closing.signal });
-        await requireRoom(folder);
+        // As long as it could not be opened again, it stays open: it can still be read.
+        await requireRoomToOpen(folder);
+        await requireWritable(folder);
         reopening = reopen(uncertain);
         await reopening;
         failure = undefined;
-        metrics.storeWritable.set(1);
+        showTrouble();
         log.info("the store takes writes again", { revision });
         return;
       } catch (error) {
@@ -197,19 +219,16 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     }
   }
 
+  /** What failed may have reached the disk all the same: then it happened, and those who watch must hear of it. */
   async function reopen(uncertain: readonly Commit[]): Promise<void> {
     await db.close();
-    db = await open(folder);
-    await takeUp(uncertain);
-  }
-
-  /** What failed may have reached the disk all the same: then it happened, and those who watch must hear of it. */
-  async function takeUp(uncertain: readonly Commit[]): Promise<void> {
-    const found = await readHead(db);
-    if (found < revision) throw new Error(`the store was at revision ${revision} and came back at ${found}`);
-    await db.put(headKey, encode(found, new Uint8Array()), { sync: true });
-    revision = found;
-    for (const commit of uncertain) if (commit.revision <= found) history.add(commit);
+    db = await openDatabase(folder, { create: false });
+    const found = await checkedLedger(db, revision);
+    // A write that shows the disk takes writes again, before anybody is promised so.
+    await db.put(headKey, (await db.get(headKey)) ?? encode(headOf(found.revision, 0)), { sync: true });
+    ({ ledger, revision } = found);
+    noteReached();
+    for (const commit of uncertain) if (commit.revision <= revision) history.add(commit);
   }
 
   function requireOpen(): void {
@@ -222,9 +241,36 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     try {
       await reopening;
       return await read(db);
-    } catch (error) {
-      throw unavailable("the store could not read", error);
+    } catch (cause) {
+      throw new StoreUnavailable("the store could not read", { cause });
     }
+  }
+
+  async function* scrubbed(): AsyncGenerator<ScrubStep> {
+    for (const name of await damagedAmongLive(db, folder)) yield { entries: [], damaged: [`the file ${name}`] };
+    let from = firstKey;
+    for (;;) {
+      const page = await reading((database) => database.iterator({ gte: from, limit: pageEntries }).all());
+      yield soundOf(page);
+      const last = page.at(-1)?.[0];
+      if (last === undefined || page.length < pageEntries) return;
+      from = `${last}\0`;
+      await setImmediate();
+    }
+  }
+
+  async function takeIn({ revision: at, pages }: Content): Promise<void> {
+    await db.put(fillingKey, encode({ key: fillingKey, value: new Uint8Array(), revision: 0 }), { sync: true });
+    for await (const entries of pages) {
+      await requireRoom(entries.reduce((sum, { value }) => sum + value.length, 0));
+      // Synced each: LevelDB syncs the log that it writes to, and not the one before, whose end may be nowhere else yet.
+      await db.batch(entries.map(putOf), { sync: true });
+    }
+    await db.batch([putOf(headOf(at, at)), { type: "del", key: fillingKey }], { sync: true });
+    ({ ledger, revision } = await checkedLedger(db, at));
+    noteReached();
+    tail.sync();
+    history.lose(revision);
   }
 
   return {
@@ -246,100 +292,114 @@ export async function openLevelStore({ folder, log, metrics }: LevelOptions): Pr
     },
     commit(changes, conditions = []) {
       if (closed) return Promise.reject(new StoreUnavailable("the store is closed"));
-      if (failure !== undefined) return Promise.reject(failure);
-      return new Promise((resolve, reject) => {
-        waiting.push({ changes, conditions, askedAt: performance.now(), resolve, reject });
-        // One turn later, so that commits asked for in the same turn share the write.
-        writing ??= Promise.resolve().then(writeWaiting);
-      });
+      return queue.commit(changes, conditions);
     },
-    watch(from, onCommit) {
+    async watch(from, watcher) {
       requireOpen();
-      return history.watch(from, onCommit);
+      return history.watch(from, watcher);
     },
+    async snapshot(): Promise<Snapshot> {
+      requireOpen();
+      await reopening;
+      const source = db;
+      const held = source.snapshot();
+      const head = await source.get(headKey, { snapshot: held });
+      async function* pages(): AsyncGenerator<readonly Entry[]> {
+        const iterator = source.iterator({ gte: firstKey, snapshot: held, highWaterMarkBytes: pageBytes });
+        try {
+          for (;;) {
+            const page = await iterator.nextv(pageEntries).catch((cause: unknown) => {
+              throw new StoreUnavailable("the store could not read", { cause });
+            });
+            if (page.length === 0) return;
+            yield page.map(([key, value]) => decode(key, value));
+          }
+        } finally {
+          await iterator.close();
+        }
+      }
+      const at = head === undefined ? 0 : decode(headKey, head).revision;
+      return { revision: at, pages, close: () => held.close() };
+    },
+    async fill(content) {
+      requireOpen();
+      if (revision > 0 || queue.length > 0) throw new StoreUsed("the store holds something already");
+      movedAway = new StoreUnavailable("the store is being filled");
+      showTrouble();
+      await takeIn(content);
+      movedAway = undefined;
+      showTrouble();
+    },
+    scrub: scrubbed,
+    // It is not set, and does not jump, as the wall clock is and does.
+    clock: async () => performance.timeOrigin + performance.now(),
     status(): StoreStatus {
-      return { backend: "level", revision, writable: !closed && failure === undefined, reason: failure?.message };
+      const reason = closed ? "the store is closed" : trouble()?.message;
+      return { backend: "level", storeId: marker.storeId, format, revision, writable: reason === undefined, reason };
+    },
+    async space() {
+      const [usedBytes, { freeBytes }] = await Promise.all([usedIn(folder), roomIn(folder)]);
+      return { usedBytes, freeBytes };
+    },
+    async retire(to) {
+      movedAway = new StoreUnavailable(`the store was moved to ${to}`);
+      showTrouble();
+      await queue.drained();
+      try {
+        await writeMarker(folder, { ...marker, movedTo: to });
+      } catch (error) {
+        // It stays where it is, then, and goes on.
+        movedAway = undefined;
+        showTrouble();
+        throw error;
+      }
     },
     async close() {
+      if (closed) return;
       closed = true;
       closing.abort();
-      await writing;
+      clearInterval(looking);
+      await queue.drained();
       await recovering;
       await db.close();
+      tail.sync();
+      tail.close();
+      await lock.release();
     },
   };
 }
 
-type Judged =
-  | { readonly asked: Waiting; readonly commit: Commit; readonly stale?: undefined }
-  | { readonly asked: Waiting; readonly commit?: undefined; readonly stale: StaleWrite };
-
-/** The revisions that a commit rests on. */
-function expectations({ changes, conditions }: Waiting): { readonly key: string; readonly expect: number }[] {
-  const ofChanges = changes.flatMap(({ key, expect }) => (expect === undefined ? [] : [{ key, expect }]));
-  return [...ofChanges, ...conditions.flatMap((condition) => ("empty" in condition ? [] : [condition]))];
+/** Of a damaged value nothing is known: what rests on it is refused, and whoever reads it anew is told why. */
+function revisionOf(key: string, value: Uint8Array): number {
+  try {
+    return decode(key, value).revision;
+  } catch (error) {
+    if (!(error instanceof StoreDamaged)) throw error;
+    return Number.NaN;
+  }
 }
 
 type Operation =
   | { readonly type: "put"; readonly key: string; readonly value: Uint8Array }
   | { readonly type: "del"; readonly key: string };
 
+const putOf = (entry: Entry) => ({ type: "put" as const, key: entry.key, value: encode(entry) });
+
 const operationsOf = ({ revision, changes }: Commit): Operation[] =>
-  changes.map(({ key, value }) =>
-    value === undefined ? { type: "del", key } : { type: "put", key, value: encode(revision, value) },
+  changes.map(({ key, value }: Change) =>
+    value === undefined ? { type: "del", key } : putOf({ key, value, revision }),
   );
 
-async function prepareFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const { mode } = await stat(folder);
-  if ((mode & 0o077) !== 0) {
-    throw new Error(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
-  }
-}
-
-async function open(folder: string): Promise<Database> {
-  const db: Database = new Level(folder, {
-    keyEncoding: "utf8",
-    valueEncoding: "view",
-    // Four times LevelDB's own: fewer and larger files under a bulk import.
-    writeBufferSize: 16 * 1024 * 1024,
-    cacheSize: 32 * 1024 * 1024,
+function soundOf(page: readonly (readonly [string, Uint8Array])[]): ScrubStep {
+  const damaged: string[] = [];
+  const entries = page.flatMap(([key, value]) => {
+    try {
+      return [decode(key, value)];
+    } catch (error) {
+      if (!(error instanceof StoreDamaged)) throw error;
+      damaged.push(`the value of ${JSON.stringify(key)}`);
+      return [];
+    }
   });
-  await db.open();
-  return db;
+  return { entries, damaged };
 }
-
-/**
- * To open LevelDB is to write what its log holds into a table. Closed for that on a full disk it could not be
- * opened again, and until there is room it can at least be read.
- */
-async function requireRoom(folder: string): Promise<void> {
-  const logs = (await readdir(folder)).filter((name) => name.endsWith(".log"));
-  const sizes = await Promise.all(logs.map(async (name) => (await stat(join(folder, name))).size));
-  const needed = sizes.reduce((sum, size) => sum + size, marginBytes);
-  const { bavail, bsize } = await statfs(folder);
-  if (bavail * bsize < needed) throw new Error(`the disk has ${bavail * bsize} bytes left; ${needed} are needed`);
-}
-
-async function readHead(db: Database): Promise<number> {
-  const head = await db.get(headKey);
-  return head === undefined ? 0 : decode(headKey, head).revision;
-}
-
-function encode(revision: number, value: Uint8Array): Uint8Array {
-  const bytes = Buffer.allocUnsafe(headerBytes + value.length);
-  bytes[0] = valueFormat;
-  bytes.writeUIntBE(revision, 1, 6);
-  bytes.set(value, headerBytes);
-  return bytes;
-}
-
-function decode(key: string, bytes: Uint8Array): Entry {
-  if (bytes.length < headerBytes || bytes[0] !== valueFormat) {
-    throw new StoreUnavailable("a value is damaged or in a format of a newer latchkey");
-  }
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return { key, value: bytes.subarray(headerBytes), revision: view.readUIntBE(1, 6) };
-}
-
-const unavailable = (message: string, cause: unknown): StoreUnavailable => new StoreUnavailable(message, { cause });

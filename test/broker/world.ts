@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import type { World } from "../../src/base/world.ts";
-import type { Store } from "../../src/store/contract.ts";
+import type { Backend } from "../../src/store/contract.ts";
 import { openLevelStore } from "../../src/store/level.ts";
 import { temporaryFolder } from "../harness.ts";
 
@@ -29,7 +29,7 @@ export function testWorld(): TestWorld {
 }
 
 /** A store of one test; or again the one of before, in its folder. */
-export async function openTestStore({ log, metrics }: World, folder?: string): Promise<Store> {
+export async function openTestStore({ log, metrics }: World, folder?: string): Promise<Backend> {
   const store = await openLevelStore({ folder: folder ?? join(await temporaryFolder(), "store"), log, metrics });
   onTestFinished(() => store.close());
   return store;

@@ -1,16 +1,19 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
+  type Backend,
   type Change,
   type Commit,
   HistoryLost,
   StaleWrite,
-  type Store,
   StoreUnavailable,
+  StoreUsed,
+  type Watcher,
 } from "../../src/store/contract.ts";
 
 /** A backend under test: opened over and over on the same ground. */
 export interface Ground {
-  open(): Promise<Store>;
+  open(): Promise<Backend>;
   /** Leaves nothing behind. */
   clear(): Promise<void>;
 }
@@ -20,13 +23,19 @@ const text = (value: Uint8Array | undefined): string | undefined => value && new
 const put = (key: string, value: string, expect?: number): Change =>
   expect === undefined ? { key, value: bytes(value) } : { key, value: bytes(value), expect };
 const remove = (key: string): Change => ({ key, value: undefined });
+const watcher = (onCommit: (commit: Commit) => void): Watcher => ({
+  onCommit,
+  onLost: () => {
+    throw new Error("the history was lost");
+  },
+});
 const everything = { from: "\x01", to: "\u{10ffff}", limit: 1_000_000 };
 
 /** What every backend owes. */
 export function conforms(name: string, prepare: () => Promise<Ground>): void {
   describe(`the ${name} store`, () => {
     let ground: Ground;
-    let store: Store;
+    let store: Backend;
     beforeEach(async () => {
       ground = await prepare();
       store = await ground.open();
@@ -157,7 +166,7 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
 
     it("lists a range with its beginning and without its end, forwards and backwards, and no more than asked for", async () => {
       await store.commit(["a", "b", "c", "d"].map((key) => put(key, key)));
-      const keysOf = async (range: Parameters<Store["list"]>[0]) => (await store.list(range)).map(({ key }) => key);
+      const keysOf = async (range: Parameters<Backend["list"]>[0]) => (await store.list(range)).map(({ key }) => key);
       expect(await keysOf({ from: "b", to: "d", limit: 10 })).toEqual(["b", "c"]);
       expect(await keysOf({ from: "a", to: "e", limit: 2 })).toEqual(["a", "b"]);
       expect(await keysOf({ from: "a", to: "e", limit: 2, reverse: true })).toEqual(["d", "c"]);
@@ -177,9 +186,12 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       const first = await store.commit([put("a", "1")]);
       await store.commit([put("a", "2"), put("b", "1")]);
       const seen: string[] = [];
-      const watch = store.watch(first, ({ revision, changes }) => {
-        for (const { key, value } of changes) seen.push(`${revision - first}:${key}=${text(value) ?? "gone"}`);
-      });
+      const watch = await store.watch(
+        first,
+        watcher(({ revision, changes }) => {
+          for (const { key, value } of changes) seen.push(`${revision - first}:${key}=${text(value) ?? "gone"}`);
+        }),
+      );
       await store.commit([remove("a")]);
       watch.close();
       await store.commit([put("unseen", "1")]);
@@ -188,7 +200,10 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
 
     it("has told its watchers of a commit when the commit resolves", async () => {
       const seen: number[] = [];
-      store.watch(store.status().revision, ({ revision }) => void seen.push(revision));
+      await store.watch(
+        store.status().revision,
+        watcher(({ revision }) => void seen.push(revision)),
+      );
       const revisions = await Promise.all(Array.from({ length: 20 }, (_, i) => store.commit([put(`k${i}`, "")])));
       expect(seen).toEqual(revisions.toSorted((a, b) => a - b));
     });
@@ -199,20 +214,109 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       await store.close();
       store = await ground.open();
       const { revision } = store.status();
-      const ignore = (_commit: Commit) => {};
-      expect(() => store.watch(revision + 1, ignore)).toThrow(HistoryLost);
-      expect(() => store.watch(revision, ignore)).not.toThrow();
+      const ignore = watcher(() => {});
+      await expect(store.watch(revision + 1, ignore)).rejects.toBeInstanceOf(HistoryLost);
+      await expect(store.watch(0, ignore)).rejects.toBeInstanceOf(HistoryLost);
+      await expect(store.watch(revision, ignore)).resolves.toBeDefined();
     });
 
     it("goes on when a watcher fails, and tells the others", async () => {
       const seen: number[] = [];
       const { revision } = store.status();
-      store.watch(revision, () => {
-        throw new Error("a defect of the watcher's");
-      });
-      store.watch(revision, (commit) => void seen.push(commit.revision));
+      await store.watch(
+        revision,
+        watcher(() => {
+          throw new Error("a defect of the watcher's");
+        }),
+      );
+      await store.watch(
+        revision,
+        watcher((commit) => void seen.push(commit.revision)),
+      );
       await expect(store.commit([put("a", "1")])).resolves.toBe(revision + 1);
       expect(seen).toEqual([revision + 1]);
+    });
+
+    it("holds a snapshot still while others go on writing", async () => {
+      await store.commit([put("a", "1"), put("b", "1")]);
+      const revision = await store.commit([put("gone", "1")]);
+      const snapshot = await store.snapshot();
+      await store.commit([put("a", "2"), remove("gone"), put("c", "1")]);
+      const seen: string[] = [];
+      for await (const page of snapshot.pages()) seen.push(...page.map(({ key, value }) => `${key}=${text(value)}`));
+      await snapshot.close();
+      expect(snapshot.revision).toBe(revision);
+      expect(seen).toEqual(["a=1", "b=1", "gone=1"]);
+      expect(await contents()).toEqual(["a=2", "b=1", "c=1"]);
+    });
+
+    it("is filled with a snapshot, its revisions with it, and goes on from there", async () => {
+      await store.fill({ revision: 40, pages: pagesOf(["a", 12], ["b", 40]) });
+      expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([12, 40]);
+      expect(store.status()).toMatchObject({ revision: 40, writable: true });
+      expect(await store.commit([put("a", "2", 12)])).toBe(41);
+      await store.close();
+      store = await ground.open();
+      expect((await store.getMany(["a", "b"])).map((entry) => entry?.revision)).toEqual([41, 40]);
+    });
+
+    it("is not filled over what it holds, or held", async () => {
+      await store.commit([put("a", "1")]);
+      await store.commit([remove("a")]);
+      await expect(store.fill({ revision: 40, pages: pagesOf(["b", 40]) })).rejects.toBeInstanceOf(StoreUsed);
+      expect(await contents()).toEqual([]);
+      expect(store.status().writable).toBe(true);
+    });
+
+    it("finds nothing damaged in what is sound, and has read all of it", async () => {
+      await store.commit(Array.from({ length: 3_000 }, (_, i) => put(`k${i}`, "v")));
+      let read = 0;
+      for await (const { entries, damaged } of store.scrub()) {
+        read += entries.length;
+        expect(damaged).toEqual([]);
+      }
+      expect(read).toBe(3_000);
+    });
+
+    it("has a clock that goes on", async () => {
+      const before = await store.clock();
+      await sleep(20);
+      const passed = (await store.clock()) - before;
+      expect(passed).toBeGreaterThanOrEqual(15);
+      expect(passed).toBeLessThan(5_000);
+    });
+
+    it("knows what it is, and what it takes up", async () => {
+      const { storeId, format } = store.status();
+      expect(storeId).toMatch(/^[0-9a-f-]{36}$/);
+      expect(format).toBeGreaterThan(0);
+      await store.commit([put("a", "x".repeat(100_000))]);
+      expect((await store.space()).usedBytes).toBeGreaterThan(0);
+      await store.close();
+      store = await ground.open();
+      expect(store.status().storeId).toBe(storeId);
+    });
+
+    it("takes nothing and opens no more once it was retired, and says where it went", async () => {
+      await store.commit([put("a", "1")]);
+      await store.retire("elsewhere");
+      await expect(store.commit([put("b", "1")])).rejects.toThrow(/elsewhere/);
+      expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("elsewhere") });
+      await store.close();
+      await expect(ground.open()).rejects.toThrow(/elsewhere/);
+    });
+
+    it("goes by what a group of commits found, when they come together and rest on each other", async () => {
+      const outcomes = await Promise.allSettled([
+        store.commit([put("a", "1", 0), put("n", "1")]),
+        store.commit([put("b", "1")], [{ key: "a", expect: 0 }]),
+        store.commit([put("c", "1")], [{ empty: { from: "n", to: "o" } }]),
+        store.commit([put("n", "2")]),
+        store.commit([put("n", "3")]),
+        store.commit([put("twice", "1"), put("twice", "2")]),
+      ]);
+      expect(outcomes.map(({ status }) => status === "fulfilled")).toEqual([true, false, false, true, true, true]);
+      expect(await contents()).toEqual(["a=1", "n=3", "twice=2"]);
     });
 
     it("takes a commit of ten thousand changes", async () => {
@@ -270,6 +374,10 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(found).toEqual(wanted);
     });
   });
+}
+
+async function* pagesOf(...entries: readonly (readonly [string, number])[]) {
+  for (const [key, revision] of entries) yield [{ key, revision, value: bytes("1") }];
 }
 
 /** The same numbers every time, so that a red run can be run again (mulberry32). */

@@ -6,17 +6,22 @@ import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { openLevelStore } from "../../src/store/level.ts";
 import { temporaryFolder } from "../harness.ts";
+import { carries } from "./above.ts";
 import { conforms } from "./conformance.ts";
 
 const log = createLog({ level: "error", format: "json", write: () => {} });
 
-conforms("level", async () => {
+async function prepare() {
   const parent = await mkdtemp(join(tmpdir(), "latchkey-store-"));
   return {
     open: () => openLevelStore({ folder: join(parent, "store"), log, metrics: createMetrics() }),
     clear: () => rm(parent, { recursive: true }),
   };
-});
+}
+
+conforms("level", prepare);
+// One process has it for itself: the second replica is the first.
+carries("level", async () => ({ ...(await prepare()), openAnother: async (first) => first }));
 
 it("makes its folder for its owner alone, and refuses one that is open to others", async () => {
   const folder = join(await temporaryFolder(), "store");

@@ -14,16 +14,16 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEicwoHRGF0YUtleRINCgVlcG9jaBgBIAEoDRITCgtzZWFsX2tleV9pZBgCIAEoCRIUCgd3cmFwcGVkGAMgASgMQgOAAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiLwoFVG91Y2gSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhcKB0NvdW50ZXISDAoEbmV4dBgBIAEoDSIbCglLZXlEaWdlc3QSDgoGa2V5X2lkGAEgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * DataKey seals values. The newest epoch seals, all open.
+ * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
  *
  * @generated from message latchkey.stored.v1.DataKey
  */
 export type DataKey = Message<"latchkey.stored.v1.DataKey"> & {
   /**
-   * Counted from 1.
+   * Counted from 1; 0 for the key that authenticates.
    *
    * @generated from field: uint32 epoch = 1;
    */
@@ -49,6 +49,13 @@ export type DataKey = Message<"latchkey.stored.v1.DataKey"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * Nothing new is sealed with it: what it sealed is being sealed anew.
+   *
+   * @generated from field: bool closed = 5;
+   */
+  closed: boolean;
 };
 
 /**
@@ -57,6 +64,34 @@ export type DataKey = Message<"latchkey.stored.v1.DataKey"> & {
  */
 export const DataKeySchema: GenMessage<DataKey> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 0);
+
+/**
+ * ResealState is how far a re-seal has come, so that it can be taken up again.
+ *
+ * @generated from message latchkey.stored.v1.ResealState
+ */
+export type ResealState = Message<"latchkey.stored.v1.ResealState"> & {
+  /**
+   * What everything is sealed with in the end.
+   *
+   * @generated from field: uint32 epoch = 1;
+   */
+  epoch: number;
+
+  /**
+   * The last key that was looked at.
+   *
+   * @generated from field: string after = 2;
+   */
+  after: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.ResealState.
+ * Use `create(ResealStateSchema)` to create a new message.
+ */
+export const ResealStateSchema: GenMessage<ResealState> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 1);
 
 /**
  * Touch remembers when something was last used, apart from the thing itself, so that reading
@@ -78,7 +113,7 @@ export type Touch = Message<"latchkey.stored.v1.Touch"> & {
  * Use `create(TouchSchema)` to create a new message.
  */
 export const TouchSchema: GenMessage<Touch> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 1);
+  messageDesc(file_latchkey_stored_v1_stored, 2);
 
 /**
  * Counter hands out numbers, a block at a time.
@@ -99,7 +134,7 @@ export type Counter = Message<"latchkey.stored.v1.Counter"> & {
  * Use `create(CounterSchema)` to create a new message.
  */
 export const CounterSchema: GenMessage<Counter> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 2);
+  messageDesc(file_latchkey_stored_v1_stored, 3);
 
 /**
  * KeyDigest finds a key by what its caller sends.
@@ -120,5 +155,153 @@ export type KeyDigest = Message<"latchkey.stored.v1.KeyDigest"> & {
  * Use `create(KeyDigestSchema)` to create a new message.
  */
 export const KeyDigestSchema: GenMessage<KeyDigest> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 3);
+  messageDesc(file_latchkey_stored_v1_stored, 4);
+
+/**
+ * LeaseHolder says who has a lease. It changes only when the lease changes hands, so that what is committed under
+ * it can rest on it.
+ *
+ * @generated from message latchkey.stored.v1.LeaseHolder
+ */
+export type LeaseHolder = Message<"latchkey.stored.v1.LeaseHolder"> & {
+  /**
+   * Made anew by each taking.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.LeaseHolder.
+ * Use `create(LeaseHolderSchema)` to create a new message.
+ */
+export const LeaseHolderSchema: GenMessage<LeaseHolder> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 5);
+
+/**
+ * LeaseTerm says until when, by the store's own clock. It changes with each renewal.
+ *
+ * @generated from message latchkey.stored.v1.LeaseTerm
+ */
+export type LeaseTerm = Message<"latchkey.stored.v1.LeaseTerm"> & {
+  /**
+   * Milliseconds of that clock.
+   *
+   * @generated from field: double until_ms = 1;
+   */
+  untilMs: number;
+
+  /**
+   * How long it was taken or renewed for.
+   *
+   * @generated from field: double length_ms = 2;
+   */
+  lengthMs: number;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.LeaseTerm.
+ * Use `create(LeaseTermSchema)` to create a new message.
+ */
+export const LeaseTermSchema: GenMessage<LeaseTerm> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 6);
+
+/**
+ * Task is something to be done later.
+ *
+ * @generated from message latchkey.stored.v1.Task
+ */
+export type Task = Message<"latchkey.stored.v1.Task"> & {
+  /**
+   * What must be done in order, and by one at a time, is in one lane.
+   *
+   * @generated from field: string lane = 1;
+   */
+  lane: string;
+
+  /**
+   * Its place in the lane.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * What is to be done.
+   *
+   * @generated from field: string errand = 3;
+   */
+  errand: string;
+
+  /**
+   * With what.
+   *
+   * @generated from field: bytes payload = 4;
+   */
+  payload: Uint8Array;
+
+  /**
+   * Not before.
+   *
+   * @generated from field: google.protobuf.Timestamp due_at = 5;
+   */
+  dueAt?: Timestamp | undefined;
+
+  /**
+   * How often it was tried.
+   *
+   * @generated from field: uint32 attempts = 6;
+   */
+  attempts: number;
+
+  /**
+   * When it was put down.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 7;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.Task.
+ * Use `create(TaskSchema)` to create a new message.
+ */
+export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 7);
+
+/**
+ * BackupEntry is one entry of a backup, as it lies in the store.
+ *
+ * @generated from message latchkey.stored.v1.BackupEntry
+ */
+export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
+  /**
+   * In UTF-8.
+   *
+   * @generated from field: bytes key = 1;
+   */
+  key: Uint8Array;
+
+  /**
+   * Sealed or authenticated, as it is stored.
+   *
+   * @generated from field: bytes value = 2;
+   */
+  value: Uint8Array;
+
+  /**
+   * That of its last change.
+   *
+   * @generated from field: uint64 revision = 3;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.BackupEntry.
+ * Use `create(BackupEntrySchema)` to create a new message.
+ */
+export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 8);
 

@@ -1,0 +1,181 @@
+import type { Metrics } from "../base/metrics.ts";
+import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
+
+/** One commit as it was asked for. */
+export interface Asked {
+  readonly changes: readonly Change[];
+  readonly conditions: readonly Condition[];
+}
+
+/** What became of one of a group: its revision, or why it was refused. */
+export type Outcome = number | StaleWrite;
+
+/** Commits that come while others are being written wait here, and share the next write and its fsync. */
+export interface CommitQueue {
+  commit(changes: readonly Change[], conditions: readonly Condition[]): Promise<number>;
+  /** Commits that wait, and those being written. */
+  readonly length: number;
+  /** From now on everything is refused with this, and so is what waits; until `resume`. */
+  stop(reason: StoreUnavailable): void;
+  resume(): void;
+  /** Resolves when nothing is being written and nothing waits. */
+  drained(): Promise<void>;
+}
+
+interface CommitQueueOptions {
+  readonly metrics: Metrics;
+  /**
+   * Writes a group durably; the outcomes are in its order. No commit of a group rests on what another one of it
+   * changes, so that each can be judged by what is stored. Rejects when it is unknown what became of the group.
+   */
+  readonly write: (group: readonly Asked[]) => Promise<readonly Outcome[]>;
+}
+
+/** A write is as durable as its one fsync, whoever shares it; but it must not take long to make. */
+const maxGroupChanges = 16_384;
+const maxGroupBytes = 4 * 1024 * 1024;
+/** What may wait for a store that stands still. More is refused at once: its caller has given up by then anyway. */
+const maxWaiting = 20_000;
+const maxWaitingBytes = 64 * 1024 * 1024;
+
+interface Waiting extends Asked {
+  readonly bytes: number;
+  readonly askedAt: number;
+  readonly resolve: (revision: number) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export function createCommitQueue({ metrics, write }: CommitQueueOptions): CommitQueue {
+  const waiting: Waiting[] = [];
+  let waitingBytes = 0;
+  let underWay = 0;
+  let stopped: StoreUnavailable | undefined;
+  let writing: Promise<void> | undefined;
+
+  function takeGroup(): Waiting[] {
+    const touched = createTouched();
+    let changes = 0;
+    let bytes = 0;
+    let count = 0;
+    for (const next of waiting) {
+      if (count > 0 && (changes + next.changes.length > maxGroupChanges || bytes + next.bytes > maxGroupBytes)) break;
+      if (touched.concerns(next)) break;
+      touched.add(next);
+      changes += next.changes.length;
+      bytes += next.bytes;
+      count += 1;
+    }
+    waitingBytes -= bytes;
+    return waiting.splice(0, count);
+  }
+
+  function settle({ asked, outcome }: { readonly asked: Waiting; readonly outcome: Outcome }): void {
+    if (typeof outcome !== "number") {
+      metrics.storeConflicts.inc();
+      asked.reject(outcome);
+      return;
+    }
+    metrics.storeCommits.inc();
+    metrics.storeChanges.inc(asked.changes.length);
+    metrics.storeCommitSeconds.observe((performance.now() - asked.askedAt) / 1_000);
+    asked.resolve(outcome);
+  }
+
+  async function writeGroup(): Promise<void> {
+    const group = takeGroup();
+    underWay = group.length;
+    metrics.storeWaiting.set(waiting.length + underWay);
+    const startedAt = performance.now();
+    try {
+      const outcomes = await write(group);
+      for (const [i, asked] of group.entries()) {
+        const outcome = outcomes[i];
+        if (outcome === undefined) throw new Error("a commit of a group has no outcome");
+        settle({ asked, outcome });
+      }
+    } catch (cause) {
+      const error = new StoreUnavailable("the store could not write", { cause });
+      for (const { reject } of group) reject(error);
+    }
+    underWay = 0;
+    metrics.storeWriteSeconds.observe((performance.now() - startedAt) / 1_000);
+    metrics.storeWaiting.set(waiting.length);
+  }
+
+  async function writeWaiting(): Promise<void> {
+    while (waiting.length > 0) await writeGroup();
+    writing = undefined;
+  }
+
+  return {
+    commit(changes, conditions) {
+      if (stopped !== undefined) return Promise.reject(stopped);
+      // A string has at most three bytes for each of its units.
+      if (changes.some(({ key }) => key.length * 3 > maxKeyBytes && Buffer.byteLength(key) > maxKeyBytes)) {
+        return Promise.reject(new Error(`a key is longer than ${maxKeyBytes} bytes`));
+      }
+      const bytes = sizeOf(changes);
+      if (waiting.length >= maxWaiting || (waiting.length > 0 && waitingBytes + bytes > maxWaitingBytes)) {
+        metrics.storeOverruns.inc();
+        return Promise.reject(new StoreUnavailable("too many commits wait for the store"));
+      }
+      return new Promise((resolve, reject) => {
+        waiting.push({ changes, conditions, bytes, askedAt: performance.now(), resolve, reject });
+        waitingBytes += bytes;
+        // One turn later, so that commits asked for in the same turn share the write.
+        writing ??= Promise.resolve().then(writeWaiting);
+      });
+    },
+    get length() {
+      return waiting.length + underWay;
+    },
+    stop(reason) {
+      stopped = reason;
+      waitingBytes = 0;
+      for (const { reject } of waiting.splice(0)) reject(reason);
+    },
+    resume() {
+      stopped = undefined;
+    },
+    async drained() {
+      await writing;
+    },
+  };
+}
+
+const sizeOf = (changes: readonly Change[]): number =>
+  changes.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0);
+
+/** The keys a group has changed so far. */
+function createTouched() {
+  const keys = new Set<string>();
+  const isTouchedIn = ({ from, to }: { readonly from: string; readonly to: string }): boolean => {
+    // Compared as JavaScript compares, not by UTF-8 bytes: at worst a commit waits for the next group in vain, or a
+    // key beyond the BMP is missed; so a range is given a group of its own when there are such keys.
+    for (const key of keys) if ((key >= from && key < to) || beyondBmp.test(key)) return true;
+    return false;
+  };
+  return {
+    concerns: ({ changes, conditions }: Asked): boolean =>
+      keys.size > 0 &&
+      (changes.some(({ key }) => keys.has(key)) ||
+        conditions.some((condition) =>
+          "empty" in condition ? isTouchedIn(condition.empty) : keys.has(condition.key),
+        )),
+    add({ changes }: Asked): void {
+      for (const { key } of changes) keys.add(key);
+    },
+  };
+}
+
+const beyondBmp = /[\ud800-\udfff]/;
+
+/** The revisions that a commit rests on. */
+export function expectationsOf({ changes, conditions }: Asked): { readonly key: string; readonly expect: number }[] {
+  const ofChanges = changes.flatMap(({ key, expect }) => (expect === undefined ? [] : [{ key, expect }]));
+  return [...ofChanges, ...conditions.flatMap((condition) => ("empty" in condition ? [] : [condition]))];
+}
+
+/** The ranges that a commit wants to find empty. */
+export const emptiesOf = ({ conditions }: Asked): { readonly from: string; readonly to: string }[] =>
+  conditions.flatMap((condition) => ("empty" in condition ? [condition.empty] : []));

@@ -1,0 +1,98 @@
+import { randomUUID } from "node:crypto";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { LeaseHolderSchema, LeaseTermSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Change, type Condition, StaleWrite, type Store } from "./contract.ts";
+import { keyOf } from "./keys.ts";
+
+/**
+ * For what only one may do at a time, however many replicas there are. A lease runs out by the store's own clock;
+ * that nobody acts under one that has run out, no clock can promise: so every commit made under it carries its
+ * fence, and is refused once somebody else has taken it.
+ */
+export interface Leases {
+  /** Undefined while somebody else has it. */
+  take(name: string, lengthMs: number): Promise<Lease | undefined>;
+}
+
+export interface Lease {
+  readonly name: string;
+  /** For every commit that is made under it. */
+  readonly fence: Condition;
+  /** How long it certainly holds, as far as we can tell; a process that was paused is told 0 once it goes on. */
+  remainingMs(): number;
+  /** Rejects with `LeaseLost`. */
+  renew(): Promise<void>;
+  /** Gives it back, together with what a commit does. */
+  releasing(): readonly Change[];
+  /** Does nothing when somebody else has it. */
+  release(): Promise<void>;
+}
+
+/** Somebody else has it now. What was done under it since may not be written down. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+
+  constructor(name: string, options?: ErrorOptions) {
+    super(`the lease "${name}" is held by somebody else`, options);
+  }
+}
+
+/** Clocks of two machines do not run alike, and an answer takes its time: we stop a little before the store does. */
+const marginShare = 0.1;
+
+export function createLeases(store: Store): Leases {
+  async function take(name: string, lengthMs: number): Promise<Lease | undefined> {
+    const holderKey = keyOf("lease", name);
+    const termKey = keyOf("lease-term", name);
+    let begunAt = performance.now();
+    const now = await store.clock();
+    const [held, running] = await store.getMany([holderKey, termKey]);
+    if (held !== undefined && running !== undefined && runs(running.value, now)) return undefined;
+
+    const term = (at: number) =>
+      toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs: at + lengthMs, lengthMs }));
+    let revision: number;
+    try {
+      const holder = toBinary(LeaseHolderSchema, create(LeaseHolderSchema, { id: randomUUID() }));
+      revision = await store.commit([
+        { key: holderKey, value: holder, expect: held?.revision ?? 0 },
+        { key: termKey, value: term(now), expect: running?.revision ?? 0 },
+      ]);
+    } catch (error) {
+      if (error instanceof StaleWrite) return undefined;
+      throw error;
+    }
+    const fence = { key: holderKey, expect: revision };
+    const releasing = () => [
+      { key: holderKey, value: undefined, expect: revision },
+      { key: termKey, value: undefined },
+    ];
+    return {
+      name,
+      fence,
+      remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
+      async renew() {
+        const renewedAt = performance.now();
+        const at = await store.clock();
+        await store.commit([{ key: termKey, value: term(at) }], [fence]).catch((error: unknown) => {
+          throw error instanceof StaleWrite ? new LeaseLost(name, { cause: error }) : error;
+        });
+        begunAt = renewedAt;
+      },
+      releasing,
+      async release() {
+        await store.commit(releasing()).catch((error: unknown) => {
+          if (!(error instanceof StaleWrite)) throw error;
+        });
+      },
+    };
+  }
+
+  return { take };
+}
+
+/** One that runs longer than it was taken for was taken by a clock that has been set back since: it is over. */
+function runs(value: Uint8Array, now: number): boolean {
+  const { untilMs, lengthMs } = fromBinary(LeaseTermSchema, value);
+  return untilMs > now && untilMs <= now + lengthMs;
+}

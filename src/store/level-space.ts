@@ -1,0 +1,60 @@
+import { readdir, stat, statfs } from "node:fs/promises";
+import { join } from "node:path";
+
+/**
+ * Room that is kept free: a full disk is found out before LevelDB does, which can then neither compact nor be
+ * opened again. A twentieth of the disk, and no more than LevelDB needs for its logs and a compaction.
+ */
+const maxReserveBytes = 128 * 1024 * 1024;
+const reserveShare = 0.05;
+/** Once there was too little, a little more must come free before writes are taken again: no flapping. */
+const resumeShare = 1.1;
+
+export interface Room {
+  readonly freeBytes: number;
+  readonly reserveBytes: number;
+}
+
+export async function roomIn(folder: string): Promise<Room> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  return {
+    freeBytes: bavail * bsize,
+    reserveBytes: Math.min(maxReserveBytes, Math.floor(blocks * bsize * reserveShare)),
+  };
+}
+
+/** Why nothing more is written; undefined while there is room. */
+export function lackOfRoom({ freeBytes, reserveBytes }: Room, wasLacking: boolean): string | undefined {
+  const wanted = wasLacking ? reserveBytes * resumeShare : reserveBytes;
+  if (freeBytes >= wanted) return undefined;
+  return `the disk has ${mebibytes(freeBytes)} MiB left; at least ${mebibytes(wanted)} must stay free`;
+}
+
+/**
+ * To open LevelDB is to write what its log holds into a table. Closed for that on a full disk it could not be
+ * opened again, and until there is room it can at least be read.
+ */
+export async function requireRoomToOpen(folder: string): Promise<void> {
+  const logs = (await readdir(folder)).filter((name) => name.endsWith(".log"));
+  const sizes = await Promise.all(logs.map(async (name) => (await stat(join(folder, name))).size));
+  const needed = sizes.reduce((sum, size) => sum + size, marginBytes);
+  const { freeBytes } = await roomIn(folder);
+  if (freeBytes < needed) throw new Error(`the disk has ${freeBytes} bytes left; ${needed} are needed`);
+}
+
+const marginBytes = 64 * 1024;
+
+export async function usedIn(folder: string): Promise<number> {
+  const sizes = await Promise.all(
+    (await readdir(folder)).map((name) =>
+      stat(join(folder, name)).then(
+        ({ size }) => size,
+        // A compaction took it away since we looked.
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1);

@@ -1,0 +1,133 @@
+import type { Log } from "../base/log.ts";
+import { type Commit, StoreUnavailable } from "./contract.ts";
+import type { History } from "./history.ts";
+import type { Query } from "./postgres-connections.ts";
+import type { FoundStore } from "./postgres-schema.ts";
+
+/**
+ * Reads what others have committed into the history. It and the commits of this process take turns: what came
+ * first stands first.
+ */
+export interface Feed {
+  /**
+   * Reads on, a bounded piece of it, up to what is stored or to the revision before this one. Returns whether it
+   * got there.
+   */
+  readSome(before?: number): Promise<boolean>;
+  /** Takes in what this process has committed on top of `base`; what others committed before that is read first. */
+  takeIn(own: { readonly base: number; readonly commits: readonly Commit[] }): Promise<void>;
+  /** The server's clock in milliseconds, as it must be by now. */
+  serverNow(): number;
+  /** Where the store went, if it did. */
+  readonly movedTo: string | undefined;
+}
+
+interface FeedOptions {
+  readonly query: Query;
+  readonly schema: string;
+  readonly found: FoundStore;
+  readonly history: History;
+  readonly log: Log;
+}
+
+/** Read at once; the last revision of a piece is always whole. */
+const pieceEntries = 500;
+
+type Head = readonly [
+  head: number,
+  pruned: number,
+  storeId: string,
+  movedTo: string | null,
+  isStandby: boolean,
+  timeline: string | null,
+  now: number,
+];
+type Row = readonly [...Head, key: Buffer | null, value: Buffer | null, revision: number | null];
+
+export function createFeed({ query, schema, found, history, log }: FeedOptions): Feed {
+  let timeline: string | null | undefined;
+  let movedTo: string | undefined;
+  let clockAheadMs = 0;
+
+  // The head and what was changed, as of one moment.
+  const statement = `
+    select head.*, entry.key, entry.value, entry.revision
+    from (
+      select revision as head, pruned, store_id, moved_to, pg_is_in_recovery(), ${found.timelineSql},
+        extract(epoch from clock_timestamp())::float8 * 1000
+      from ${schema}.head order by revision desc limit 1
+    ) as head
+    left join lateral (
+      select key, value, revision from ${schema}.entry where revision > $1 and revision < $2
+      order by revision fetch first ${pieceEntries} rows with ties
+    ) as entry on true
+    order by entry.revision, entry.key`;
+
+  function requireSameStore([, , storeId, , isStandby]: Head): void {
+    if (isStandby) throw new StoreUnavailable("the server has become a standby");
+    if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
+  }
+
+  /** Whether what came after the revision we have seen can be told; if not, whoever watches must hear of it. */
+  function isUnbroken([head, pruned, , , , at]: Head): boolean {
+    const seen = history.revision;
+    const isOtherTimeline = timeline !== undefined && timeline !== at;
+    timeline = at;
+    if (head < seen || isOtherTimeline) {
+      log.error("the server was replaced by another, which may lack the last commits", { seen, found: head });
+    } else if (pruned <= seen) {
+      return true;
+    }
+    history.lose(head);
+    return false;
+  }
+
+  function addAll(rows: readonly Row[]): void {
+    let changes: { key: string; value: Uint8Array | undefined }[] = [];
+    for (const [i, [, , , , , , , key, value, revision]] of rows.entries()) {
+      if (key === null || revision === null) continue;
+      changes.push({ key: key.toString(), value: value ?? undefined });
+      if (rows[i + 1]?.[9] === revision) continue;
+      history.add({ revision, changes });
+      changes = [];
+    }
+  }
+
+  async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
+    const rows = await query<Row>(statement, [history.revision, before]);
+    const [first] = rows;
+    if (first === undefined) throw new StoreUnavailable("the store has no head");
+    const head = first.slice(0, 7) as unknown as Head;
+    requireSameStore(head);
+    movedTo = head[3] ?? undefined;
+    clockAheadMs = head[6] - performance.now();
+    if (!isUnbroken(head)) return true;
+    addAll(rows);
+    if (rows.length >= pieceEntries) return false;
+    // A revision of which nothing is left: all that it changed was changed again since.
+    const upTo = Math.min(head[0], before - 1);
+    if (upTo > history.revision) history.add({ revision: upTo, changes: [] });
+    return true;
+  }
+
+  return {
+    readSome,
+    async takeIn({ base, commits }) {
+      if (commits.length === 0) return;
+      if (history.revision > base) {
+        log.error("the server lost commits that it had acknowledged", { seen: history.revision, found: base });
+        history.lose(base);
+      }
+      while (history.revision < base) {
+        const isThere = await readSome(base + 1);
+        if (isThere && history.revision < base) throw new StoreUnavailable("the server lost what it had just written");
+      }
+      // After a break in the history it begins behind them: whoever watches reads all of it anew.
+      for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
+    },
+    serverNow: () => performance.now() + clockAheadMs,
+    get movedTo() {
+      return movedTo;
+    },
+  };
+}

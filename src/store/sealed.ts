@@ -1,0 +1,145 @@
+import type { World } from "../base/world.ts";
+import {
+  type Backend,
+  type Change,
+  type Commit,
+  type Condition,
+  type Entry,
+  StaleWrite,
+  type Store,
+  type Watch,
+} from "./contract.ts";
+import { createFrames, type Frames } from "./frames.ts";
+import { isKeyringKey, type Keyring, openKeyring } from "./keyring.ts";
+import { authenticateAll } from "./rewrite.ts";
+import { type SealKey, SealKeyMissing } from "./seal-key.ts";
+
+/**
+ * A store in which nothing can be read that is secret, and nothing changed, moved or swapped without the keys.
+ * A secret value is encrypted with the data key of the current epoch, every other one carries an authentication
+ * code; both are bound to the key they lie under.
+ */
+export interface SealedStore extends Store {
+  readonly keyring: Keyring;
+  readonly frames: Frames;
+  /** What lies under it stays open. */
+  close(): void;
+}
+
+interface SealedOptions {
+  readonly backend: Backend;
+  readonly keys: readonly SealKey[];
+  readonly world: World;
+}
+
+/**
+ * AES-GCM with random nonces is good for 2^32 of them under one key; an epoch ends long before. What other
+ * processes seal is not counted, so that sixteen of them together stay within it.
+ */
+const maxSealsOfEpoch = 2 ** 28;
+
+export async function openSealedStore({ backend, keys, world }: SealedOptions): Promise<SealedStore> {
+  const keyring = await openKeyring({ backend, keys, world });
+  const frames = createFrames({ keyring, metrics: world.metrics });
+  let sealsBefore = 0;
+
+  /** Another replica may have begun an epoch since we looked. */
+  async function opened(entry: Entry): Promise<Entry> {
+    try {
+      return { ...entry, value: frames.open(entry) };
+    } catch (error) {
+      if (!(error instanceof SealKeyMissing)) throw error;
+      await keyring.refresh();
+      return { ...entry, value: frames.open(entry) };
+    }
+  }
+
+  const openedAll = (entries: readonly (Entry | undefined)[]) =>
+    Promise.all(entries.map((entry) => (entry === undefined ? undefined : opened(entry))));
+
+  function closed(changes: readonly Change[]): readonly Change[] {
+    return changes.map((change) => {
+      const { key, value, secret } = change;
+      return value === undefined
+        ? change
+        : { ...change, value: frames.close({ key, value, ...(secret && { secret }) }) };
+    });
+  }
+
+  async function commit(changes: readonly Change[], conditions: readonly Condition[] = []): Promise<number> {
+    const seals = changes.some(({ secret }) => secret === true);
+    if (!seals) return backend.commit(closed(changes), conditions);
+    if (frames.sealsMade() - sealsBefore > maxSealsOfEpoch) {
+      sealsBefore = frames.sealsMade();
+      await keyring.begin();
+    }
+    for (;;) {
+      const current = keyring.current();
+      try {
+        return await backend.commit(closed(changes), [...conditions, keyring.stillSeals(current)]);
+      } catch (error) {
+        if (!(error instanceof StaleWrite && keyring.isOurs(error))) throw error;
+        // The epoch was closed by a re-seal: the same again, with the next one.
+        await keyring.refresh();
+      }
+    }
+  }
+
+  /** The commits of the history, as those who watch see them: opened when somebody looks, and once for all of them. */
+  const seen = new WeakMap<Commit, Commit>();
+  function shown(commit: Commit): Commit {
+    const known = seen.get(commit);
+    if (known !== undefined) return known;
+    const made = {
+      revision: commit.revision,
+      changes: commit.changes.map((change) => showChange(change, commit.revision)),
+    };
+    seen.set(commit, made);
+    return made;
+  }
+
+  function showChange({ key, value }: Pick<Change, "key" | "value">, revision: number): Pick<Change, "key" | "value"> {
+    let verified: Uint8Array | undefined;
+    return {
+      key,
+      get value() {
+        if (value === undefined || verified !== undefined) return verified;
+        const bytes = frames.open({ key, value, revision });
+        // What was secret is not kept.
+        if (frames.epochOf(value) === undefined) verified = bytes;
+        return bytes;
+      },
+    };
+  }
+
+  const ownWatch: Watch = await backend.watch(backend.status().revision, {
+    onCommit({ changes }) {
+      if (!changes.some(({ key }) => isKeyringKey(key))) return;
+      keyring.refresh().catch((err: unknown) => world.log.warn("the data keys could not be read anew", { err }));
+    },
+    // Whoever meets an epoch that is not known reads anew.
+    onLost: () => {},
+  });
+  if (keyring.isOfFirstFormat) await authenticateAll({ backend, keyring, frames, log: world.log });
+
+  return {
+    keyring,
+    frames,
+    async get(key) {
+      const entry = await backend.get(key);
+      return entry === undefined ? undefined : opened(entry);
+    },
+    async getMany(keys) {
+      return openedAll(await backend.getMany(keys));
+    },
+    async list(range) {
+      return Promise.all((await backend.list(range)).map(opened));
+    },
+    commit,
+    watch: (from, { onCommit, onLost }) =>
+      backend.watch(from, { onCommit: (committed) => onCommit(shown(committed)), onLost }),
+    clock: () => backend.clock(),
+    status: () => backend.status(),
+    close: () => ownWatch.close(),
+  };
+}

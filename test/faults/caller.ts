@@ -1,0 +1,26 @@
+import { keyedConnection, secretKey } from "../harness.ts";
+
+/** Somebody who uses the data door of a sidecar in another process. Each call returns the answer's status. */
+export interface Caller {
+  /** Makes what `connect` needs. */
+  furnish(): Promise<number>;
+  connect(id: string): Promise<number>;
+  show(id: string): Promise<number>;
+}
+
+export function createCaller(address: string): Caller {
+  async function call(method: string, path: string, body?: unknown): Promise<number> {
+    const response = await fetch(`${address}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    await response.arrayBuffer();
+    return response.status;
+  }
+  return {
+    furnish: () => call("POST", "/integrations", { unique_key: "keyed", provider: "example-api-key" }),
+    connect: (id) => call("POST", "/connections", keyedConnection(id)),
+    show: (id) => call("GET", `/connections/${id}?provider_config_key=keyed`),
+  };
+}

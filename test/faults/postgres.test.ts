@@ -1,0 +1,344 @@
+/** A server that goes away, hangs, forgets, or is another one when it comes back. */
+import { closeSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Backend, type Snapshot, StaleWrite, StoreRefused, StoreUnavailable } from "../../src/store/contract.ts";
+import { lacks } from "../needs.ts";
+import { handOver } from "../postgres.ts";
+import { startPooler } from "../postgres-pooler.ts";
+import { contentsOf, everything, openReplica, postgresForFile, put, remove, scribe } from "../postgres-stores.ts";
+import { openWire } from "../postgres-wire.ts";
+
+const recoverWithinMs = 5_000;
+
+describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
+  const file = postgresForFile();
+  const never = 3_600_000;
+
+  async function openOverWire(timing = {}) {
+    const schema = file.newSchema();
+    const wire = await openWire(file.server.port);
+    onTestFinished(() => wire.close());
+    const replica = await openReplica({ url: file.server.storeUrl(schema, { port: `${wire.port}` }), timing });
+    return { ...replica, schema, wire };
+  }
+
+  /** How long it took. */
+  async function recovers({ store }: { readonly store: Backend }): Promise<number> {
+    const startedAt = performance.now();
+    for (;;) {
+      try {
+        await store.commit([put("recovered", "1")]);
+        return performance.now() - startedAt;
+      } catch (error) {
+        expect(error).toBeInstanceOf(StoreUnavailable);
+        await sleep(20);
+      }
+    }
+  }
+
+  /** Nobody waits for a server that is known not to answer. */
+  async function refusesAtOnce(store: Backend): Promise<void> {
+    for (;;) {
+      const askedAt = performance.now();
+      await expect(store.get("a")).rejects.toBeInstanceOf(StoreUnavailable);
+      if (performance.now() - askedAt < 100) return;
+    }
+  }
+
+  it("loses nothing that was acknowledged when it is killed under load, and is used again within seconds", async () => {
+    const schema = file.newSchema();
+    // Whoever set that for the role did not mean this store.
+    await file.server.query("create role hasty login superuser; alter role hasty set synchronous_commit = off");
+    const replicas = await Promise.all(
+      Array.from({ length: 2 }, () => file.open({ schema, parameters: { user: "hasty" } })),
+    );
+    const acknowledged = new Map<string, number>();
+    let isOver = false;
+    const callers = replicas.flatMap(({ store }, replica) =>
+      Array.from({ length: 8 }, async (_, caller) => {
+        for (let i = 0; !isOver; i += 1) {
+          const key = `${replica}/${caller}/${i}`;
+          try {
+            acknowledged.set(key, await store.commit([put(key, "v".repeat(400)), put("shared", key)]));
+          } catch (error) {
+            expect(error).toBeInstanceOf(StoreUnavailable);
+            await sleep(10);
+          }
+        }
+      }),
+    );
+    for (let round = 0; round < 2; round += 1) {
+      await sleep(400);
+      await file.server.crash();
+      const before = acknowledged.size;
+      expect(before).toBeGreaterThan(50 * (round + 1));
+      await file.server.start();
+      const delays = await Promise.all(replicas.map(recovers));
+      expect(Math.max(...delays)).toBeLessThan(recoverWithinMs);
+    }
+    isOver = true;
+    await Promise.all(callers);
+    const found = new Map((await replicas[0]?.store.list(everything))?.map(({ key, revision }) => [key, revision]));
+    expect([...acknowledged].filter(([key, revision]) => found.get(key) !== revision)).toEqual([]);
+  });
+
+  it("S16 is away: what is asked of the store is refused at once, and it is used again within seconds", async () => {
+    const { store, wire, metrics, logged } = await openOverWire();
+    await store.commit([put("a", "1")]);
+    wire.cut();
+    await sleep(300);
+    const askedAt = performance.now();
+    const asked = await Promise.allSettled([
+      ...Array.from({ length: 50 }, (_, i) => store.commit([put(`k${i}`, "1")])),
+      ...[store.get("a"), store.list(everything), store.clock(), store.snapshot(), store.watch(99, scribe())],
+    ]);
+    expect(performance.now() - askedAt).toBeLessThan(1_500);
+    for (const outcome of asked) expect(outcome).toMatchObject({ reason: { name: "StoreUnavailable" } });
+    expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("127.0.0.1") });
+    expect((await metrics.storeWritable.get()).values[0]?.value).toBe(0);
+    await sleep(2_000);
+    wire.mend();
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+    expect(store.status().writable).toBe(true);
+    expect((await metrics.storeWritable.get()).values[0]?.value).toBe(1);
+    expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
+    // It says so once, and not twice a second.
+    expect(logged.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
+  });
+
+  it("says nothing any more: what is asked fails in time, and does not happen later", async () => {
+    const timing = { answerWithinMs: 1_000, connectWithinMs: 1_000 };
+    const { store } = await file.open({ schema: file.newSchema(), timing });
+    await store.commit([put("a", "1")]);
+    file.server.pause();
+    onTestFinished(() => file.server.resume());
+    const askedAt = performance.now();
+    const asked = await Promise.allSettled([store.commit([put("late", "1")]), store.get("a"), store.list(everything)]);
+    expect(performance.now() - askedAt).toBeLessThan(2_500);
+    for (const outcome of asked) expect(outcome).toMatchObject({ reason: { name: "StoreUnavailable" } });
+    const late = store.commit([put("later", "1")]);
+    await expect(late).rejects.toBeInstanceOf(StoreUnavailable);
+    await refusesAtOnce(store);
+    // By then it is later than what was asked could still be done.
+    await sleep(1_000);
+    file.server.resume();
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+    await sleep(300);
+    expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
+  });
+
+  it("is out of reach without a word: the store is closed all the same, and soon", async () => {
+    const { store, wire } = await openOverWire();
+    await store.commit([put("a", "1")]);
+    wire.freeze();
+    const reading = store.get("a");
+    const refused = expect(reading).rejects.toBeInstanceOf(StoreUnavailable);
+    const closedAt = performance.now();
+    await store.close();
+    expect(performance.now() - closedAt).toBeLessThan(1_000);
+    await refused;
+  });
+
+  it("has done what it was asked although its answer was lost: whoever watches hears of it", async () => {
+    const { store, wire } = await openOverWire({ pollEveryMs: 100 });
+    await store.commit([put("a", "1")]);
+    const watcher = scribe();
+    await store.watch(1, watcher);
+    wire.loseAnswers();
+    await expect(store.commit([put("b", "1")])).rejects.toBeInstanceOf(StoreUnavailable);
+    wire.mend();
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+    expect(watcher.told).toEqual(["2:b=1", "3:recovered=1"]);
+    expect(watcher.isLost()).toBe(false);
+  });
+
+  it("ends connections: reads go on as if nothing had been, and commits soon", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, parameters: { application_name: schema } });
+    await store.commit([put("a", "1")]);
+    await Promise.all(Array.from({ length: 8 }, () => store.get("a")));
+    const snapshot = await store.snapshot();
+    const ending = (async () => {
+      for (let i = 0; i < 10; i += 1) {
+        await file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", [
+          schema,
+        ]);
+        await sleep(30);
+      }
+    })();
+    let isOver = false;
+    const reading = (async () => {
+      while (!isOver) expect((await store.getMany(["a", "b"]))[0]?.revision).toBe(1);
+    })();
+    await Promise.all([
+      ending.then(() => {
+        isOver = true;
+      }),
+      reading,
+    ]);
+    expect(await recovers({ store })).toBeLessThan(1_000);
+    await expect(keysOf(snapshot)).rejects.toBeInstanceOf(StoreUnavailable);
+    await snapshot.close();
+  });
+
+  it("cannot write, its disk being full: reads go on, and commits as soon as it can", async () => {
+    const schema = file.newSchema();
+    const { store, logged } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    await store.commit([put("a", "1")]);
+    await file.server.query(`
+      create function ${schema}.full() returns trigger language plpgsql as
+      $$ begin raise 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$;
+      create trigger full_disk before insert or update on ${schema}.entry execute function ${schema}.full();
+      create trigger full_disk before insert or update on ${schema}.head execute function ${schema}.full();`);
+    await expect(store.commit([put("b", "1")])).rejects.toBeInstanceOf(StoreUnavailable);
+    for (let i = 0; i < 10; i += 1) {
+      await expect(store.commit([put("b", "1")])).rejects.toThrow(/No space left/);
+      expect((await store.get("a"))?.revision).toBe(1);
+      await sleep(30);
+    }
+    expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("No space left") });
+    expect(logged.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
+    await file.server.query(`drop trigger full_disk on ${schema}.entry; drop trigger full_disk on ${schema}.head`);
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+  });
+
+  it("waits for somebody who holds the store: the commit is refused, and nothing else suffers", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { answerWithinMs: 700 } });
+    const holding = file.server.query(`begin; select from ${schema}.head for update; select pg_sleep(1.2)`);
+    await sleep(100);
+    const commit = store.commit([put("a", "1")]);
+    await expect(commit).rejects.toBeInstanceOf(StoreUnavailable);
+    await holding;
+    await recovers({ store });
+    // What was given up was not done when its turn came.
+    expect(await contentsOf(store)).toEqual(["recovered=1"]);
+  });
+
+  it("is a standby: refused at start; waited for when it becomes one; another one once it was promoted", async () => {
+    const schema = file.newSchema();
+    const { server } = file;
+    const { store, logged } = await file.open({ schema });
+    await store.commit([put("a", "1")]);
+    await store.commit([put("b", "1")]);
+    const watcher = scribe();
+    await store.watch(2, watcher);
+
+    await server.shutDown();
+    const signal = join(server.dataFolder, "standby.signal");
+    writeFileSync(signal, "");
+    handOver(signal);
+    await server.start();
+    while (!store.status().reason?.includes("standby")) await sleep(20);
+    await expect(store.get("a")).rejects.toBeInstanceOf(StoreUnavailable);
+    const opening = file.open({ schema });
+    await expect(opening).rejects.toBeInstanceOf(StoreRefused);
+    await expect(opening).rejects.toThrow(/standby/);
+
+    await server.query("select pg_promote()");
+    rmSync(signal, { force: true });
+    // As if the one that was promoted had lacked a commit, and others had gone on with it since.
+    await server.query(`update ${schema}.head set revision = 4;
+      update ${schema}.entry set revision = 3 where revision = 2`);
+    expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+    expect(watcher.isLost()).toBe(true);
+    expect(logged.join("")).toContain("replaced by another");
+  });
+
+  it("was replaced while nobody asked anything of it: known before the next commit is", async () => {
+    const schema = file.newSchema();
+    const { server } = file;
+    const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
+    await store.commit([put("a", "1")]);
+    const watcher = scribe();
+    await store.watch(1, watcher);
+    await server.shutDown();
+    const signal = join(server.dataFolder, "standby.signal");
+    writeFileSync(signal, "");
+    handOver(signal);
+    await server.start();
+    await server.query("select pg_promote()");
+    expect(await store.commit([put("b", "1")])).toBe(2);
+    expect(watcher.isLost()).toBe(true);
+  });
+
+  it("has a damaged page: a scrub says which entries it can no longer read", async () => {
+    const schema = file.newSchema();
+    const { server } = file;
+    const { store } = await file.open({ schema });
+    await store.commit(Array.from({ length: 200 }, (_, i) => put(`k${String(i).padStart(3, "0")}`, "v".repeat(400))));
+    await server.query("checkpoint");
+    const [{ path }] = await server.query("select pg_relation_filepath($1) as path", [`${schema}.entry`]);
+    await server.shutDown();
+    const handle = openSync(join(server.dataFolder, path), "r+");
+    writeSync(handle, Buffer.alloc(64, 0xa5), 0, 64, 8_192 * 2 + 512);
+    closeSync(handle);
+    await server.start();
+    await recoversReading(store);
+    const damaged: string[] = [];
+    for await (const step of store.scrub()) damaged.push(...step.damaged);
+    expect(damaged).toEqual([expect.stringMatching(/^what follows the key ".*": invalid page/)]);
+  });
+
+  async function recoversReading(store: Backend): Promise<void> {
+    while (!store.status().writable) await sleep(20);
+  }
+
+  describe.skipIf(lacks("pgbouncer"))("behind PgBouncer, which lends its connections for a transaction each", () => {
+    it("is shared all the same: one order, no lost increments, and word of what others commit", async () => {
+      const pooler = await startPooler(file.server.port);
+      onTestFinished(() => pooler.stop());
+      const schema = file.newSchema();
+      const open = () => openReplica({ url: file.server.storeUrl(schema, { port: `${pooler.port}` }) });
+      const replicas = await Promise.all([open(), open(), open()]);
+      const watcher = scribe();
+      await replicas[0].store.watch(0, watcher);
+      const increment = async (store: Backend): Promise<void> => {
+        const entry = await store.get("counter");
+        const next = Number(entry === undefined ? 0 : Buffer.from(entry.value)) + 1;
+        await store.commit([put("counter", `${next}`, entry?.revision ?? 0)]).catch((error) => {
+          if (!(error instanceof StaleWrite)) throw error;
+          return increment(store);
+        });
+      };
+      await Promise.all(
+        replicas.map(async ({ store }) => {
+          for (let i = 0; i < 15; i += 1) await increment(store);
+        }),
+      );
+      expect(await contentsOf(replicas[1].store)).toEqual(["counter=45"]);
+      const committedAt = performance.now();
+      await replicas[1].store.commit([remove("counter")]);
+      while (watcher.told.at(-1) !== "46:counter=gone") await sleep(5);
+      expect(performance.now() - committedAt).toBeLessThan(1_000);
+      // What was said on a connection that belongs to somebody else by now would be heard by the wrong one.
+      expect(await file.server.query("select from pg_stat_activity where query ilike 'listen%'")).toEqual([]);
+      const snapshot = await replicas[2].store.snapshot();
+      await replicas[1].store.commit([put("late", "1")]);
+      expect(await keysOf(snapshot)).toEqual([]);
+      await snapshot.close();
+      expect(replicas[2].logged.join("")).toContain("through a pooler");
+    });
+
+    it("is found again when PgBouncer was away", async () => {
+      const pooler = await startPooler(file.server.port);
+      const schema = file.newSchema();
+      const { store } = await openReplica({ url: file.server.storeUrl(schema, { port: `${pooler.port}` }) });
+      await store.commit([put("a", "1")]);
+      await pooler.stop();
+      await expect(store.commit([put("b", "1")])).rejects.toBeInstanceOf(StoreUnavailable);
+      const again = await startPooler(file.server.port, pooler.port);
+      onTestFinished(() => again.stop());
+      expect(await recovers({ store })).toBeLessThan(recoverWithinMs);
+      expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
+    });
+  });
+});
+
+async function keysOf(snapshot: Snapshot): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const page of snapshot.pages()) keys.push(...page.map(({ key }) => key));
+  return keys;
+}

@@ -1,0 +1,84 @@
+/**
+ * A machine that loses its power: what was not synced is gone. disk.c says what is taken for a power loss. Longer:
+ * LATCHKEY_FAULT_ROUNDS=50. With the same dice: LATCHKEY_FAULT_SEED with the seed that a run prints.
+ */
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { StoreRefused } from "../../src/store/contract.ts";
+import { temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
+import { type Account, createAccount } from "./account.ts";
+import { createFaultyDisk, type PowerLoss } from "./disk.ts";
+import { below, faultSeed, seeded } from "./seeded.ts";
+import { useDiskShim } from "./shim.ts";
+import { readStore, someMoment, startWriting, underLoad } from "./writing.ts";
+
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);
+
+describe.skipIf(lacks("compiler"))("a power loss", () => {
+  const shim = useDiskShim();
+
+  /** Writes until some moment, loses the power, and says what is wrong then. */
+  async function loseOnce({ account, folder, random, life, bytes, when, loss, noSync = "" }: Life) {
+    const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim(), noSync });
+    const store = `level:${folder}`;
+    const callers = 1 + below(random, 64);
+    const writing = startWriting({ account, store, life, env: disk.env, seed: below(random, 2 ** 31), callers, bytes });
+    await when({ random, writing });
+    await writing.kill();
+    expect(writing.stderr()).toBe("");
+    disk.losePower({ random, ...loss });
+    try {
+      return account.audit(await readStore(store));
+    } catch (error) {
+      if (!(error instanceof StoreRefused)) throw error;
+      return [error.message];
+    }
+  }
+
+  it(
+    "S09 takes away nothing that was acknowledged, and leaves half of nothing",
+    async () => {
+      const seed = faultSeed();
+      const random = seeded(seed);
+      const folder = await temporaryFolder();
+      const account = createAccount();
+      for (let round = 1; round <= rounds; round += 1) {
+        const loss = {
+          names: random() < 0.5 ? ("own" as const) : ("ordered" as const),
+          unsynced: (["gone", "torn", "zeros"] as const)[below(random, 3)] ?? "gone",
+        };
+        const bytes = [200, 2_000, 40_000][below(random, 3)] ?? 0;
+        const wrong = await loseOnce({ account, folder, random, life: `life${round}`, bytes, when: someMoment, loss });
+        expect(wrong, `round ${round} of seed ${seed}, ${JSON.stringify(loss)}`).toEqual([]);
+      }
+      console.log(`S09: ${rounds} power losses, ${account.acknowledged()} commits acknowledged, seed ${seed}`);
+    },
+    60_000 + rounds * 3_000,
+  );
+
+  it("S09 takes something away from a store whose log is not synced: or this proves nothing", async () => {
+    const random = seeded(9);
+    // So little is written that it all lies in the log, of which nothing is left.
+    const like = { random, bytes: 2_000, when: underLoad, loss: { names: "own", unsynced: "gone" } } as const;
+    for (let round = 1; round <= 3; round += 1) {
+      const folder = await temporaryFolder();
+      const account = createAccount();
+      expect(await loseOnce({ ...like, account, folder, life: "synced" })).toEqual([]);
+      expect(await loseOnce({ ...like, account, folder, life: "unsynced", noSync: ".log" })).not.toEqual([]);
+    }
+  });
+});
+
+interface Life {
+  readonly account: Account;
+  /** Whose subfolder `store` is on the disk in question. */
+  readonly folder: string;
+  readonly random: () => number;
+  readonly life: string;
+  readonly bytes: number;
+  /** Waits for the moment. */
+  readonly when: typeof someMoment;
+  readonly loss: Omit<PowerLoss, "random">;
+  readonly noSync?: string;
+}

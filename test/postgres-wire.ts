@@ -1,0 +1,67 @@
+import { connect, createServer, type Socket } from "node:net";
+
+/** The network between a store and its server, to be tampered with. */
+export interface Wire {
+  readonly port: number;
+  /** Connections break, and none can be made. */
+  cut(): void;
+  /** Nothing comes through any more, in neither direction. */
+  freeze(): void;
+  /** What is asked arrives; the answers do not, and the connection breaks. */
+  loseAnswers(): void;
+  mend(): void;
+  close(): Promise<void>;
+}
+
+export async function openWire(target: number): Promise<Wire> {
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let state: "whole" | "cut" | "frozen" | "deaf" = "whole";
+  const server = createServer((near) => {
+    if (state === "cut") {
+      near.destroy();
+      return;
+    }
+    const far = connect(target, "127.0.0.1");
+    const pair = [near, far] as const;
+    pairs.add(pair);
+    const end = () => {
+      pairs.delete(pair);
+      near.destroy();
+      far.destroy();
+    };
+    for (const socket of pair) socket.on("error", end).on("close", end);
+    near.on("data", (chunk) => far.write(chunk));
+    far.on("data", (chunk) => {
+      if (state === "deaf") near.destroy();
+      else near.write(chunk);
+    });
+    if (state === "frozen") for (const socket of pair) socket.pause();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const destroyAll = () => {
+    for (const [near] of pairs) near.destroy();
+  };
+  return {
+    port: address !== null && typeof address === "object" ? address.port : 0,
+    cut() {
+      state = "cut";
+      destroyAll();
+    },
+    freeze() {
+      state = "frozen";
+      for (const pair of pairs) for (const socket of pair) socket.pause();
+    },
+    loseAnswers() {
+      state = "deaf";
+    },
+    mend() {
+      state = "whole";
+      for (const pair of pairs) for (const socket of pair) socket.resume();
+    },
+    async close() {
+      destroyAll();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
