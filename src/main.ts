@@ -12,6 +12,9 @@ import { variablesHelp } from "./config/variables.ts";
 /** How often a file is looked at. Kubernetes swaps a whole folder behind a link: looking sees that, being told does not. */
 const watchEveryMs = 2_000;
 
+// Whatever is written from here on is its owner's alone: LevelDB would make its files readable to all.
+process.umask(0o077);
+
 const interrupted = new AbortController();
 let stopping: ((signal: Signal) => void) | undefined;
 

@@ -1,5 +1,7 @@
+import { lookup } from "node:dns/promises";
 import type { Server } from "node:net";
-import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
 import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
@@ -13,16 +15,25 @@ import type { Declared } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
+import { createProxy } from "./data-plane/proxy.ts";
 import { restRoutes } from "./data-plane/rest.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
-import { openLevelStore } from "./store/level.ts";
-import { openSeal } from "./store/seal.ts";
+import { createEgress, type Resolve } from "./relay/egress.ts";
+import { createUpstream, type Upstream } from "./relay/upstream.ts";
+import { type Backend, StoreUnavailable } from "./store/contract.ts";
+import type { StoreLocation } from "./store/location.ts";
+import { openBackend } from "./store/open.ts";
+import { localSealKey } from "./store/seal-key.ts";
+import { openSealedStore } from "./store/sealed.ts";
 
 /** A running latchkey. */
 export interface Sidecar {
   /** Where each door listens, as a caller writes it. */
   readonly addresses: Readonly<Record<DoorName, string | undefined>>;
+  /** Where aliases with a listener of their own listen. */
+  readonly aliases: Readonly<Record<string, string>>;
   /** What the process may do with the verbs themselves: `latchkey dev` puts something there to play with. */
   readonly broker: Broker;
   /** Applies a configuration file that changed. A bad one is refused, and what was in force stays. */
@@ -35,7 +46,7 @@ export interface Sidecar {
 export const defaultEnvironment = "dev";
 
 /** Starts everything: ops and control first, so that probes have an answer; the data door when all can be served. */
-export async function startSidecar(config: Config, world: World): Promise<Sidecar> {
+export async function startSidecar(config: Config, world: World, told: Told = {}): Promise<Sidecar> {
   const { doors, limits } = config;
   const { log, metrics } = world;
   const shutdown = new AbortController();
@@ -52,11 +63,18 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
     control: undefined,
     ops: undefined,
   };
+  const aliases: Record<string, string> = {};
   const publicUrl = () => config.publicUrl ?? addresses.public ?? addresses.data ?? "";
-  const hosts = () => allowedHosts(config, publicUrl());
+  // Asked for each request, and as good as never another.
+  let known: { readonly url: string; readonly hosts: ReadonlySet<string> } | undefined;
+  const hosts = () => {
+    const url = publicUrl();
+    if (known?.url !== url) known = { url, hosts: allowedHosts(config, url) };
+    return known.hosts;
+  };
   const opened: Closing[] = [];
 
-  async function open(name: DoorName, { address, tls }: DoorConfig, door: Opened): Promise<void> {
+  async function open(name: DoorName | `alias ${string}`, { address, tls }: DoorConfig, door: Opened): Promise<string> {
     try {
       await listen(door.server, address);
     } catch (error) {
@@ -65,9 +83,10 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
         { cause: error },
       );
     }
-    addresses[name] = describeListener(door.server, tls !== undefined);
+    const at = describeListener(door.server, tls !== undefined);
     opened.push({ name, door });
-    log.info("listening", { door: name, address: addresses[name] });
+    log.info("listening", { door: name, address: at });
+    return at;
   }
 
   async function closeAll(): Promise<void> {
@@ -77,8 +96,11 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
 
   try {
     let broker: Broker | undefined;
-    const ops = createOpsDoor({ readiness, trouble: () => troubleOf(broker), tls: doors.ops.tls, world });
-    await open("ops", doors.ops, ops);
+    let upstream: Upstream | undefined;
+    let obstacle: string | undefined;
+    const trouble = () => troubleOf(broker) ?? obstacle;
+    const ops = createOpsDoor({ readiness, trouble, tls: doors.ops.tls, world });
+    addresses.ops = await open("ops", doors.ops, ops);
     const control = createControlPlane({
       readiness,
       guard: createDoorGuard({ hosts, origins: () => ownOrigins(addresses.control) }),
@@ -90,29 +112,57 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
       world,
       shutdown: shutdown.signal,
     });
-    await open("control", doors.control, control);
+    addresses.control = await open("control", doors.control, control);
 
-    const store = await openLevelStore({ folder: join(config.store.folder, "store"), log, metrics });
+    const backend = await openWhenPossible(config.store, {
+      world,
+      told,
+      onObstacle: (reason) => {
+        obstacle = reason;
+      },
+    });
     try {
-      const seal = await openSeal({ store, keys: config.sealKeys, world });
-      broker = await openBroker({ store, seal, catalogue: loadCatalogue(), publicUrl, world });
+      const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
+      obstacle = undefined;
+      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
 
       const routes = restRoutes(held);
-      const common = { access: held.access, limits, warn, world };
-      const dataDoor = createDoor({
-        ...common,
-        name: "data",
-        routes,
-        guard: createDoorGuard({ hosts }),
-        tls: doors.data.tls,
+      const egress = createEgress({ resolve: told.resolve ?? resolveHost, allowPrivate: config.allowPrivate });
+      upstream = createUpstream({
+        egress,
+        limits: config.relay,
+        extraCa: config.providerCa,
+        onCounts({ connections, idle, waiting }) {
+          metrics.proxyConnections.set({ state: "carrying" }, connections - idle);
+          metrics.proxyConnections.set({ state: "idle" }, idle);
+          metrics.proxyConnections.set({ state: "waiting" }, waiting);
+        },
       });
-      await open("data", doors.data, dataDoor);
+      const proxy = createProxy({
+        access: held.access,
+        live: held.live,
+        attachments: held.attachments,
+        upstream,
+        limits: config.relay,
+        world,
+      });
+      const common = { access: held.access, limits, warn, world };
+      const refs = aliasRefs(config);
+      const toProviders = { ...common, name: "data" as const, proxy, guard: createDoorGuard({ hosts }) };
+      const dataDoor = createDoor({ ...toProviders, routes, aliases: refs, tls: doors.data.tls });
+      addresses.data = await open("data", doors.data, dataDoor);
+      for (const { name, address } of config.aliases) {
+        const alias = refs.get(`${name}.localhost`);
+        if (address === undefined || alias === undefined) continue;
+        const door = createDoor({ ...toProviders, routes: [], alias, tls: undefined });
+        aliases[name] = await open(`alias ${name}`, { address, tls: undefined }, door);
+      }
       if (doors.public !== undefined) {
         const guard = createDoorGuard({ hosts });
         const publicRoutes = routes.filter(({ isPublic }) => isPublic);
-        await open(
+        addresses.public = await open(
           "public",
           doors.public,
           createDoor({ ...common, name: "public", routes: publicRoutes, guard, tls: doors.public.tls }),
@@ -123,6 +173,7 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
 
       return {
         addresses,
+        aliases,
         broker: held,
         async reload(read) {
           try {
@@ -144,15 +195,18 @@ export async function startSidecar(config: Config, world: World): Promise<Sideca
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          upstream?.destroy();
           await held.close();
-          await store.close();
+          store.close();
+          await backend.close();
           ops.destroy();
           await ops.drain();
           log.info("stopped");
         },
       };
     } catch (error) {
-      await store.close();
+      upstream?.destroy();
+      await backend.close();
       throw error;
     }
   } catch (error) {
@@ -166,12 +220,59 @@ export class StartFailure extends Error {
   override readonly name = "StartFailure";
 }
 
+/** What a start is told beside its configuration. */
+export interface Told {
+  /** How names of providers are resolved; by default as the system does. */
+  readonly resolve?: Resolve;
+  /** Told to stop before it has started. */
+  readonly signal?: AbortSignal;
+}
+
+interface Waiting {
+  readonly world: World;
+  readonly told: Told;
+  readonly onObstacle: (reason: string) => void;
+}
+
+const openAgainEveryMs = 1_000;
+
+/**
+ * A full disk or a database that is away is waited for, unready and saying why: to end and be started again would
+ * come to the same, and be one more thing that flaps.
+ */
+async function openWhenPossible(location: StoreLocation, { world, told, onObstacle }: Waiting): Promise<Backend> {
+  for (let reason = ""; ; ) {
+    try {
+      return await openBackend(location, world);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+      if (error.message !== reason) world.log.warn("the store cannot be opened yet", { reason: error.message });
+      reason = error.message;
+      onObstacle(reason);
+    }
+    await sleep(openAgainEveryMs, undefined, told).catch((cause: unknown) => {
+      throw new StartFailure("told to stop before the store could be opened", { cause });
+    });
+  }
+}
+
+const resolveHost: Resolve = (host) => lookup(host, { all: true });
+
+function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
+  return new Map(
+    aliases.map(({ name, environment, integration, connection }) => [
+      `${name}.localhost`,
+      create(ConnectionRefSchema, { environment, integration, id: connection }),
+    ]),
+  );
+}
+
 interface Opened extends Pick<Door, "drain" | "destroy"> {
   readonly server: Server;
 }
 
 interface Closing {
-  readonly name: DoorName;
+  readonly name: DoorName | `alias ${string}`;
   readonly door: Opened;
 }
 
@@ -202,14 +303,15 @@ function withPinned(declared: Declared, { secretKey, adminKey }: Config): Declar
 
 const wildcards = ["0.0.0.0", "::", "[::]"];
 
-function allowedHosts({ allowedHosts: configured, doors }: Config, publicUrl: string): ReadonlySet<string> {
-  const ofDoors = [doors.data, doors.public, doors.control].flatMap((door) =>
-    door?.address.kind === "tcp"
+function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publicUrl: string): ReadonlySet<string> {
+  const ofDoors = [doors.data, doors.public, doors.control, ...aliases].flatMap((door) =>
+    door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]
       : [],
   );
+  const ofAliases = aliases.map(({ name }) => `${name}.localhost`);
   const ofPublicUrl = URL.canParse(publicUrl) ? [hostName(new URL(publicUrl).host) ?? ""] : [];
-  const all = configured ?? [...ofDoors, ...ofPublicUrl, "localhost", "127.0.0.1", "[::1]"];
+  const all = [...(configured ?? [...ofDoors, ...ofPublicUrl, "localhost", "127.0.0.1", "[::1]"]), ...ofAliases];
   // A browser can be led to 0.0.0.0, and arrives at whatever listens on this machine.
   return new Set(all.filter((host) => !wildcards.includes(host)));
 }

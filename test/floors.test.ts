@@ -16,7 +16,9 @@ const floors: Readonly<Record<string, number>> = {
   broker: 4,
   core: 3,
   providers: 2,
+  auth: 2,
   store: 2,
+  relay: 2,
   base: 1,
   gen: 0,
 };
@@ -26,6 +28,17 @@ const strangers: readonly (readonly [string, string])[] = [
   ["store", "core"],
   ["store", "providers"],
   ["providers", "store"],
+  ["auth", "store"],
+  ["store", "auth"],
+  ["auth", "relay"],
+  ["relay", "auth"],
+  ["relay", "store"],
+  ["relay", "providers"],
+  ["relay", "auth"],
+  ["store", "relay"],
+  ["core", "relay"],
+  ["broker", "relay"],
+  ["control-plane", "relay"],
   ["control-plane", "store"],
   ["data-plane", "store"],
   ["control-plane", "config"],
@@ -34,6 +47,8 @@ const strangers: readonly (readonly [string, string])[] = [
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
 const starters = ["cli/serve.ts", "cli/dev.ts", "cli/process.ts", "cli/key-files.ts"];
 const belowForCommands = ["cli", "core", "base", "gen"];
+/** What works without a sidecar knows the store itself: backups as files, and stores that nobody serves. */
+const offline = ["cli/store-file.ts", "cli/store-location.ts", "cli/store-copy.ts", "cli/store-move.ts"];
 
 interface Import {
   readonly from: string;
@@ -75,7 +90,8 @@ it("lets commands reach a sidecar over the wire alone", () => {
   const inside = imports.filter(
     ({ from, to }) => roomOf(from) === "cli" && !starters.includes(from) && !belowForCommands.includes(roomOf(to)),
   );
-  expect(inside.map(say)).toEqual([]);
+  const beyond = inside.filter(({ from, to }) => !(offline.includes(from) && roomOf(to) === "store"));
+  expect(beyond.map(say)).toEqual([]);
 });
 
 it("has no import that goes in a circle", () => {

@@ -9,6 +9,7 @@ import { createLog } from "../src/base/log.ts";
 import { createMetrics } from "../src/base/metrics.ts";
 import type { World } from "../src/base/world.ts";
 import { type Config, parseConfig } from "../src/config/config.ts";
+import type { Resolve } from "../src/relay/egress.ts";
 import { type Sidecar, startSidecar } from "../src/sidecar.ts";
 
 /** The keys that a sidecar of the tests is given. */
@@ -69,13 +70,19 @@ export interface HarnessOptions {
   /** Start again over the store of an earlier sidecar. */
   readonly folder?: string;
   readonly now?: () => number;
+  /** What is found on disk, by path: a configuration file, a certificate. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** How names of providers are resolved; by default as the system does. */
+  readonly resolve?: Resolve;
 }
 
-const files = {
-  read: (path: string): never => {
-    throw Object.assign(new Error(path), { code: "ENOENT" });
+const readerOf = (files: Readonly<Record<string, string>>) => ({
+  read(path: string) {
+    const text = files[path];
+    if (text === undefined) throw Object.assign(new Error(path), { code: "ENOENT" });
+    return { text, mode: 0o600 };
   },
-};
+});
 
 /** A folder that is gone when the test has finished. */
 export async function temporaryFolder(): Promise<string> {
@@ -97,15 +104,17 @@ export async function startUnmanaged({
   env = {},
   folder,
   now = Date.now,
+  files = {},
+  resolve,
 }: HarnessOptions & { readonly folder: string }): Promise<TestSidecar> {
   const config = parseConfig({
     env: { ...testVariables(folder), ...env },
-    files,
+    files: readerOf(files),
   });
   const logged: string[] = [];
   const log = createLog({ level: "debug", format: "json", write: (line) => void logged.push(line) });
   const world: World = { now, log, metrics: createMetrics() };
-  const sidecar = await startSidecar(config, world);
+  const sidecar = await startSidecar(config, world, resolve === undefined ? {} : { resolve });
   const { data = "", control = "", ops = "" } = sidecar.addresses;
   let stopped: Promise<void> | undefined;
   return {

@@ -4,6 +4,8 @@ import { Fault } from "./fault.ts";
 export interface DoorGuard {
   /** Throws what the door answers to a request that was meant for another host, or that a foreign page sent. */
   check(head: RequestOrigin): void;
+  /** The same, of a request that names its host itself and takes the door for a forward proxy. */
+  checkPage(head: Omit<RequestOrigin, "host">): void;
 }
 
 export interface RequestOrigin {
@@ -25,7 +27,15 @@ interface DoorGuardOptions {
  * address (DNS rebinding), or straight to localhost. The first carries its name as `Host`, the second an `Origin`.
  */
 export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardOptions): DoorGuard {
+  function checkPage({ origin, fetchSite }: Omit<RequestOrigin, "host">): void {
+    if (origin !== undefined && origins().has(origin)) return;
+    if (origin !== undefined || fetchSite === "cross-site" || fetchSite === "same-site") {
+      throw new Fault("origin_not_allowed", "requests from a web page are not taken here");
+    }
+  }
+
   return {
+    checkPage,
     check({ host, origin, fetchSite }) {
       const name = host === undefined ? undefined : hostName(host);
       if (name === undefined || !hosts().has(name)) {
@@ -34,10 +44,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
           "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
         );
       }
-      if (origin !== undefined && origins().has(origin)) return;
-      if (origin !== undefined || fetchSite === "cross-site" || fetchSite === "same-site") {
-        throw new Fault("origin_not_allowed", "requests from a web page are not taken here");
-      }
+      checkPage({ origin, fetchSite });
     },
   };
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
 
 /** 128 unguessable bits, fit for a URL. */
@@ -13,7 +13,7 @@ export function newSecretKey(): string {
 }
 
 /** What is kept of a key. Keys are random and long, so that one pass of SHA-256 is enough. */
-export const digestOf = (secret: string): string => createHash("sha256").update(secret).digest("hex");
+export const digestOf = (secret: string): string => hash("sha256", secret);
 
 let lastTime = 0;
 let sequence = 0;

@@ -3,22 +3,25 @@ import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import type { Store, StoreStatus } from "../store/contract.ts";
-import type { Seal } from "../store/seal.ts";
+import type { Backend, StoreStatus } from "../store/contract.ts";
+import type { SealedStore } from "../store/sealed.ts";
 import { type Access, openAccess } from "./access.ts";
+import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { createCollections } from "./collections.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
+import { createExplain, type Explain } from "./explain.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createListing, type Listing } from "./listing.ts";
-import { createLive, type Live } from "./live.ts";
+import { type Live, openLive } from "./live.ts";
 import { createNumbers } from "./numbers.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createTouches } from "./touches.ts";
+import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 
 /** The verbs, joined. Faces call these and know nothing of the store. */
@@ -32,6 +35,8 @@ export interface Broker {
   readonly imports: Imports;
   readonly listing: Listing;
   readonly live: Live;
+  readonly attachments: Attachments;
+  readonly explain: Explain;
   readonly webhookUrls: WebhookUrls;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
@@ -40,30 +45,33 @@ export interface Broker {
   /** Fields of a JSON route that it does not know: SDKs send keys of their own. */
   readonly countIgnored: (route: string, count: number) => void;
   readonly storeStatus: () => StoreStatus;
+  readonly upkeep: Upkeep;
   readonly declare: (declared: Declared) => Promise<void>;
   close(): Promise<void>;
 }
 
 interface BrokerOptions {
-  readonly store: Store;
-  readonly seal: Seal;
+  readonly store: SealedStore;
+  /** What the store lies in, for what looks after it as a whole. */
+  readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
   readonly world: World;
 }
 
-export async function openBroker({ store, seal, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
+export async function openBroker({ store, backend, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const environments = createEnvironments({ store, collections, access, audit, world });
-  const integrations = createIntegrations({ store, collections, providers, seal, audit, world });
-  const connections = createConnections({ store, collections, integrations, providers, seal, touches, audit, world });
+  const integrations = createIntegrations({ store, collections, providers, audit, world });
+  const connections = createConnections({ store, collections, integrations, providers, touches, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ store, collections, integrations, providers, numbers, seal, audit, world });
-  const live = createLive({ store, connections, integrations, providers, touches, world });
+  const imports = createImports({ store, collections, integrations, providers, numbers, audit, world });
+  const attachments = createAttachments(world);
+  const live = await openLive({ store, connections, integrations, providers, touches, world });
   return {
     access,
     audit,
@@ -73,6 +81,8 @@ export async function openBroker({ store, seal, catalogue, publicUrl, world }: B
     connections,
     imports,
     live,
+    attachments,
+    explain: createExplain({ live, attachments }),
     listing: createListing(collections),
     webhookUrls: createWebhookUrls({ environments, publicUrl }),
     feeds: {
@@ -83,6 +93,7 @@ export async function openBroker({ store, seal, catalogue, publicUrl, world }: B
       if (count > 0) world.metrics.ignoredFields.inc({ route }, count);
     },
     storeStatus: () => store.status(),
+    upkeep: createUpkeep({ store, backend, world }),
     declare: createDeclarations({ environments, access, integrations, providers }),
     async close() {
       live.close();

@@ -5,9 +5,10 @@ import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
-import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
 import { partsOf } from "../store/keys.ts";
 import { connectionTouchKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
@@ -19,12 +20,16 @@ import type { Touches } from "./touches.ts";
 export interface LiveConnection {
   readonly connection: Connection;
   readonly integration: Integration;
+  /** Of the customer's app at the provider: some credentials sign with them. */
+  readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
   readonly credentials: Credentials;
 }
 
 export interface Live {
   get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
+  /** What memory has of it, if that is good: without a promise. */
+  peek(ref: ConnectionRef): LiveConnection | undefined;
   close(): void;
 }
 
@@ -41,7 +46,7 @@ const maxLive = 10_000;
 const retryAfterSeconds = 60;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
-export function createLive(options: LiveOptions): Live {
+export async function openLive(options: LiveOptions): Promise<Live> {
   const { store, connections, integrations, providers, touches, world } = options;
   const cache = new LRUCache<string, LiveConnection, ConnectionRef>({
     max: maxLive,
@@ -50,19 +55,27 @@ export function createLive(options: LiveOptions): Live {
     fetchMethod: (_key, _stale, { context: ref }) => load(ref),
   });
 
-  const watch = store.watch(store.status().revision, ({ changes }) => {
-    for (const { key } of changes) {
-      const [space, environment, integration, id] = partsOf(key);
-      if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
-      // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
-      if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
-    }
+  const watch = await follow({
+    store,
+    world,
+    // Whatever changed while nobody could say what: everything is read anew when it is asked for.
+    read: async () => () => cache.clear(),
+    onCommit({ changes }) {
+      for (const { key } of changes) {
+        const [space, environment, integration, id] = partsOf(key);
+        if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
+        // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
+        if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+      }
+    },
   });
 
   async function load(ref: ConnectionRef): Promise<LiveConnection> {
-    const [{ value: connection }, { value: integration }, credentials] = await Promise.all([
+    const at = { environment: ref.environment, key: ref.integration };
+    const [{ value: connection }, { value: integration }, secrets, credentials] = await Promise.all([
       connections.get(ref),
-      integrations.get({ environment: ref.environment, key: ref.integration }),
+      integrations.get(at),
+      integrations.secretsOf(at),
       connections.credentialsOf(ref),
     ]);
     if (credentials === undefined) {
@@ -70,12 +83,21 @@ export function createLive(options: LiveOptions): Live {
       await connections.get(ref);
       throw new Error("a connection has no credentials");
     }
-    return { connection, integration, provider: providers.find(connection.provider), credentials };
+    return { connection, integration, secrets, provider: providers.find(connection.provider), credentials };
   }
 
+  const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
+
   return {
+    peek(ref) {
+      const held = cache.get(keyFor(ref));
+      if (held === undefined || !isGood(held, world.now())) return undefined;
+      world.metrics.liveLookups.inc({ result: "hit" });
+      touches.touch(connectionTouchKey(ref.environment, ref.integration, ref.id));
+      return held;
+    },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
-      const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
+      const key = keyFor(ref);
       const held = cache.get(key);
       world.metrics.liveLookups.inc({ result: held === undefined ? "miss" : "hit" });
       const live = held ?? (await cache.fetch(key, { context: ref }));
@@ -88,15 +110,19 @@ export function createLive(options: LiveOptions): Live {
   };
 }
 
+function isGood({ credentials }: LiveConnection, now: number): boolean {
+  const expiresAt = credentialsExpireAt(credentials);
+  return (expiresAt === undefined || timestampMs(expiresAt) > now) && !isToBeginWith(credentials);
+}
+
 interface Freshness {
   readonly now: number;
   readonly forceRefresh: boolean;
 }
 
-function requireGood({ connection, credentials }: LiveConnection, { now, forceRefresh }: Freshness): void {
-  const expiresAt = credentialsExpireAt(credentials);
-  const hasExpired = expiresAt !== undefined && timestampMs(expiresAt) <= now;
-  if (!hasExpired && !isToBeginWith(credentials) && !(forceRefresh && canRenew(credentials))) return;
+function requireGood(live: LiveConnection, { now, forceRefresh }: Freshness): void {
+  const { connection, credentials } = live;
+  if (isGood(live, now) && !(forceRefresh && canRenew(credentials))) return;
   const id = connection.ref?.id ?? "";
   if (canRenew(credentials)) {
     const message = `the credentials of "${id}" are due, and this version does not renew any`;

@@ -44,6 +44,8 @@ export function openControl({ address, key, timeoutMs, signal }: ControlOptions)
     sessionManager: keeping(connections, session),
     interceptors,
     binaryOptions,
+    // Mostly it runs beside us: compressed, a backup takes twice as long.
+    acceptCompression: [],
   });
   const transport: Transport = {
     unary: (method, given, timeout, ...rest) => wire.unary(method, given ?? signal, timeout ?? timeoutMs, ...rest),

@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import { ConnectionImportSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { defaultEnvironment, type Sidecar } from "../sidecar.ts";
+import { describeStoreLocation } from "../store/location.ts";
 import { sealKeyFile } from "./key-files.ts";
 import type { Process } from "./process.ts";
 import { serve } from "./serve.ts";
@@ -62,6 +63,7 @@ async function furnish({ broker }: Sidecar): Promise<void> {
 function pageOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config): string {
   const { data = "", control = "", ops = "" } = addresses;
   const key = `Authorization: Bearer ${secretKey}`;
+  const place = store.kind === "level" ? store.folder : describeStoreLocation(store);
   return `
 latchkey is ready.  data ${data}   control ${control}   ops ${ops}
 
@@ -84,10 +86,10 @@ Paste any of these into another terminal:
   # The same as plain JSON
   ${curl(control, "/latchkey.v1.ConnectionService/ListConnections")} -H '${key}' -H 'Content-Type: application/json' -d '{}'
 
-  # The command line, with the control key that lies in ${store.folder}
+  # The command line, with the control key
   npm run --silent latchkey -- connections list --environment ${defaultEnvironment} --address ${control} --key ${adminKey}
 
-The keys are for this machine: they and the store lie in ${store.folder}. Stop with Ctrl-C.
+The keys are for this machine: they and the store lie in ${place}. Stop with Ctrl-C.
 
 `;
 }

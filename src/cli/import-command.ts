@@ -11,7 +11,7 @@ import { BrokenStream, importLines } from "./import-stream.ts";
 import { unreadable } from "./input.ts";
 import { type NdjsonLine, readNdjson } from "./ndjson.ts";
 import { count } from "./option-values.ts";
-import { createProgress } from "./progress.ts";
+import { progressOn } from "./progress.ts";
 import type { Act, Session } from "./session.ts";
 import { type Terminal, write } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
@@ -56,8 +56,7 @@ async function importFile(session: Session, file: string, given: Given): Promise
   const errorsFile = errors === undefined ? undefined : openErrors(errors);
   const began = performance.now();
   const elapsedMs = () => performance.now() - began;
-  const as = quiet ? "nothing" : terminal.isTerminal ? "bar" : "lines";
-  const progress = createProgress({ stderr: terminal.stderr, as, now: () => performance.now() });
+  const progress = progressOn(terminal, { quiet });
   const report = createImportReport({ say: (line) => progress.say(line), errorsFile });
   try {
     await importLines({
@@ -67,8 +66,8 @@ async function importFile(session: Session, file: string, given: Given): Promise
       environment,
       settle(outcome) {
         report.settle(outcome);
-        const { bytes: doneBytes, failed } = report.counts;
-        progress.update({ doneBytes, totalBytes: input.totalBytes, items: settledOf(report.counts), failed });
+        const { bytes: done, failed } = report.counts;
+        progress.update({ done, total: input.totalBytes, items: settledOf(report.counts), failed });
       },
     });
   } catch (error) {

@@ -13,6 +13,7 @@ import { addOwnCommand, type OwnCommand } from "./own-command.ts";
 import { createPaint } from "./paint.ts";
 import { addProviders } from "./providers.ts";
 import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
+import { addStore } from "./store.ts";
 import { type Terminal, write } from "./terminal.ts";
 
 /**
@@ -94,6 +95,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addIntegrations(program, act);
   addConnections(program, act);
   addAudit(program, act);
+  addStore(program, act, { terminal, keepExitCode });
   addHealth(program, act);
   addCompletion(program, terminal);
   return program;

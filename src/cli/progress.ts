@@ -1,13 +1,16 @@
 import type { Writable } from "node:stream";
 import { amount, span } from "./amounts.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** How far a long command has come. */
 export interface Progress {
-  readonly doneBytes: number;
+  /** In bytes, or in whatever the end is known in. */
+  readonly done: number;
   /** Undefined where the end cannot be known, as of what is piped in. */
-  readonly totalBytes: number | undefined;
+  readonly total: number | undefined;
   readonly items: number;
-  readonly failed: number;
+  /** Left out where items do not fail one by one. */
+  readonly failed?: number;
 }
 
 /** Tells a person how far a long command has come, no oftener than a person can read. */
@@ -24,6 +27,10 @@ interface DisplayOptions {
   readonly as: "bar" | "lines" | "nothing";
   readonly now: () => number;
 }
+
+/** On stderr: drawn for a person, said now and then where nobody watches. */
+export const progressOn = ({ stderr, isTerminal }: Terminal, { quiet }: { readonly quiet: boolean }): ProgressDisplay =>
+  createProgress({ stderr, as: quiet ? "nothing" : isTerminal ? "bar" : "lines", now: () => performance.now() });
 
 const barIntervalMs = 100;
 const lineIntervalMs = 5_000;
@@ -58,14 +65,14 @@ const columns = 79;
 
 /** `[########------------]  42 %  420,000 items  24,390/s  3 failed  24 s left`: fits into 80 columns. */
 export function progressLine(progress: Progress, elapsedMs: number, { bar }: { readonly bar: boolean }): string {
-  const { doneBytes, totalBytes, items, failed } = progress;
-  const share = totalBytes === undefined || totalBytes === 0 ? undefined : Math.min(1, doneBytes / totalBytes);
+  const { done, total, items, failed } = progress;
+  const share = total === undefined || total === 0 ? undefined : Math.min(1, done / total);
   const rate = elapsedMs === 0 ? 0 : (items * 1_000) / elapsedMs;
   const parts = [
     share === undefined ? undefined : `${Math.floor(share * 100)} %`.padStart(bar ? 5 : 0),
     `${amount(items)} items`,
     `${amount(rate)}/s`,
-    `${amount(failed)} failed`,
+    failed === undefined ? undefined : `${amount(failed)} failed`,
     share === undefined || share === 0 ? undefined : `${span((elapsedMs / share) * (1 - share))} left`,
   ];
   const text = parts.filter((part) => part !== undefined).join("  ");

@@ -5,7 +5,9 @@ import type { World } from "../base/world.ts";
 import { type Config, ConfigMistakes, parseConfig, parseDeclared } from "../config/config.ts";
 import type { FileReader } from "../config/secrets.ts";
 import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
-import { SealKeyMissing } from "../store/seal.ts";
+import { StoreRefused } from "../store/contract.ts";
+import { describeStoreLocation } from "../store/location.ts";
+import { SealKeyMissing } from "../store/seal-key.ts";
 import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process, Signal } from "./process.ts";
 
@@ -51,10 +53,12 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
 
   // Listened for before anything starts: a signal that nobody listens for ends the process as it stands.
   const signals = listenForSignals(process);
+  const told = signals.untilStarted();
   let sidecar: Sidecar;
   try {
-    sidecar = await startSidecar(config, world);
+    sidecar = await startSidecar(config, world, { signal: told });
   } catch (error) {
+    if (told.aborted) return 0;
     return explain(error, { log, config });
   }
   const unwatch =
@@ -97,6 +101,16 @@ function listenForSignals(process: Process) {
   let handler = (signal: Signal): void => void early.push(signal);
   process.onSignal((signal) => handler(signal));
   return {
+    /** Aborted by a signal to stop, when one comes before there is anything to stop. */
+    untilStarted(): AbortSignal {
+      const told = new AbortController();
+      const keep = handler;
+      handler = (signal) => {
+        if (signal !== "SIGHUP") told.abort();
+        keep(signal);
+      };
+      return told.signal;
+    },
     handle(heed: (signal: Signal) => void): void {
       handler = heed;
       for (const signal of early.splice(0)) heed(signal);
@@ -106,6 +120,7 @@ function listenForSignals(process: Process) {
 
 /** Keys that nobody pinned are made on first start, and their files named, never their values. */
 function withKeyFiles(config: Config): [Config, readonly KeyFile[]] {
+  if (config.store.kind !== "level") return [config, []];
   const { folder } = config.store;
   const needsSecretKey = config.secretKey === undefined && config.declared.environments.length === 0;
   const admin = config.adminKey === undefined ? adminKeyFile(folder) : undefined;
@@ -123,7 +138,11 @@ function explain(error: unknown, { log, config }: { readonly log: Log; readonly 
     log.error("the store cannot be opened with the configured seal keys", { reason: error.message });
     return configExitCode;
   }
-  const reason = error instanceof StartFailure ? error.message : `${(error as Error).message}`;
-  log.error("latchkey cannot start", { reason, store: config.store.folder, err: error });
+  const store = describeStoreLocation(config.store);
+  if (error instanceof StartFailure || error instanceof StoreRefused) {
+    log.error("latchkey cannot start", { reason: error.message, store });
+  } else {
+    log.error("latchkey cannot start", { reason: (error as Error).message, store, err: error });
+  }
   return failedExitCode;
 }

@@ -14,7 +14,7 @@ export interface Terminal {
 }
 
 /** Writes, and waits while the reader is slower than we are, so that memory does not fill with what is unread. */
-export async function write(stream: Writable, text: string): Promise<void> {
+export async function write(stream: Writable, text: string | Uint8Array): Promise<void> {
   if (stream.destroyed || stream.write(text)) return;
   // A reader that leaves (`| head`) never drains.
   const left = new AbortController();

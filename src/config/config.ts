@@ -1,11 +1,14 @@
 import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/listener.ts";
 import type { LogLevel } from "../base/log.ts";
 import type { Declared } from "../core/declared.ts";
+import type { UpstreamLimits } from "../relay/upstream.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
 import { readConfigFile } from "./read-file.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import {
+  allowPrivateOf,
   choice,
   durationOf,
   optionalChoice,
@@ -13,7 +16,6 @@ import {
   publicUrlOf,
   type Refuse,
   type SealKeyConfig,
-  type StoreConfig,
   sealKeysOf,
   storeOf,
 } from "./values.ts";
@@ -24,6 +26,16 @@ export type DoorName = "data" | "public" | "control" | "ops";
 export interface DoorConfig {
   readonly address: ListenAddress;
   readonly tls: ListenerTls | undefined;
+}
+
+/** An address of its own for one connection, for programs that can set neither headers nor a path. */
+export interface AliasConfig {
+  readonly name: string;
+  readonly environment: string;
+  readonly integration: string;
+  readonly connection: string;
+  /** Beside `<name>.localhost` on the data door. */
+  readonly address: ListenAddress | undefined;
 }
 
 export interface Limits {
@@ -43,10 +55,16 @@ export interface Config {
   };
   /** Without a slash at its end; undefined: the data door's address. */
   readonly publicUrl: string | undefined;
-  readonly store: StoreConfig;
+  readonly store: StoreLocation;
   readonly sealKeys: readonly SealKeyConfig[];
   readonly secretKey: string | undefined;
   readonly adminKey: string | undefined;
+  /** `host:port` and `http://host:port` of providers that are private. */
+  readonly allowPrivate: readonly string[];
+  /** PEM. */
+  readonly providerCa: string | undefined;
+  readonly aliases: readonly AliasConfig[];
+  readonly relay: UpstreamLimits;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly graceMs: number;
@@ -84,7 +102,7 @@ export const defaultLimits: Limits = {
 };
 
 /** Announced for later rooms: refused with a word of explanation, rather than ignored. */
-const notYet = ["LATCHKEY_FORWARD_URL", "LATCHKEY_FORWARD_SECRET", "LATCHKEY_SCRIPTS", "LATCHKEY_ALLOW_PRIVATE"];
+const notYet = ["LATCHKEY_FORWARD_URL", "LATCHKEY_FORWARD_SECRET", "LATCHKEY_SCRIPTS"];
 
 /** The whole configuration, or every mistake in it. */
 export function parseConfig({ env, files }: ConfigSource): Config {
@@ -120,10 +138,17 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     control: door("LATCHKEY_CONTROL_LISTEN", "127.0.0.1:3004"),
     ops: door("LATCHKEY_OPS_LISTEN", "127.0.0.1:3005"),
   };
-  checkSamePort(addresses, refuse);
   const configFile = text("LATCHKEY_CONFIG");
   const file = configFile === undefined ? {} : readConfigFile({ path: configFile, files, refuse });
   const declared = declaredIn({ file, secrets, refuse });
+  const aliases = aliasesOf({ file, refuse });
+  checkSamePort(
+    [
+      ...Object.entries(addresses).map(([name, address]) => ({ name: `the ${name} door`, address })),
+      ...aliases.map(({ name, address }) => ({ name: `the alias "${name}"`, address })),
+    ],
+    refuse,
+  );
   const doors = Object.fromEntries(
     Object.entries(addresses).map(([name, address]) => [
       name,
@@ -138,10 +163,14 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       refuse,
       warn: (message) => void warnings.push(message),
     }),
-    store: storeOf({ text: text("LATCHKEY_STORE") ?? "level:./.latchkey", refuse }),
+    store: storeOf({ text: secret("LATCHKEY_STORE")?.trim() ?? "level:./.latchkey", refuse }),
     sealKeys: sealKeysOf({ text: secret("LATCHKEY_SEAL_KEYS"), refuse }),
     secretKey: pinned({ name: "LATCHKEY_SECRET_KEY", value: secret("LATCHKEY_SECRET_KEY"), refuse }),
     adminKey: pinned({ name: "LATCHKEY_ADMIN_KEY", value: secret("LATCHKEY_ADMIN_KEY"), refuse }),
+    allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
+    providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
+    aliases,
+    relay: relayOf(file),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
@@ -159,6 +188,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     declared,
     warnings,
   };
+  if (config.store.kind === "postgres" && config.adminKey === undefined) {
+    refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
+  }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return Object.freeze(config);
 }
@@ -189,13 +221,18 @@ function checkVariableNames(env: ConfigSource["env"], refuse: Refuse): void {
   }
 }
 
-function checkSamePort(addresses: Readonly<Record<DoorName, ListenAddress | undefined>>, refuse: Refuse): void {
+interface Listening {
+  readonly name: string;
+  readonly address: ListenAddress | undefined;
+}
+
+function checkSamePort(all: readonly Listening[], refuse: Refuse): void {
   const taken = new Map<string, string>();
-  for (const [name, address] of Object.entries(addresses)) {
+  for (const { name, address } of all) {
     if (address === undefined || (address.kind === "tcp" && address.port === 0)) continue;
     const at = address.kind === "tcp" ? `${address.host}:${address.port}` : address.path;
     const other = taken.get(at);
-    if (other !== undefined) refuse(`the ${other} and the ${name} door would both listen on ${at}`);
+    if (other !== undefined) refuse(`${other} and ${name} would both listen on ${at}`);
     taken.set(at, name);
   }
 }
@@ -208,6 +245,54 @@ function limitsOf({ limits = {} }: ConfigFile): Limits {
     headLines: limits.head_lines ?? defaultLimits.headLines,
     pathBytes: limits.path_bytes ?? defaultLimits.pathBytes,
   };
+}
+
+export const defaultRelay: UpstreamLimits = {
+  connectMs: 10_000,
+  answerMs: 120_000,
+  idleMs: 300_000,
+  perOrigin: 1_024,
+  waitingPerOrigin: 1_024,
+};
+
+const relayOf = ({ proxy = {} }: ConfigFile): UpstreamLimits => ({
+  connectMs: proxy.connect_ms ?? defaultRelay.connectMs,
+  answerMs: proxy.answer_ms ?? defaultRelay.answerMs,
+  idleMs: proxy.idle_ms ?? defaultRelay.idleMs,
+  perOrigin: proxy.requests_per_host ?? defaultRelay.perOrigin,
+  waitingPerOrigin: proxy.waiting_per_host ?? defaultRelay.waitingPerOrigin,
+});
+
+function aliasesOf({ file, refuse }: { file: ConfigFile; refuse: Refuse }): AliasConfig[] {
+  const aliases = file.aliases ?? [];
+  if (new Set(aliases.map(({ name }) => name)).size < aliases.length) refuse("aliases: a name is there twice");
+  return aliases.map(({ name, environment, integration, connection, listen }, i) => {
+    const address = listen === undefined ? undefined : parseListenAddress(listen);
+    if (listen !== undefined && address === undefined) {
+      refuse(`aliases.${i}.listen: ${JSON.stringify(listen)} must be host:port, :port or unix:/path`);
+    }
+    return { name, environment, integration, connection, address };
+  });
+}
+
+interface CaSource {
+  readonly path: string | undefined;
+  readonly files: FileReader;
+  readonly refuse: Refuse;
+}
+
+function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    const { text } = files.read(path);
+    if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+    refuse(`LATCHKEY_PROVIDER_CA: ${path} holds no certificate in PEM`);
+  } catch (error) {
+    refuse(
+      `LATCHKEY_PROVIDER_CA: ${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`,
+    );
+  }
+  return undefined;
 }
 
 interface TlsSource {

@@ -25,6 +25,9 @@ const origin = v.pipe(v.string(), v.regex(/^https?:\/\/[^/]+$/, "must be an orig
 const url = v.pipe(v.string(), v.url("must be a URL"));
 const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
 
+const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
+const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
+
 const tls = v.pipe(
   v.strictObject({
     cert: v.string(),
@@ -94,6 +97,29 @@ export const fileSchema = v.strictObject({
       head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),
       path_bytes: v.optional(bytes),
     }),
+  ),
+  proxy: v.optional(
+    v.strictObject({
+      connect_ms: v.optional(v.pipe(milliseconds, v.description("Until a connection to a provider stands."))),
+      answer_ms: v.optional(v.pipe(milliseconds, v.description("From the end of a request to its answer's head."))),
+      idle_ms: v.optional(v.pipe(milliseconds, v.description("Without a byte in either direction."))),
+      requests_per_host: v.optional(count),
+      waiting_per_host: v.optional(count),
+    }),
+  ),
+  aliases: v.optional(
+    v.array(
+      v.pipe(
+        v.strictObject({
+          name,
+          environment: name,
+          integration: v.string(),
+          connection: v.string(),
+          listen: v.optional(v.string()),
+        }),
+        v.description("An address of its own for one connection: <name>.localhost on the data door, and a listener."),
+      ),
+    ),
   ),
   tls: v.optional(
     v.strictObject({ data: v.optional(tls), public: v.optional(tls), control: v.optional(tls), ops: v.optional(tls) }),

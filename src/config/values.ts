@@ -1,10 +1,6 @@
+import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
 /** How the value of one variable is read. What is wrong with it is said by name, and never with a secret. */
 export type Refuse = (message: string) => void;
-
-export interface StoreConfig {
-  readonly kind: "level";
-  readonly folder: string;
-}
 
 export interface SealKeyConfig {
   readonly id: string;
@@ -33,10 +29,21 @@ export function publicUrlOf({
   return url.href.replace(/\/+$/, "");
 }
 
-export function storeOf({ text, refuse }: { text: string; refuse: Refuse }): StoreConfig {
-  const folder = text.startsWith("level:") ? text.slice("level:".length) : "";
-  if (folder === "") refuse("LATCHKEY_STORE must be level:<folder>");
-  return { kind: "level", folder };
+export function storeOf({ text, refuse }: { text: string; refuse: Refuse }): StoreLocation {
+  const location = parseStoreLocation(text);
+  // Not quoted: it may hold a password.
+  if (location === undefined) refuse(`LATCHKEY_STORE must be ${storeLocationForms}`);
+  return location ?? { kind: "level", folder: "" };
+}
+
+/** `host:port`, or `http://host:port`; a name or an address, and always a port. */
+export function allowPrivateOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): string[] {
+  const entries = (text ?? "").split(",").flatMap((part) => part.trim() || []);
+  for (const entry of entries) {
+    if (/^(?:http:\/\/)?(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+):[1-9][0-9]{0,4}$/i.test(entry)) continue;
+    refuse(`LATCHKEY_ALLOW_PRIVATE: ${JSON.stringify(entry)} must be host:port or http://host:port`);
+  }
+  return entries;
 }
 
 export function sealKeysOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): SealKeyConfig[] {

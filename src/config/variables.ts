@@ -16,7 +16,12 @@ export const variables = [
   { name: "LATCHKEY_CONTROL_LISTEN", default: "127.0.0.1:3004", meaning: "control plane: gRPC, gRPC-Web and Connect" },
   { name: "LATCHKEY_OPS_LISTEN", default: "127.0.0.1:3005", meaning: "probes and metrics" },
   { name: "LATCHKEY_PUBLIC_URL", default: "the data door's address", meaning: "base of redirect and webhook URLs" },
-  { name: "LATCHKEY_STORE", default: "level:./.latchkey", meaning: "`level:<folder>`" },
+  {
+    name: "LATCHKEY_STORE",
+    default: "level:./.latchkey",
+    secret: true,
+    meaning: "`level:<folder>`, or `postgres://user:password@host/database` for several replicas",
+  },
   {
     name: "LATCHKEY_SEAL_KEYS",
     default: "required",
@@ -44,6 +49,17 @@ export const variables = [
     name: "LATCHKEY_ALLOWED_HOSTS",
     default: "what is listened on, `localhost`, the public URL's host",
     meaning: "names that a `Host` header may have, comma-separated",
+  },
+  {
+    name: "LATCHKEY_ALLOW_PRIVATE",
+    default: "none",
+    meaning:
+      "providers on private addresses, comma-separated: `host:port`, or `http://host:port` for one spoken to without TLS",
+  },
+  {
+    name: "LATCHKEY_PROVIDER_CA",
+    default: "none",
+    meaning: "PEM file of authorities that providers' certificates may come from, beside the usual ones",
   },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take" },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },

@@ -3,6 +3,7 @@ import { Fault } from "../base/fault.ts";
 import { type Caller, requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { ConnectionUpdate } from "../broker/connections.ts";
+import { faultOfStore } from "../broker/store-fault.ts";
 import { withoutRefreshToken } from "../core/credentials-view.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import {
@@ -24,7 +25,7 @@ import { markerOf, watcherOf } from "./watch.ts";
 /** Clients of other languages take messages of 4 MiB unless they are told otherwise. */
 const maxPageBytes = 2 * 1024 * 1024;
 
-type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection" | "explainRequest">;
+type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection">;
 
 export const connectionService = (broker: Broker, requireValid: RequireValid): Methods => {
   const { connections, listing, live, environments, feeds } = broker;
@@ -63,6 +64,23 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
         connection: await shown(connection),
         credentials: includeRefreshToken ? credentials : withoutRefreshToken(credentials),
       };
+    },
+    async explainRequest({ ref: asked, ...request }, context) {
+      const ref = await refOf(callerOf(context), asked);
+      try {
+        const explained = await broker.explain({ ref, ...request });
+        return {
+          ...explained,
+          headerNames: [...explained.headerNames],
+          injected: [...explained.injected],
+          dropped: [...explained.dropped],
+        };
+      } catch (error) {
+        // That there is no such connection is an answer to the call; why a request would be refused is what it asks.
+        const fault = faultOfStore(error);
+        if (fault.code === "internal" || fault.status === 404 || fault.status === 503) throw fault;
+        return { problem: problemOf(fault) };
+      }
     },
     async batchGetConnections({ refs }, context) {
       const caller = callerOf(context);

@@ -31,6 +31,12 @@ export async function readJsonBody(request: IncomingMessage, { maxBytes, proceed
   return value;
 }
 
+/** A whole body, whatever it is. */
+export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  requireSize(request, maxBytes);
+  return readBytes(request, maxBytes);
+}
+
 function requireJson({ headers }: IncomingMessage): void {
   const [type = "", ...parameters] = (headers["content-type"] ?? "")
     .split(";")
@@ -45,6 +51,7 @@ function requireJson({ headers }: IncomingMessage): void {
   }
 }
 
+const bodyWithinMs = 30_000;
 const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
 
 function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
@@ -55,7 +62,15 @@ function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> 
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const done = () => request.off("data", onData).off("end", onEnd).off("close", onClose).off("error", onClose);
+    const done = () => {
+      clearTimeout(slow);
+      request.off("data", onData).off("end", onEnd).off("close", onClose).off("error", onClose);
+    };
+    const slow = setTimeout(() => {
+      done();
+      request.pause();
+      reject(new Fault("request_timeout", "the body did not come in time"));
+    }, bodyWithinMs);
     const onData = (chunk: Buffer) => {
       size += chunk.length;
       chunks.push(chunk);

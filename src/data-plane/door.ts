@@ -1,11 +1,13 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
 import type { Server, Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { DoorGuard } from "../base/door-guard.ts";
+import { type DoorGuard, hostName } from "../base/door-guard.ts";
 import { errorBody } from "../base/error-body.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, type FaultCode } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
 import { randomId } from "../base/ids.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, isGone, rawAnswer } from "../base/malformed.ts";
@@ -15,9 +17,14 @@ import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { mistakeInFraming } from "../relay/front.ts";
 import { ClientGone, readJsonBody } from "./body.ts";
+import { proxyPrefix } from "./provider-call.ts";
+import type { ProviderProxy } from "./proxy.ts";
 import { readQuery } from "./query.ts";
 import { createRouter, type Match, patternOf, type Route } from "./routes.ts";
+import { wantsWebSocket } from "./upgrade.ts";
 
 /** A door that speaks HTTP and JSON. */
 export interface Door {
@@ -31,6 +38,12 @@ export interface Door {
 interface DoorOptions {
   readonly name: "data" | "public";
   readonly routes: readonly Route[];
+  /** Where requests to providers go; the public door has none. */
+  readonly proxy?: ProviderProxy;
+  /** The connection that every request of this door is for. */
+  readonly alias?: ConnectionRef;
+  /** The connections that host names stand for. */
+  readonly aliases?: ReadonlyMap<string, ConnectionRef>;
   readonly access: Access;
   readonly guard: DoorGuard;
   readonly limits: {
@@ -51,18 +64,46 @@ const droppedBytes = 64 * 1024;
  * a reset would overtake it, and the caller would know that it was refused and not why.
  */
 const cutAfterMs = 1_000;
+/** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
+const silentTunnelMs = 1_000;
+
+/** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
+const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
 
 /** Emitted by a response whose answer is sent though its connection has not ended. */
 const answered = Symbol("answered");
 
 /** A second one of these, and the two halves of a proxy may read different things out of one request. */
-const singleHeaders = ["authorization", "host", "content-type", "provider-config-key", "connection-id"];
+const singleHeaders = new Set([
+  "authorization",
+  "base-url-override",
+  "connection-id",
+  "content-type",
+  "host",
+  "latchkey-key",
+  "provider-config-key",
+  "proxy-authorization",
+  "retries",
+  "retry-on",
+]);
 
 export function createDoor(options: DoorOptions): Door {
-  const { name: door, routes, access, guard, limits, tls, warn, world } = options;
+  const { name: door, routes, proxy, alias, aliases, access, guard, limits, tls, warn, world } = options;
   const { metrics, log } = world;
   const router = createRouter(routes);
+  /** By connection: the answer to what was asked last. */
+  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
+  /** RFC 9112, 9.6: on a connection that is said to end, no further request is processed. */
+  const ending = new WeakSet<Duplex>();
   let draining = false;
+  /** What is no more HTTP: the server does not know them any longer. */
+  const tunnels = new Set<Socket>();
+
+  /** A caller that is idle is not to keep its last answer in memory, and the request with it: 10 KB each. */
+  function forget(response: ServerResponse): void {
+    const { socket } = response.req;
+    if (response.closed && lastAnswers.get(socket) === response) lastAnswers.delete(socket);
+  }
 
   async function handle({ request, response, proceed }: Asked): Promise<void> {
     const since = performance.now();
@@ -70,6 +111,7 @@ export function createDoor(options: DoorOptions): Door {
     let route = "none";
     const onAnswered = () => {
       response.off("close", onAnswered).off(answered, onAnswered);
+      forget(response);
       metrics.httpOpen.dec({ door });
       metrics.httpRequests.inc({ door, route, status: String(response.statusCode) });
       metrics.httpSeconds.observe({ door, route }, (performance.now() - since) / 1_000);
@@ -93,15 +135,88 @@ export function createDoor(options: DoorOptions): Door {
 
   function checkHead(request: IncomingMessage): void {
     const { rawHeaders, headers } = request;
+    const framing = mistakeInFraming(request);
+    if (framing !== undefined) throw new Fault("malformed_request", framing);
     if (rawHeaders.length / 2 > limits.headLines) {
       throw new Fault("headers_too_large", `the head must have at most ${limits.headLines} lines`);
     }
-    for (const name of singleHeaders) {
-      const count = rawHeaders.filter((one, i) => i % 2 === 0 && one.toLowerCase() === name).length;
-      if (count > 1) throw new Fault("duplicate_header", `the header ${name} is there ${count} times`);
+    const seen = new Set<string>();
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const name = lowerCase(rawHeaders[i] ?? "");
+      if (!singleHeaders.has(name)) continue;
+      if (seen.has(name)) throw new Fault("duplicate_header", `the header ${name} is there more than once`);
+      seen.add(name);
     }
     const { host, origin } = headers;
-    guard.check({ host, origin, fetchSite: headers["sec-fetch-site"] as string | undefined });
+    // RFC 9112, 3.2.
+    if (host === undefined && request.httpVersion === "1.1") {
+      throw new Fault("malformed_request", "the request must have a Host header");
+    }
+    const fetchSite = headers["sec-fetch-site"] as string | undefined;
+    if (isInAbsoluteForm(request)) guard.checkPage({ origin, fetchSite });
+    else guard.check({ host, origin, fetchSite });
+  }
+
+  function aliasOf({ headers }: IncomingMessage): ConnectionRef | undefined {
+    if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
+    return aliases.get(hostName(headers.host ?? "") ?? "");
+  }
+
+  function isForProvider(request: IncomingMessage): boolean {
+    if (proxy === undefined) return false;
+    return aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request);
+  }
+
+  /** To the provider, without a promise on the way. */
+  function toProvider(to: ProviderProxy, { request, response, proceed }: Asked): void {
+    const since = performance.now();
+    metrics.httpOpen.inc({ door });
+    // Not `once`: it comes once anyway, and needs no wrapper that is taken off again.
+    response.on("close", () => {
+      forget(response);
+      metrics.httpOpen.dec({ door });
+      metrics.httpRequests.inc({ door, route: providerRoute, status: String(response.statusCode) });
+      metrics.httpSeconds.observe({ door, route: providerRoute }, (performance.now() - since) / 1_000);
+    });
+    const answer = (fault: Fault) => answerFault({ request, response, fault });
+    try {
+      checkProviderHead(request);
+      to.handle({ request, response, proceed, answerFault: answer, ...aliased(request) });
+    } catch (error) {
+      answer(faultOfStore(error));
+    }
+  }
+
+  /** The same for what goes on as a tunnel. How long that is open says nothing of how long anything took. */
+  function toTunnel(to: ProviderProxy, { request, response, socket, early }: Upgrading): void {
+    metrics.httpOpen.inc({ door });
+    tunnels.add(socket);
+    socket.once("close", () => {
+      tunnels.delete(socket);
+      metrics.httpOpen.dec({ door });
+      metrics.httpRequests.inc({ door, route: providerRoute, status: String(response.statusCode) });
+    });
+    const answer = (fault: Fault) => answerFault({ request, response, fault });
+    try {
+      checkProviderHead(request);
+      if (draining)
+        throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
+      to.upgrade({ request, socket, early, response, answerFault: answer, ...aliased(request) });
+    } catch (error) {
+      answer(faultOfStore(error));
+    }
+  }
+
+  function checkProviderHead(request: IncomingMessage): void {
+    checkHead(request);
+    if (Buffer.byteLength(request.url ?? "") > limits.pathBytes) {
+      throw new Fault("uri_too_long", `the path must have at most ${limits.pathBytes} bytes`);
+    }
+  }
+
+  function aliased(request: IncomingMessage): { readonly alias?: ConnectionRef } {
+    const named = aliasOf(request);
+    return named === undefined ? {} : { alias: named };
   }
 
   function targetOf({ url = "", method }: IncomingMessage): { readonly path: string; readonly query: string } {
@@ -153,6 +268,7 @@ export function createDoor(options: DoorOptions): Door {
 
   function answerFault({ request, response, fault: found }: Answering & { readonly fault: Fault }): void {
     const fault = found.code === "internal" ? logged(found) : found;
+    if (untrusted.has(fault.code)) ending.add(request.socket);
     if (fault.status === 401) response.setHeader("www-authenticate", "Bearer");
     if (fault.metadata["allow"] !== undefined) response.setHeader("allow", fault.metadata["allow"]);
     if (fault.retryAfterSeconds !== undefined) response.setHeader("retry-after", String(fault.retryAfterSeconds));
@@ -175,9 +291,10 @@ export function createDoor(options: DoorOptions): Door {
     body,
   }: Answering & { readonly status: number; readonly body: string }): void {
     // What of the request was not read is not waited for: the connection ends with the answer.
-    const isCutOff = !request.complete && !isSoonRead(request);
+    const isCutOff = !request.complete && (ending.has(request.socket) ? hasBody(request) : !isSoonRead(request));
     // While we drain, every connection ends with its answer.
-    if (draining || isCutOff) response.setHeader("connection", "close");
+    if (draining || isCutOff) ending.add(request.socket);
+    if (ending.has(request.socket)) response.setHeader("connection", "close");
     response.setHeader("latchkey-version", version);
     response.setHeader("cache-control", "no-store");
     response.setHeader("x-content-type-options", "nosniff");
@@ -199,12 +316,27 @@ export function createDoor(options: DoorOptions): Door {
   const serverOptions = {
     maxHeaderSize: limits.headBytes,
     headersTimeout: 10_000,
-    requestTimeout: 30_000,
+    // A body that goes on to a provider may take as long as it takes; what reads one itself sets its own limit.
+    requestTimeout: proxy === undefined ? 30_000 : 0,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
+    // Asked for by us, so that the answer is one of ours.
+    requireHostHeader: false,
+    // Any other upgrade is answered as if nobody had asked for it, or refused by the proxy.
+    shouldUpgradeCallback: (request: IncomingMessage) => wantsWebSocket(request) && isForProvider(request),
+  };
+  /** Connections that have not asked for anything yet. */
+  const silent = new Set<Socket>();
+  const onAsked = (asked: Asked) => {
+    const { socket } = asked.request;
+    silent.delete(socket);
+    if (ending.has(socket)) return;
+    lastAnswers.set(socket, asked.response);
+    if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
+    else void handle(asked);
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse) =>
-    void handle({ request, response, proceed: () => {} });
+    onAsked({ request, response, proceed: () => {} });
   const server =
     tls === undefined
       ? http.createServer(serverOptions, onRequest)
@@ -212,16 +344,28 @@ export function createDoor(options: DoorOptions): Door {
   // Counted by us, and answered 431: Node would leave lines out without a word.
   server.maxHeadersCount = 0;
   if (tls !== undefined) server.on("secureConnection", (socket: TLSSocket) => requireClientName(socket, tls));
+  server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+    silent.add(socket);
+    socket.once("close", () => silent.delete(socket));
+  });
   // A caller that asks first is told to go on once its head has been judged, so that no body is sent in vain.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    void handle({ request, response, proceed: () => response.writeContinue() });
+    onAsked({ request, response, proceed: () => response.writeContinue() });
+  });
+  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+    if (ending.has(request.socket)) return;
+    lastAnswers.set(request.socket, response);
+    const fault = new Fault("invalid_headers", "the only expectation that can be met is 100-continue");
+    answerFault({ request, response, fault });
+  });
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
+    silent.delete(socket);
+    const response = responseOver(socket, request);
+    if (response !== undefined && proxy !== undefined) toTunnel(proxy, { request, response, socket, early });
   });
   server.on("connect", (request: IncomingMessage, socket: Socket) => {
-    socket.on("error", () => socket.destroy());
-    const response = new http.ServerResponse(request);
-    response.assignSocket(socket);
-    response.once("finish", () => socket.end());
-    response.setHeader("connection", "close");
+    const response = responseOver(socket, request);
+    if (response === undefined) return;
     const allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
     const fault = new Fault("method_not_allowed", "this door opens no tunnels", { metadata: { allow } });
     metrics.refused.inc({ door, reason: fault.code });
@@ -233,6 +377,9 @@ export function createDoor(options: DoorOptions): Door {
       socket.destroy();
       return;
     }
+    // It has its answer, or will have it, and that is the last one.
+    if (ending.has(socket)) return;
+    ending.add(socket);
     const fault = faultOfParser(error);
     metrics.refused.inc({ door, reason: fault.code });
     const { remoteAddress: peer = "unix" } = socket as TLSSocket;
@@ -240,20 +387,67 @@ export function createDoor(options: DoorOptions): Door {
     if (error.code !== "HPE_INVALID_EOF_STATE") {
       warn("a peer sent what is not HTTP", { door, peer, reason: fault.code });
     }
-    if (socket.writable) socket.end(rawAnswer(fault));
-    else socket.destroy();
+    refuse(socket, fault);
   });
+
+  /** For an answer on a connection that the server has given away, and that ends with it. */
+  function responseOver(socket: Socket, request: IncomingMessage): ServerResponse | undefined {
+    socket.on("error", () => socket.destroy());
+    // What was asked before it on the same connection has no answer yet, and now nobody keeps the two apart.
+    if (ending.has(socket) || lastAnswers.get(socket)?.closed === false) {
+      socket.destroy();
+      return undefined;
+    }
+    const response = new http.ServerResponse(request);
+    response.assignSocket(socket);
+    response.once("finish", () => endSoon(socket));
+    response.setHeader("connection", "close");
+    return response;
+  }
+
+  /** Answers what never became a request, in its turn: behind the answers to what came before it. */
+  function refuse(socket: Duplex, fault: Fault): void {
+    const last = lastAnswers.get(socket);
+    const end = () => endSoon(socket, rawAnswer(fault));
+    if (last === undefined || last.closed) end();
+    else if (last.req.complete) last.once("close", end);
+    // A body that makes no sense: its own answer, unless that has begun, or others are due before it.
+    else if (last.socket !== null && !last.headersSent) end();
+    else socket.destroy();
+  }
+
   return {
     server,
     async drain() {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
+      // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
+      for (const socket of silent) socket.destroy();
+      for (const socket of tunnels) socket.setTimeout(silentTunnelMs);
       await closed;
     },
-    destroy: () => server.closeAllConnections(),
+    destroy() {
+      server.closeAllConnections();
+      for (const socket of tunnels) socket.destroy();
+    },
   };
 }
+
+/** Ends a connection of which nothing more is read, and gives the peer the time to take what was said. */
+function endSoon(socket: Duplex, text = ""): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  socket.end(text);
+  const cut = setTimeout(() => socket.destroy(), cutAfterMs);
+  socket.once("close", () => clearTimeout(cut));
+}
+
+const providerRoute = `${proxyPrefix}/*`;
+const isUnderProxy = ({ url = "" }: IncomingMessage): boolean => url.startsWith(`${proxyPrefix}/`);
+const isInAbsoluteForm = ({ url = "" }: IncomingMessage): boolean => /^https?:\/\//i.test(url);
 
 interface Asked {
   readonly request: IncomingMessage;
@@ -261,6 +455,17 @@ interface Asked {
   /** Tells a caller that waits for it (`Expect: 100-continue`) to send the body. */
   readonly proceed: () => void;
 }
+
+interface Upgrading {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly socket: Socket;
+  /** What came behind the head of the request. */
+  readonly early: Buffer;
+}
+
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
 
 /** Whether what is left of a request is so little that it costs less to drop it than to connect again. */
 function isSoonRead({ headers }: IncomingMessage): boolean {

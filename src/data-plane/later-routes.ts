@@ -4,7 +4,6 @@ import type { Route } from "./routes.ts";
 
 /** Routes whose place is settled and whose room is not built: they say so, to those who may ask. */
 const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPublic?: true })[] = [
-  { method: "ANY", path: "/proxy/*", scope: Scope.PROXY },
   { method: "POST", path: "/sync/trigger", scope: Scope.SYNCS },
   { method: "POST", path: "/sync/start", scope: Scope.SYNCS },
   { method: "POST", path: "/sync/pause", scope: Scope.SYNCS },

@@ -22,7 +22,8 @@ export function createOpsDoor({ readiness, trouble, tls, world }: OpsOptions): D
     "/startupz": () =>
       readiness.phase() === "starting" ? { status: 503, text: "starting\n" } : { status: 200, text: "ok\n" },
     "/readyz": () => {
-      const reason = readiness.phase() === "ready" ? trouble() : readiness.phase();
+      const phase = readiness.phase();
+      const reason = phase === "ready" ? trouble() : [phase, trouble()].filter(Boolean).join(": ");
       return reason === undefined ? { status: 200, text: "ok\n" } : { status: 503, text: `${reason}\n` };
     },
     "/metrics": async () => {

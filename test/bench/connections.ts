@@ -8,9 +8,9 @@ import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ms, quantile, secretKey, startBarePeer, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
-const integration = "keyed";
+export const integration = "keyed";
 const teams = 10;
-const idOf = (i: number) => `user-${String(i).padStart(8, "0")}`;
+export const idOf = (i: number) => `user-${String(i).padStart(8, "0")}`;
 const maxInFlight = 4_000;
 
 type Connections = Client<typeof ConnectionService>;
@@ -27,7 +27,7 @@ export async function connections(asked: number): Promise<void> {
     });
 
     const since = performance.now();
-    const failed = await importAll(client, count);
+    const failed = await importAll(client, { count, integration });
     const seconds = (performance.now() - since) / 1_000;
     say(
       `import of ${count} connections: ${seconds.toFixed(0)} s, ${Math.round(count / seconds)}/s, ${failed} failed, peak memory ${running.peakMiB()} MiB with the mapped files of the store, ${running.ownMiB()} MiB without`,
@@ -66,7 +66,13 @@ export async function connections(asked: number): Promise<void> {
   });
 }
 
-async function importAll(client: Connections, count: number): Promise<number> {
+interface Importing {
+  readonly count: number;
+  readonly integration: string;
+}
+
+/** Returns how many failed. */
+export async function importAll(client: Connections, { count, integration }: Importing): Promise<number> {
   let sent = 0;
   let answered = 0;
   let failed = 0;

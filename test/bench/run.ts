@@ -1,10 +1,30 @@
-/** `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. */
+/**
+ * `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. That of the proxy has parts
+ * (`--only requests,streams`), and can be made longer (`--rounds N --seconds N`).
+ */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { proxy } from "./proxy.ts";
 import { start } from "./start.ts";
+import { store } from "./store.ts";
 
-const benches: Readonly<Record<string, (count: number) => Promise<void>>> = { connections, start };
-const { positionals, values } = parseArgs({ allowPositionals: true, options: { count: { type: "string" } } });
+const text = { type: "string" } as const;
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { count: text, only: text, rounds: text, seconds: text },
+});
+const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
+  connections,
+  proxy: (count) =>
+    proxy({
+      count,
+      only: values.only?.split(",") ?? [],
+      rounds: Number(values.rounds ?? 0),
+      seconds: Number(values.seconds ?? 0),
+    }),
+  start,
+  store,
+};
 const [name = ""] = positionals;
 const bench = benches[name];
 if (bench === undefined) {

@@ -10,6 +10,7 @@ export const secretKey = "lk_bench-secret-key-of-the-environment-dev";
 
 /** The built sidecar in a process of its own, so that its memory and time are its own. */
 export interface BenchSidecar {
+  readonly pid: number;
   readonly data: string;
   readonly control: string;
   /** From the start of the process until it was ready. */
@@ -21,9 +22,17 @@ export interface BenchSidecar {
   stop(): Promise<void>;
 }
 
-export async function startBenchSidecar({ folder }: { readonly folder: string }): Promise<BenchSidecar> {
+interface BenchOptions {
+  readonly folder: string;
+  /** What its command line begins with. */
+  readonly command?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export async function startBenchSidecar({ folder, command = [], env = {} }: BenchOptions): Promise<BenchSidecar> {
   const since = performance.now();
-  const child = spawn(process.execPath, [dist, "serve"], {
+  const [program = "", ...args] = [...command, process.execPath, dist, "serve"];
+  const child = spawn(program, args, {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       PATH: process.env["PATH"],
@@ -33,6 +42,7 @@ export async function startBenchSidecar({ folder }: { readonly folder: string })
       LATCHKEY_STORE: `level:${folder}`,
       LATCHKEY_SEAL_KEYS: `bench:${Buffer.alloc(32, 1).toString("base64")}`,
       LATCHKEY_SECRET_KEY: secretKey,
+      ...env,
     },
   });
   const addresses = new Map<string, string>();
@@ -51,6 +61,7 @@ export async function startBenchSidecar({ folder }: { readonly folder: string })
     child.once("exit", () => reject(new Error("the sidecar ended; was it built? npm run build")));
   });
   return {
+    pid: child.pid ?? 0,
     data: addresses.get("data") ?? "",
     control: addresses.get("control") ?? "",
     readyMs: performance.now() - since,

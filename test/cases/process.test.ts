@@ -55,6 +55,19 @@ it.each(["SIGTERM", "SIGINT"] as const)("K10 finishes what is under way and exit
   expect(answer).toMatch(/^HTTP\/1\.1 200 /);
 });
 
+it("K10 does not wait for a connection that has never asked anything", async () => {
+  const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "20s" } });
+  const spare = connect(Number(new URL(running.address("data")).port), "127.0.0.1");
+  await once(spare, "connect");
+  spare.on("error", () => {});
+  // Taken in, and not only by the kernel.
+  await fetch(`${running.address("data")}/health`);
+  const since = performance.now();
+  running.child.kill("SIGTERM");
+  expect(await running.exited).toBe(0);
+  expect(performance.now() - since).toBeLessThan(10_000);
+});
+
 it("K10 ends at once on a second SIGTERM", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "60s" } });
   await beginRequest(running);

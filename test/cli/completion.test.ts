@@ -47,6 +47,8 @@ it("is a script that bash takes, and that knows where it is", async () => {
     "delete",
     "watch",
   ]);
+  expect(offers(script, ["store", ""])).toEqual("status backup verify restore move scrub reseal keys".split(" "));
+  expect(offers(script, ["store", "move", "--fr"])).toEqual(["--from", "--from-file"]);
   expect(offers(script, ["-e", "prod", "connections", "metadata", "m"])).toEqual(["merge"]);
   expect(offers(script, ["connections", "list", "--ta"])).toEqual(["--tag"]);
   expect(offers(script, ["integrations", "create", "--callback", ""])).toEqual(["shared", "bound"]);

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { createProgress, progressLine } from "../../src/cli/progress.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
 
-const half = { doneBytes: 500, totalBytes: 1_000, items: 420_000, failed: 3 };
+const half = { done: 500, total: 1_000, items: 420_000, failed: 3 };
 
 it("says how far it has come, how fast, and how long it will take", () => {
   expect(progressLine(half, 20_000, { bar: true })).toBe(
@@ -11,21 +11,23 @@ it("says how far it has come, how fast, and how long it will take", () => {
   expect(progressLine(half, 20_000, { bar: false })).toBe("50 %  420,000 items  21,000/s  3 failed  20 s left");
 });
 
+it("says nothing of failures where there are none to be counted", () => {
+  expect(progressLine({ done: 1, total: 2, items: 1 }, 1_000, { bar: false })).toBe("50 %  1 items  1/s  1.0 s left");
+});
+
 it("promises no end where none can be known", () => {
-  expect(progressLine({ ...half, totalBytes: undefined }, 20_000, { bar: true })).toBe(
-    "420,000 items  21,000/s  3 failed",
-  );
+  expect(progressLine({ ...half, total: undefined }, 20_000, { bar: true })).toBe("420,000 items  21,000/s  3 failed");
 });
 
 it("fits into 80 columns even at its longest", () => {
-  const longest = { doneBytes: 1, totalBytes: 3, items: 99_999_999, failed: 9_999_999 };
+  const longest = { done: 1, total: 3, items: 99_999_999, failed: 9_999_999 };
   expect(progressLine(longest, 86_399_000, { bar: true }).length).toBeLessThan(80);
 });
 
 it("survives the first moment and an empty file", () => {
-  const nothing = { doneBytes: 0, totalBytes: 0, items: 0, failed: 0 };
+  const nothing = { done: 0, total: 0, items: 0, failed: 0 };
   expect(progressLine(nothing, 0, { bar: true })).toBe("0 items  0/s  0 failed");
-  expect(progressLine({ ...nothing, totalBytes: 10 }, 0, { bar: false })).toBe("0 %  0 items  0/s  0 failed");
+  expect(progressLine({ ...nothing, total: 10 }, 0, { bar: false })).toBe("0 %  0 items  0/s  0 failed");
 });
 
 function display(as: "bar" | "lines" | "nothing") {

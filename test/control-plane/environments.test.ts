@@ -184,9 +184,9 @@ it("answers what it does not do yet with unimplemented, and names it", async () 
   const later = services
     .filter(({ name }) => ["ChannelService", "ConnectSessionService", "SyncService", "WebhookService"].includes(name))
     .flatMap((service) => service.methods);
-  const some = ["RefreshConnection", "ExplainRequest", "ListSigningSecrets", "GetLog", "Reseal", "Backup"];
+  const some = ["RefreshConnection", "ListSigningSecrets", "GetLog"];
   const open = [...later, ...methods.filter(({ name }) => some.includes(name))];
-  expect(open.length).toBeGreaterThan(35);
+  expect(open.length).toBeGreaterThan(30);
   expect(open.every((method) => hasOption(method, scope))).toBe(true);
   for (const { parent, name, methodKind } of open.filter((one) => one.methodKind === "unary")) {
     const { status, body, headers } = await call(`${parent.typeName}/${name}`, {});

@@ -457,8 +457,8 @@ describe("errors", () => {
     expect(await failureOf(stranger.listConnections())).toEqual({ status: 401, code: "unknown_key" });
     expect(await failureOf(nango().triggerSync("keyed", [], "ada"))).toEqual({ status: 501, code: "not_implemented" });
     expect(await failureOf(nango().get({ endpoint: "/x", providerConfigKey: "keyed", connectionId: "ada" }))).toEqual({
-      status: 501,
-      code: "not_implemented",
+      status: 502,
+      code: "provider_unknown",
     });
   });
 

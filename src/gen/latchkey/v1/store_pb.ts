@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/store.proto.
  */
 export const file_latchkey_v1_store: GenFile = /*@__PURE__*/
-  fileDesc("ChdsYXRjaGtleS92MS9zdG9yZS5wcm90bxILbGF0Y2hrZXkudjEiFwoVR2V0U3RvcmVTdGF0dXNSZXF1ZXN0IqcBChZHZXRTdG9yZVN0YXR1c1Jlc3BvbnNlEg8KB2JhY2tlbmQYASABKAkSEAoIc3RvcmVfaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSEAoId3JpdGFibGUYBCABKAgSDgoGcmVhc29uGAUgASgJEg4KBmZvcm1hdBgGIAEoDRISCgpzaXplX2J5dGVzGAcgASgEEhIKCmZyZWVfYnl0ZXMYCCABKAQiDwoNQmFja3VwUmVxdWVzdCJbCg5CYWNrdXBSZXNwb25zZRIPCgVjaHVuaxgBIAEoDEgAEi8KCG1hbmlmZXN0GAIgASgLMhsubGF0Y2hrZXkudjEuQmFja3VwTWFuaWZlc3RIAEIHCgVwaWVjZSKTAQoOQmFja3VwTWFuaWZlc3QSEAoIc3RvcmVfaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAQSDQoFY291bnQYAyABKAQSDgoGc2hhMjU2GAQgASgMEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmZvcm1hdBgGIAEoDSIOCgxTY3J1YlJlcXVlc3QiUQoNU2NydWJSZXNwb25zZRIPCgdjaGVja2VkGAEgASgEEg8KB2RhbWFnZWQYAiABKAQSEAoIZXhhbXBsZXMYAyADKAkSDAoEZG9uZRgEIAEoCCIPCg1SZXNlYWxSZXF1ZXN0Ii0KDlJlc2VhbFJlc3BvbnNlEgwKBGRvbmUYASABKAQSDQoFdG90YWwYAiABKAQiFQoTTGlzdFNlYWxLZXlzUmVxdWVzdCI6ChRMaXN0U2VhbEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQubGF0Y2hrZXkudjEuU2VhbEtleSJTCgdTZWFsS2V5EgoKAmlkGAEgASgJEhIKCmNvbmZpZ3VyZWQYAiABKAgSEQoJZGF0YV9rZXlzGAMgASgNEhUKDXNlYWxlZF92YWx1ZXMYBCABKAQyrgMKDFN0b3JlU2VydmljZRJiCg5HZXRTdG9yZVN0YXR1cxIiLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVzcG9uc2UiB5ACAcjzGAgSSQoGQmFja3VwEhoubGF0Y2hrZXkudjEuQmFja3VwUmVxdWVzdBobLmxhdGNoa2V5LnYxLkJhY2t1cFJlc3BvbnNlIgTI8xgIMAESRgoFU2NydWISGS5sYXRjaGtleS52MS5TY3J1YlJlcXVlc3QaGi5sYXRjaGtleS52MS5TY3J1YlJlc3BvbnNlIgTI8xgIMAESSQoGUmVzZWFsEhoubGF0Y2hrZXkudjEuUmVzZWFsUmVxdWVzdBobLmxhdGNoa2V5LnYxLlJlc2VhbFJlc3BvbnNlIgTI8xgIMAESXAoMTGlzdFNlYWxLZXlzEiAubGF0Y2hrZXkudjEuTGlzdFNlYWxLZXlzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RTZWFsS2V5c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("ChdsYXRjaGtleS92MS9zdG9yZS5wcm90bxILbGF0Y2hrZXkudjEiFwoVR2V0U3RvcmVTdGF0dXNSZXF1ZXN0Is8BChZHZXRTdG9yZVN0YXR1c1Jlc3BvbnNlEg8KB2JhY2tlbmQYASABKAkSEAoIc3RvcmVfaWQYAiABKAkSEAoIcmV2aXNpb24YAyABKAQSEAoId3JpdGFibGUYBCABKAgSDgoGcmVhc29uGAUgASgJEg4KBmZvcm1hdBgGIAEoDRIXCgpzaXplX2J5dGVzGAcgASgESACIAQESFwoKZnJlZV9ieXRlcxgIIAEoBEgBiAEBQg0KC19zaXplX2J5dGVzQg0KC19mcmVlX2J5dGVzIg8KDUJhY2t1cFJlcXVlc3QiWwoOQmFja3VwUmVzcG9uc2USDwoFY2h1bmsYASABKAxIABIvCghtYW5pZmVzdBgCIAEoCzIbLmxhdGNoa2V5LnYxLkJhY2t1cE1hbmlmZXN0SABCBwoFcGllY2UitQEKDkJhY2t1cE1hbmlmZXN0EhAKCHN0b3JlX2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgEEg0KBWNvdW50GAMgASgEEg4KBnNoYTI1NhgEIAEoDBIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKA0SDwoHa2V5X2lkcxgHIAMoCRIPCgd2ZXJzaW9uGAggASgJIg4KDFNjcnViUmVxdWVzdCJRCg1TY3J1YlJlc3BvbnNlEg8KB2NoZWNrZWQYASABKAQSDwoHZGFtYWdlZBgCIAEoBBIQCghleGFtcGxlcxgDIAMoCRIMCgRkb25lGAQgASgIIg8KDVJlc2VhbFJlcXVlc3QiLQoOUmVzZWFsUmVzcG9uc2USDAoEZG9uZRgBIAEoBBINCgV0b3RhbBgCIAEoBCIrChNMaXN0U2VhbEtleXNSZXF1ZXN0EhQKDGNvdW50X3ZhbHVlcxgBIAEoCCI6ChRMaXN0U2VhbEtleXNSZXNwb25zZRIiCgRrZXlzGAEgAygLMhQubGF0Y2hrZXkudjEuU2VhbEtleSJ6CgdTZWFsS2V5EgoKAmlkGAEgASgJEhIKCmNvbmZpZ3VyZWQYAiABKAgSEQoJZGF0YV9rZXlzGAMgASgNEhoKDXNlYWxlZF92YWx1ZXMYBCABKARIAIgBARIOCgZuZWVkZWQYBSABKAhCEAoOX3NlYWxlZF92YWx1ZXMyrgMKDFN0b3JlU2VydmljZRJiCg5HZXRTdG9yZVN0YXR1cxIiLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldFN0b3JlU3RhdHVzUmVzcG9uc2UiB5ACAcjzGAgSSQoGQmFja3VwEhoubGF0Y2hrZXkudjEuQmFja3VwUmVxdWVzdBobLmxhdGNoa2V5LnYxLkJhY2t1cFJlc3BvbnNlIgTI8xgIMAESRgoFU2NydWISGS5sYXRjaGtleS52MS5TY3J1YlJlcXVlc3QaGi5sYXRjaGtleS52MS5TY3J1YlJlc3BvbnNlIgTI8xgIMAESSQoGUmVzZWFsEhoubGF0Y2hrZXkudjEuUmVzZWFsUmVxdWVzdBobLmxhdGNoa2V5LnYxLlJlc2VhbFJlc3BvbnNlIgTI8xgIMAESXAoMTGlzdFNlYWxLZXlzEiAubGF0Y2hrZXkudjEuTGlzdFNlYWxLZXlzUmVxdWVzdBohLmxhdGNoa2V5LnYxLkxpc3RTZWFsS2V5c1Jlc3BvbnNlIgeQAgHI8xgIYgZwcm90bzM", [file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * GetStoreStatusRequest asks how the store does.
@@ -79,18 +79,18 @@ export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse
   format: number;
 
   /**
-   * The bytes it takes up, roughly.
+   * The bytes it takes up, roughly; left out when it cannot tell.
    *
-   * @generated from field: uint64 size_bytes = 7;
+   * @generated from field: optional uint64 size_bytes = 7;
    */
-  sizeBytes: bigint;
+  sizeBytes?: bigint | undefined;
 
   /**
-   * The bytes that are free where it lies.
+   * The bytes that are free where it lies; left out when it cannot tell.
    *
-   * @generated from field: uint64 free_bytes = 8;
+   * @generated from field: optional uint64 free_bytes = 8;
    */
-  freeBytes: bigint;
+  freeBytes?: bigint | undefined;
 };
 
 /**
@@ -116,7 +116,7 @@ export const BackupRequestSchema: GenMessage<BackupRequest> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 2);
 
 /**
- * BackupResponse is one piece of a snapshot.
+ * BackupResponse is one piece of a backup.
  *
  * @generated from message latchkey.v1.BackupResponse
  */
@@ -128,7 +128,7 @@ export type BackupResponse = Message<"latchkey.v1.BackupResponse"> & {
    */
   piece: {
     /**
-     * Bytes of the snapshot, in order.
+     * At most 64 KiB. All of them, one behind the other, are a backup whole, with its manifest in it.
      *
      * @generated from field: bytes chunk = 1;
      */
@@ -136,7 +136,7 @@ export type BackupResponse = Message<"latchkey.v1.BackupResponse"> & {
     case: "chunk";
   } | {
     /**
-     * The last piece.
+     * The last piece, when nothing is missing: the manifest once more.
      *
      * @generated from field: latchkey.v1.BackupManifest manifest = 2;
      */
@@ -153,7 +153,7 @@ export const BackupResponseSchema: GenMessage<BackupResponse> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_store, 3);
 
 /**
- * BackupManifest says what a snapshot holds, so that it can be checked.
+ * BackupManifest says what a backup holds, so that it can be checked.
  *
  * @generated from message latchkey.v1.BackupManifest
  */
@@ -180,7 +180,8 @@ export type BackupManifest = Message<"latchkey.v1.BackupManifest"> & {
   count: bigint;
 
   /**
-   * SHA-256 over the entries in their order.
+   * SHA-256 over the entries in the order of their keys, each as it lies in the backup. The same content has the same
+   * one, whatever kind of store it lies in.
    *
    * @generated from field: bytes sha256 = 4;
    */
@@ -199,6 +200,20 @@ export type BackupManifest = Message<"latchkey.v1.BackupManifest"> & {
    * @generated from field: uint32 format = 6;
    */
   format: number;
+
+  /**
+   * The seal keys that it takes to open what is in it, by their ids.
+   *
+   * @generated from field: repeated string key_ids = 7;
+   */
+  keyIds: string[];
+
+  /**
+   * The latchkey that took it.
+   *
+   * @generated from field: string version = 8;
+   */
+  version: string;
 };
 
 /**
@@ -237,14 +252,14 @@ export type ScrubResponse = Message<"latchkey.v1.ScrubResponse"> & {
   checked: bigint;
 
   /**
-   * Entries damaged.
+   * What was found damaged: entries, and files of the store.
    *
    * @generated from field: uint64 damaged = 2;
    */
   damaged: bigint;
 
   /**
-   * The keys of some of them.
+   * Some of it, in words.
    *
    * @generated from field: repeated string examples = 3;
    */
@@ -287,14 +302,14 @@ export const ResealRequestSchema: GenMessage<ResealRequest> = /*@__PURE__*/
  */
 export type ResealResponse = Message<"latchkey.v1.ResealResponse"> & {
   /**
-   * Sealed with the newest key.
+   * Values sealed with the new data key.
    *
    * @generated from field: uint64 done = 1;
    */
   done: bigint;
 
   /**
-   * In all.
+   * Sealed values in all.
    *
    * @generated from field: uint64 total = 2;
    */
@@ -314,6 +329,12 @@ export const ResealResponseSchema: GenMessage<ResealResponse> = /*@__PURE__*/
  * @generated from message latchkey.v1.ListSealKeysRequest
  */
 export type ListSealKeysRequest = Message<"latchkey.v1.ListSealKeysRequest"> & {
+  /**
+   * Count the values as well, for which everything is read.
+   *
+   * @generated from field: bool count_values = 1;
+   */
+  countValues: boolean;
 };
 
 /**
@@ -330,7 +351,7 @@ export const ListSealKeysRequestSchema: GenMessage<ListSealKeysRequest> = /*@__P
  */
 export type ListSealKeysResponse = Message<"latchkey.v1.ListSealKeysResponse"> & {
   /**
-   * The one that seals first.
+   * Those that are configured, in their order: the first one seals. Then those that are not.
    *
    * @generated from field: repeated latchkey.v1.SealKey keys = 1;
    */
@@ -372,11 +393,19 @@ export type SealKey = Message<"latchkey.v1.SealKey"> & {
   dataKeys: number;
 
   /**
-   * How many values are sealed with those.
+   * How many values are sealed with those, if they were counted.
    *
-   * @generated from field: uint64 sealed_values = 4;
+   * @generated from field: optional uint64 sealed_values = 4;
    */
-  sealedValues: bigint;
+  sealedValues?: bigint | undefined;
+
+  /**
+   * It seals, or something depends on it: without it, latchkey would not start. Backups may need others besides: see
+   * BackupManifest.
+   *
+   * @generated from field: bool needed = 5;
+   */
+  needed: boolean;
 };
 
 /**
@@ -403,7 +432,8 @@ export const StoreService: GenService<{
     output: typeof GetStoreStatusResponseSchema;
   },
   /**
-   * Backup streams a consistent snapshot, the manifest last. Secrets stay sealed in it.
+   * Backup streams the store as it is at one moment, while it goes on being used. Secrets stay sealed: to restore it
+   * takes the seal keys that the manifest names.
    *
    * @generated from rpc latchkey.v1.StoreService.Backup
    */
@@ -413,7 +443,7 @@ export const StoreService: GenService<{
     output: typeof BackupResponseSchema;
   },
   /**
-   * Scrub reads everything once and says what is damaged.
+   * Scrub reads everything once, checks that nobody has changed it, and says what is damaged.
    *
    * @generated from rpc latchkey.v1.StoreService.Scrub
    */
@@ -423,7 +453,8 @@ export const StoreService: GenService<{
     output: typeof ScrubResponseSchema;
   },
   /**
-   * Reseal seals everything anew with the newest key, and can be left and taken up again.
+   * Reseal seals everything anew with a new data key under the first seal key, after which nothing in the store
+   * depends on any other. It can be left and taken up again. One runs at a time; a second is answered `in_use`.
    *
    * @generated from rpc latchkey.v1.StoreService.Reseal
    */
@@ -433,7 +464,7 @@ export const StoreService: GenService<{
     output: typeof ResealResponseSchema;
   },
   /**
-   * ListSealKeys says which seal keys are known and how much depends on each.
+   * ListSealKeys says which seal keys are known, how much depends on each, and which may be taken away.
    *
    * @generated from rpc latchkey.v1.StoreService.ListSealKeys
    */

@@ -1,0 +1,45 @@
+import { type Attachment, attachmentOf, CannotAttach } from "../auth/attachment.ts";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { type Binding, bindingOf, Unbound } from "../core/binding.ts";
+import type { LiveConnection } from "./live.ts";
+
+/** What a request of a connection carries on account of its credentials, and where those may travel. */
+export interface Attached {
+  readonly attachment: Attachment;
+  readonly binding: Binding;
+}
+
+/** Made once for a connection, and kept as long as it is in memory. Throws `connection_unusable`. */
+export type Attachments = (live: LiveConnection) => Attached;
+
+export function createAttachments(world: World): Attachments {
+  const made = new WeakMap<LiveConnection, Attached>();
+  return (live) => {
+    const known = made.get(live);
+    if (known !== undefined && !isOutdated(known.attachment, world.now())) return known;
+    const attached = attach(live, world.now());
+    made.set(live, attached);
+    return attached;
+  };
+}
+
+function attach(live: LiveConnection, nowMs: number): Attached {
+  const { connection, integration, secrets } = live;
+  const client = {
+    id: integration.oauth?.clientId ?? "",
+    secret: secrets?.clientSecret ?? "",
+    privateKey: secrets?.privateKey ?? "",
+  };
+  const connectionConfig = { ...integration.connectionDefaults, ...connection.connectionConfig };
+  try {
+    return { attachment: attachmentOf({ ...live, client, connectionConfig, nowMs }), binding: bindingOf(live) };
+  } catch (error) {
+    if (!(error instanceof CannotAttach || error instanceof Unbound)) throw error;
+    throw new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
+  }
+}
+
+/** A minted token runs out, and the next one is minted. */
+const isOutdated = (attachment: Attachment, now: number): boolean =>
+  attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now;

@@ -1,0 +1,171 @@
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { type BackupPiece, writeBackup } from "../store/backup.ts";
+import { type Backend, type Entry, type Space, StoreDamaged, type StoreStatus } from "../store/contract.ts";
+import { countSealed, type ResealProgress, reseal } from "../store/rewrite.ts";
+import { SealKeyMissing } from "../store/seal-key.ts";
+import type { SealedStore } from "../store/sealed.ts";
+
+/** Looks after the store as a whole. What takes long stops when its signal says so, and when its reader leaves. */
+export interface Upkeep {
+  /** Without its space when it cannot be asked now. */
+  status(): Promise<StoreStatus & Partial<Space>>;
+  /** Everything as of one moment: chunks, and at last the manifest. */
+  backup(asked: Asked & { readonly actor: string }): AsyncGenerator<BackupPiece>;
+  /** Reads everything and checks it; the last step says that it has. */
+  scrub(asked: Asked): AsyncGenerator<ScrubProgress>;
+  /** Seals everything anew. One runs at a time; what was left is taken up by the next. */
+  reseal(asked: Asked): AsyncGenerator<ResealProgress>;
+  /** The seal keys, those that are configured first, and whether the store could do without each. */
+  sealKeys(asked: Asked & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
+}
+
+interface Asked {
+  /** Aborts when nobody waits for it any more. */
+  readonly signal: AbortSignal;
+}
+
+export interface ScrubProgress {
+  readonly checked: number;
+  readonly damaged: number;
+  /** Some of what is damaged, in words. */
+  readonly examples: readonly string[];
+  readonly isDone: boolean;
+}
+
+export interface SealKeyUse {
+  readonly id: string;
+  readonly isConfigured: boolean;
+  /** How many data keys it wraps. */
+  readonly dataKeys: number;
+  /** How many values are sealed with those; undefined unless it was asked. */
+  readonly sealedValues: number | undefined;
+  readonly isNeeded: boolean;
+}
+
+interface UpkeepOptions {
+  readonly store: SealedStore;
+  readonly backend: Backend;
+  readonly world: World;
+}
+
+/** As many as are read by a person. */
+const maxExamples = 20;
+
+export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
+  const { keyring, frames } = store;
+  const { log, metrics } = world;
+  let isResealing = false;
+
+  /** What a write or a re-seal has replaced since it was read is no damage: it is read once more. */
+  async function opens(entry: Entry): Promise<boolean> {
+    try {
+      frames.open(entry);
+      return true;
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+    }
+    try {
+      await store.get(entry.key);
+      return true;
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      return false;
+    }
+  }
+
+  /** In a damaged file a key may be missing, which nothing that is read from it shows. */
+  async function requireSoundFiles(): Promise<void> {
+    for await (const { damaged: found, entries } of backend.scrub()) {
+      if (found.length > 0) throw damaged(new Error(found.join(", ")));
+      if (entries.length > 0) return;
+    }
+  }
+
+  return {
+    async status() {
+      const status = backend.status();
+      try {
+        return { ...status, ...(await backend.space()) };
+      } catch {
+        /* A store that is away still has a status: that it is. */
+        return status;
+      }
+    },
+    async *backup({ signal, actor }) {
+      const { storeId, format } = backend.status();
+      await requireSoundFiles();
+      const snapshot = await backend.snapshot();
+      log.info("a backup is being taken", { actor, revision: snapshot.revision });
+      try {
+        for await (const piece of writeBackup(snapshot, { storeId, format, createdMs: world.now() })) {
+          if (signal.aborted) return;
+          yield piece;
+        }
+      } catch (error) {
+        throw error instanceof StoreDamaged ? damaged(error) : error;
+      } finally {
+        await snapshot.close();
+      }
+    },
+    async *scrub({ signal }) {
+      let checked = 0;
+      let count = 0;
+      const examples: string[] = [];
+      const note = (what: string) => {
+        count += 1;
+        if (examples.length < maxExamples) examples.push(what);
+        // At once: somebody may be woken by it, and who asked may have left before the end.
+        metrics.storeDamaged.set(count);
+      };
+      for await (const step of backend.scrub()) {
+        for (const what of step.damaged) note(what);
+        for (const entry of step.entries) if (!(await opens(entry))) note(`the value of ${JSON.stringify(entry.key)}`);
+        checked += step.entries.length;
+        if (signal.aborted) return;
+        yield { checked, damaged: count, examples: [...examples], isDone: false };
+      }
+      metrics.storeDamaged.set(count);
+      if (count > 0) log.error("the store is damaged", { checked, damaged: count });
+      else log.info("the store was read, and is sound", { checked });
+      yield { checked, damaged: count, examples, isDone: true };
+    },
+    async *reseal({ signal }) {
+      if (isResealing) throw new Fault("in_use", "everything is being sealed anew already; let that come to its end");
+      isResealing = true;
+      try {
+        for await (const progress of reseal({ backend, keyring, frames, signal })) {
+          if (signal.aborted) return;
+          yield progress;
+        }
+        log.info("everything was sealed anew");
+      } catch (error) {
+        throw error instanceof StoreDamaged ? damaged(error) : error;
+      } finally {
+        isResealing = false;
+      }
+    },
+    async sealKeys({ countValues, signal }) {
+      await keyring.refresh();
+      const counts = countValues ? await countSealed({ backend, frames, signal }) : undefined;
+      const { sealKeyIds: configured } = keyring;
+      const dataKeys = keyring.held().map(({ stored }) => stored);
+      const ids = new Set([...configured, ...dataKeys.map(({ sealKeyId }) => sealKeyId)]);
+      return [...ids].map((id) => {
+        const wrapped = dataKeys.filter(({ sealKeyId }) => sealKeyId === id);
+        return {
+          id,
+          isConfigured: configured.includes(id),
+          dataKeys: wrapped.length,
+          sealedValues: counts && wrapped.reduce((sum, { epoch }) => sum + (counts.get(epoch) ?? 0), 0),
+          isNeeded: id === configured[0] || wrapped.length > 0,
+        };
+      });
+    },
+  };
+}
+
+const damaged = (cause: Error): Fault =>
+  new Fault("internal", "the store is damaged: `latchkey store scrub` says where", { cause });
+
+const isUnreadable = (error: unknown): boolean => error instanceof StoreDamaged || error instanceof SealKeyMissing;

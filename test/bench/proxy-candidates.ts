@@ -1,0 +1,183 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createClient, type Interceptor } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { ProviderService } from "../../src/gen/latchkey/v1/provider_pb.ts";
+import { idOf, importAll, integration } from "./connections.ts";
+import { caddyConfiguration, type Hop, haproxyConfiguration, nginxConfiguration } from "./proxy-configurations.ts";
+import type { Origins } from "./proxy-origins.ts";
+import {
+  cores,
+  descriptorLimit,
+  endWithUs,
+  freePorts,
+  isThere,
+  type Measured,
+  pinnedTo,
+  startProcess,
+} from "./proxy-process.ts";
+import { secretKey, startBenchSidecar } from "./sidecar-process.ts";
+
+/** The origins of the bench, by what is asked of them. */
+export type Way = keyof Origins["ports"];
+
+/** Something that stands between a caller and an origin, and runs. */
+export interface Candidate extends Measured {
+  /** Where `/proxy/PATH` leads to the origin's `/PATH`. */
+  readonly portTo: (way: Way) => number;
+}
+
+export interface Kind {
+  readonly name: string;
+  start(): Promise<Candidate>;
+}
+
+const adminKey = "lk_bench-admin-key-of-the-bench-itself";
+/** As many connections are in use at a time; they lie all over the store. */
+const used = 1_000;
+const ways = ["http", "https", "scripted"] as const satisfies readonly Way[];
+/** Each its own integration: a connection of the first is one of as many as there are. */
+const integrations: Readonly<Record<Way, string>> = {
+  http: integration,
+  https: "keyed-tls",
+  scripted: "keyed-scripted",
+};
+
+/** What the caller sends with every request, to whomever. The connection differs from one to the next. */
+export const callerFields = (way: Way): readonly (readonly [string, string])[] => [
+  ["Authorization", `Bearer ${secretKey}`],
+  ["Provider-Config-Key", integrations[way]],
+  ["Accept", "application/json"],
+  ["User-Agent", "bench/1.0"],
+];
+
+export function usedIds(way: Way, count: number): string[] {
+  const step = way === "http" ? Math.max(1, Math.floor(count / used)) : 1;
+  return Array.from({ length: way === "http" ? Math.min(used, count) : used }, (_, i) => idOf(i * step));
+}
+
+interface Kinds {
+  readonly origins: Origins;
+  readonly folder: string;
+}
+
+/** Those that are there, the sidecar first. */
+export function kindsThere({ origins, folder }: Kinds): Kind[] {
+  const configured = { ca: origins.ca, folder, descriptors: descriptorLimit() };
+  const native = (
+    name: string,
+    command: (file: string) => string[],
+    configuration: (hops: readonly Hop[]) => string,
+  ) => ({
+    name,
+    start: () =>
+      startHops(origins, async (hops) => {
+        const file = join(folder, `${name}.conf`);
+        writeFileSync(file, configuration(hops));
+        return command(file);
+      }),
+  });
+  const node = (name: string) => ({
+    name,
+    start: () =>
+      startHops(origins, async (hops) => [process.execPath, program, name, origins.ca, ...hops.map(asArgument)]),
+  });
+  const natives = [
+    native(
+      "nginx",
+      (file) => ["nginx", "-c", file],
+      (hops) => nginxConfiguration({ ...configured, hops }),
+    ),
+    native(
+      "haproxy",
+      (file) => ["haproxy", "-db", "-q", "-f", file],
+      (hops) => haproxyConfiguration({ ...configured, hops }),
+    ),
+    native(
+      "caddy",
+      (file) => ["caddy", "run", "--adapter", "caddyfile", "--config", file],
+      (hops) => caddyConfiguration({ ...configured, hops }),
+    ),
+  ];
+  return [
+    { name: "latchkey", start: () => startSidecar({ origins, folder }) },
+    ...natives.filter(({ name }) => isThere(name)),
+    node("http-proxy-3"),
+    node("node:http"),
+  ];
+}
+
+const program = fileURLToPath(new URL("proxy-relays.ts", import.meta.url));
+const asArgument = ({ port, origin }: Hop) => `${port}=${origin.scheme}://127.0.0.1:${origin.port}`;
+
+async function startHops(
+  origins: Origins,
+  commandFor: (hops: readonly Hop[]) => Promise<string[]>,
+): Promise<Candidate> {
+  const ports = await freePorts(ways.length);
+  const hops = ways.map((way, i) => {
+    const scheme = way === "https" ? ("https" as const) : ("http" as const);
+    return { port: ports[i] ?? 0, origin: { scheme, port: origins.ports[way] } };
+  });
+  const running = await startProcess({ command: await commandFor(hops), core: cores.candidate, ports });
+  return { ...running, portTo: (way) => ports[ways.indexOf(way)] ?? 0 };
+}
+
+async function startSidecar({ origins, folder }: Kinds): Promise<Candidate> {
+  const file = join(folder, "latchkey.yaml");
+  // As the peers, who set no limit.
+  writeFileSync(file, "proxy: { requests_per_host: 10000, waiting_per_host: 10000 }\n");
+  const { http, https, scripted } = origins.ports;
+  const running = await startBenchSidecar({
+    folder: join(folder, "store"),
+    command: pinnedTo(cores.candidate),
+    env: {
+      LATCHKEY_CONFIG: file,
+      LATCHKEY_PROVIDER_CA: origins.ca,
+      LATCHKEY_ALLOW_PRIVATE: [`http://127.0.0.1:${http}`, `127.0.0.1:${https}`, `http://127.0.0.1:${scripted}`].join(),
+    },
+  });
+  endWithUs(running.pid);
+  const port = Number(new URL(running.data).port);
+  return { pid: running.pid, stop: running.stop, portTo: () => port };
+}
+
+/** Fills the sidecar's store; returns how many a second. */
+export async function fillStore({ origins, folder, count }: Kinds & { readonly count: number }): Promise<number> {
+  const running = await startBenchSidecar({
+    folder: join(folder, "store"),
+    env: { LATCHKEY_ADMIN_KEY: adminKey },
+  });
+  endWithUs(running.pid);
+  const transportWith = (key: string) =>
+    createGrpcTransport({ baseUrl: running.control, interceptors: [withKey(key)] });
+  const transport = transportWith(secretKey);
+  const connections = createClient(ConnectionService, transport);
+  let rate = 0;
+  for (const way of ways) {
+    const baseUrl = `https://127.0.0.1:${origins.ports[way]}`;
+    const name = integrations[way];
+    await createClient(ProviderService, transportWith(adminKey)).createProvider({
+      provider: { name, auth: { case: "apiKey", value: { header: "x-api-key" } }, proxy: { baseUrl } },
+    });
+    await createClient(IntegrationService, transport).createIntegration({ integration: { key: name, provider: name } });
+    const since = performance.now();
+    const size = way === "http" ? count : used;
+    const failed = await importAll(connections, { count: size, integration: name });
+    if (failed > 0) throw new Error(`${failed} of ${size} connections were not imported`);
+    if (way === "http") rate = count / ((performance.now() - since) / 1_000);
+  }
+  await running.stop();
+  return rate;
+}
+
+const withKey =
+  (key: string): Interceptor =>
+  (next) =>
+  (request) => {
+    request.header.set("authorization", `Bearer ${key}`);
+    return next(request);
+  };

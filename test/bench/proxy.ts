@@ -1,0 +1,270 @@
+import { mkdirSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type Candidate,
+  callerFields,
+  fillStore,
+  type Kind,
+  kindsThere,
+  usedIds,
+  type Way,
+} from "./proxy-candidates.ts";
+import {
+  download,
+  loadWith,
+  openLine,
+  openLoop,
+  openMany,
+  openStream,
+  requestFor,
+  type Target,
+  upload,
+} from "./proxy-load.ts";
+import { type Origins, startOrigins } from "./proxy-origins.ts";
+import { cpuSeconds, descriptorLimit, forgetPeak, loadAverage, memoryMb, pinSelf } from "./proxy-process.ts";
+import { createTable, type Table } from "./proxy-table.ts";
+import { withFolder } from "./sidecar-process.ts";
+
+export interface ProxyOptions {
+  /** Connections in the sidecar's store. */
+  readonly count: number;
+  readonly only: readonly string[];
+  readonly rounds: number;
+  /** Of each measurement. */
+  readonly seconds: number;
+}
+
+interface Bench extends ProxyOptions {
+  readonly folder: string;
+  readonly origins: Origins;
+  readonly kinds: readonly Kind[];
+}
+
+const parts: Readonly<Record<string, (bench: Bench) => Promise<void>>> = { requests, bulk, idle, streams, latency };
+
+/**
+ * The proxy beside others that stand in the same place, in turns: the sidecar checks the key, finds the connection,
+ * judges where its credentials may go, and counts; the others put in one header and relay.
+ */
+export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
+  const options = { ...asked, count: asked.count || 100_000, rounds: asked.rounds || 5, seconds: asked.seconds || 2 };
+  const only = asked.only?.length ? asked.only : Object.keys(parts);
+  const unknown = only.filter((name) => parts[name] === undefined);
+  if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: there are ${Object.keys(parts).join()}`);
+  pinSelf();
+  await withFolder(async (folder) => {
+    mkdirSync(`${folder}/store`);
+    const origins = await startOrigins(folder);
+    try {
+      const rate = await fillStore({ origins, folder, count: options.count });
+      say(`${options.count} connections imported, ${Math.round(rate)}/s; load average ${loadAverage()}`);
+      const bench = { ...options, only, folder, origins, kinds: kindsThere({ origins, folder }) };
+      for (const name of only) {
+        await parts[name]?.(bench);
+        say(`load average ${loadAverage()}\n`);
+      }
+    } finally {
+      await origins.stop();
+    }
+  });
+}
+
+type Named = readonly [name: string, candidate: Candidate];
+
+/** Runs with all of them up, and ends them. One that does not start is left out, and said. */
+async function withAll(kinds: readonly Kind[], run: (all: readonly Named[]) => Promise<void>): Promise<void> {
+  const all: Named[] = [];
+  try {
+    for (const { name, start } of kinds) {
+      const started = await start().catch((error: Error) => say(`${name} is left out: ${error.message}`));
+      if (started !== undefined) all.push([name, started]);
+    }
+    await run(all);
+  } finally {
+    await Promise.all(all.map(([, { stop }]) => stop()));
+  }
+}
+
+const targetOf = ({ count }: Bench, { portTo }: Pick<Candidate, "portTo">, way: Way, path: string): Target => ({
+  port: portTo(way),
+  path,
+  fields: callerFields(way),
+  ids: usedIds(way, count),
+});
+
+/** The origin itself: what a candidate adds is seen beside it. */
+const direct = ({ origins }: Bench): Pick<Candidate, "portTo"> => ({ portTo: (way) => origins.ports[way] });
+
+const cells = [
+  { way: "http", path: "small", connections: 32 },
+  { way: "http", path: "small", connections: 256 },
+  { way: "http", path: "small", connections: 1 },
+  { way: "http", path: "fields", connections: 32 },
+  { way: "https", path: "small", connections: 32 },
+  { way: "https", path: "small", connections: 256 },
+  { way: "https", path: "small", connections: 1 },
+  { way: "https", path: "fields", connections: 32 },
+] as const;
+
+async function requests(bench: Bench): Promise<void> {
+  const { kinds, rounds, seconds, folder } = bench;
+  await withAll(kinds, async (all) => {
+    for (const [, candidate] of all) {
+      for (const way of ["http", "https"] as const) await warm(targetOf(bench, candidate, way, "/proxy/small"), folder);
+    }
+    for (const { way, path, connections } of cells) {
+      const table = createTable(["req/s", "CPU µs/req", "p50 µs", "p99 µs", "failed"]);
+      for (let round = 0; round < rounds; round += 1) {
+        if (way === "http") {
+          const target = targetOf(bench, direct(bench), way, `/${path}`);
+          const {
+            requests: answered,
+            seconds: took,
+            p50Ms,
+            p99Ms,
+          } = await loadWith(target, { connections, seconds, folder });
+          table.note("direct", [answered / took, undefined, p50Ms * 1_000, p99Ms * 1_000]);
+        }
+        for (const [name, candidate] of inTurn(all, round)) {
+          const before = cpuSeconds(candidate.pid);
+          const target = targetOf(bench, candidate, way, `/proxy/${path}`);
+          const {
+            requests: answered,
+            seconds: took,
+            ...rest
+          } = await loadWith(target, { connections, seconds, folder });
+          const cpu = (cpuSeconds(candidate.pid) - before) / answered;
+          table.note(name, [answered / took, cpu * 1e6, rest.p50Ms * 1_000, rest.p99Ms * 1_000, rest.failed]);
+        }
+      }
+      const what = path === "small" ? "1 KiB" : "1 KiB and 25 header lines";
+      print(table, { title: `${way} origin, ${what}, ${connections} connections`, compared: "req/s" });
+    }
+  });
+}
+
+/** Until the compilers of V8 have done with it: they work beside it, on its core. */
+async function warm(target: Target, folder: string): Promise<void> {
+  const until = performance.now() + 15_000;
+  for (let answered = 0; answered < 60_000 && performance.now() < until; ) {
+    answered += (await loadWith(target, { connections: 32, seconds: 3, folder })).requests;
+  }
+}
+
+const gibibyte = 1024 ** 3;
+
+async function bulk(bench: Bench): Promise<void> {
+  await withAll(bench.kinds, async (all) => {
+    for (const [direction, transfer] of [
+      ["download", download],
+      ["upload", upload],
+    ] as const) {
+      const path = direction === "download" ? `down/${gibibyte}` : "up";
+      const table = createTable(["MB/s", "CPU s/GiB", "peak MB"]);
+      for (let round = 0; round < bench.rounds; round += 1) {
+        const unhindered = await transfer(targetOf(bench, direct(bench), "scripted", `/${path}`), gibibyte);
+        table.note("direct", [gibibyte / 1e6 / unhindered]);
+        for (const [name, candidate] of inTurn(all, round)) {
+          forgetPeak(candidate.pid);
+          const before = cpuSeconds(candidate.pid);
+          const took = await transfer(targetOf(bench, candidate, "scripted", `/proxy/${path}`), gibibyte);
+          table.note(name, [
+            gibibyte / 1e6 / took,
+            cpuSeconds(candidate.pid) - before,
+            memoryMb(candidate.pid, "VmHWM"),
+          ]);
+        }
+      }
+      print(table, { title: `1 GiB ${direction}, http origin`, compared: "MB/s" });
+    }
+  });
+}
+
+/** Callers that have asked once and keep the connection. */
+function idle(bench: Bench): Promise<void> {
+  return memoryOf(
+    bench,
+    { what: "idle caller", count: Math.min(9_500, descriptorLimit() - 500) },
+    async (target, i) => {
+      const { socket, ask } = await openLine(target.port);
+      await ask(requestFor({ ...target, path: "/proxy/small" }, i));
+      return socket;
+    },
+  );
+}
+
+function streams(bench: Bench): Promise<void> {
+  return memoryOf(
+    bench,
+    { what: "open event stream", count: Math.min(5_000, Math.floor((descriptorLimit() - 500) / 2)) },
+    (target, i) => openStream({ ...target, path: "/proxy/stream" }, i),
+  );
+}
+
+interface Held {
+  readonly what: string;
+  readonly count: number;
+}
+
+type Open = (target: Target, i: number) => ReturnType<typeof openStream>;
+
+/** Of a process of their own each, warm, that holds so many of something. */
+async function memoryOf(bench: Bench, { what, count }: Held, open: Open): Promise<void> {
+  const table = createTable(["started MB", "warm MB", "holding MB", "KB each"]);
+  for (let round = 0; round < Math.min(2, bench.rounds); round += 1) {
+    for (const kind of bench.kinds) {
+      await withAll([kind], async (all) => {
+        for (const [name, candidate] of all) {
+          const started = memoryMb(candidate.pid, "VmRSS");
+          const target = targetOf(bench, candidate, "scripted", "/proxy/small");
+          await loadWith(target, { connections: 32, seconds: 2, folder: bench.folder });
+          await sleep(1_000);
+          const warm = memoryMb(candidate.pid, "VmRSS");
+          const sockets = await openMany(count, (i) => open(target, i));
+          await sleep(3_000);
+          const holding = memoryMb(candidate.pid, "VmRSS");
+          table.note(name, [started, warm, holding, ((holding - warm) * 1_024) / count]);
+          for (const socket of sockets) socket.removeAllListeners("close").destroy();
+        }
+      });
+    }
+  }
+  print(table, { title: `memory with ${count} of: ${what}`, compared: "KB each" });
+}
+
+/** 1,000 requests a second: far from what any of them could do. */
+async function latency(bench: Bench): Promise<void> {
+  const rate = { perSecond: 1_000, seconds: Math.max(4, bench.seconds) };
+  const table = createTable(["p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "failed"]);
+  await withAll(bench.kinds, async (all) => {
+    for (const [, candidate] of all) await warm(targetOf(bench, candidate, "http", "/proxy/small"), bench.folder);
+    for (let round = 0; round < bench.rounds; round += 1) {
+      const near = await openLoop(targetOf(bench, direct(bench), "http", "/small"), rate);
+      table.note("direct", [near.p50Ms, near.p99Ms]);
+      for (const [name, candidate] of inTurn(all, round)) {
+        const { p50Ms, p99Ms, failed } = await openLoop(targetOf(bench, candidate, "http", "/proxy/small"), rate);
+        table.note(name, [p50Ms, p99Ms, p50Ms - near.p50Ms, p99Ms - near.p99Ms, failed]);
+      }
+    }
+  });
+  const title = "open loop, 1,000 requests a second, http origin, 1 KiB";
+  print(table, { title, compared: "added p50 ms" });
+}
+
+/** Nobody is always the one who comes after the busiest. */
+const inTurn = <T>(all: readonly T[], round: number): T[] => {
+  const from = round % all.length;
+  return [...all.slice(from), ...all.slice(0, from)];
+};
+
+interface Titled {
+  readonly title: string;
+  readonly compared: string;
+}
+
+function print(table: Table, { title, compared }: Titled): void {
+  say(`\n${title}`);
+  say(table.text({ peers: ["nginx", "http-proxy-3"], compared }));
+}
+
+const say = (line: string) => void process.stdout.write(`${line}\n`);

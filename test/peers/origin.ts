@@ -1,0 +1,90 @@
+import { once } from "node:events";
+import http, { type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished } from "vitest";
+import { secretKey } from "../harness.ts";
+import { type ProxiedSidecar, startProxied } from "../provider.ts";
+
+/** An API that answers as a program expects, and remembers what reached it. */
+
+export interface Asked {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage["headers"];
+  /** Name, value, name, value. */
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+export interface Answered {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A string as it is, anything else as JSON. */
+  readonly body?: unknown;
+}
+
+/** What the provider knows the connection by. */
+export const token = "the-provider-token-of-ada";
+
+export interface Origin extends ProxiedSidecar {
+  readonly server: http.Server;
+  readonly asked: readonly Asked[];
+  /** The address of the connection `ada` alone, without a slash at the end. */
+  readonly alias: string;
+}
+
+/** The API, a sidecar before it, and in that the connection `ada` of the integration `here`, with an alias. */
+export async function startOrigin(answer: (asked: Asked) => Answered, basePath = ""): Promise<Origin> {
+  const asked: Asked[] = [];
+  const server = http.createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method = "", url = "", headers, rawHeaders } = request;
+    const one = { method, url, headers, rawHeaders, body: Buffer.concat(chunks).toString() };
+    asked.push(one);
+    const { status = 200, headers: own = {}, body = {} } = answer(one);
+    response.writeHead(status, { "content-type": "application/json; charset=utf-8", ...own });
+    response.end(typeof body === "string" ? body : JSON.stringify(body));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  const running = await startProxied(port, {
+    provider: {
+      auth: { case: "apiKey", value: {} },
+      proxy: { baseUrl: `https://127.0.0.1:${port}${basePath}` },
+    },
+    credentials: { type: "API_KEY", apiKey: token },
+    files: {
+      "/config":
+        "aliases: [{ name: ada, environment: dev, integration: here, connection: ada, listen: '127.0.0.1:0' }]",
+    },
+    env: { LATCHKEY_CONFIG: "/config" },
+  });
+  return { ...running, server, asked, alias: running.sidecar.aliases["ada"] ?? "" };
+}
+
+/** The credentials once, and nothing of ours. */
+export function expectClean(asked: Pick<Asked, "rawHeaders"> & Partial<Asked>): void {
+  const { rawHeaders } = asked;
+  const valuesOf = (name: string) =>
+    rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
+  expect(valuesOf("authorization")).toEqual([`Bearer ${token}`]);
+  expect(valuesOf("via")).toEqual(["1.1 latchkey"]);
+  expect(valuesOf("host")).toHaveLength(1);
+  const ours =
+    /^(?:provider-config-key|connection-id|proxy-.*|latchkey-.*|retries|retry-on|decompress|base-url-override|nango-.*)$/;
+  expect(rawHeaders.filter((name, i) => i % 2 === 0 && ours.test(name.toLowerCase()))).toEqual([]);
+  expect(JSON.stringify(asked)).not.toContain(secretKey);
+}
+
+export function expectAllClean({ asked }: Pick<Origin, "asked">): void {
+  expect(asked.length).toBeGreaterThan(0);
+  for (const one of asked) expectClean(one);
+}
+
+export const connectionHeaders = { "provider-config-key": "here", "connection-id": "ada" } as const;
