@@ -139,8 +139,10 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
   await refresh();
   if (all.size === 0) {
     const [other] = await backend.list({ from: "\x01", to: "\u{10ffff}", limit: 1 });
-    if (other !== undefined) throw new StoreRefused("the store's data keys are gone; restore the last backup");
-    await commitOrRefresh([await make(authenticationEpoch, first), await make(1, first)]);
+    if (other === undefined) await commitOrRefresh([await make(authenticationEpoch, first), await make(1, first)]);
+    // Between the two looks another replica may have begun: its data keys come before all else.
+    else await refresh();
+    if (all.size === 0) throw new StoreRefused("the store's data keys are gone; restore the last backup");
   }
   const unavailable = [...all.values()].find(({ secret }) => secret === undefined);
   if (unavailable !== undefined) throw missing(unavailable.stored);

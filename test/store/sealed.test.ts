@@ -137,6 +137,24 @@ it("refuses a store that holds something and has lost its data keys", async () =
   await expect(openSealedStore({ backend, keys: [key("a")], world })).rejects.toBeInstanceOf(StoreRefused);
 });
 
+it("takes the data keys of a replica that began between two looks of ours", async () => {
+  const backend = await openBackend();
+  const keys = [key("a")];
+  let looks = 0;
+  const late: Backend = {
+    ...backend,
+    async list(range) {
+      looks += 1;
+      const found = await backend.list(range);
+      // Nothing was there at the first look; then somebody else begins, and writes.
+      if (looks === 1) await (await open(backend, keys)).commit([secret("k")]);
+      return found;
+    },
+  };
+  const store = await open(late, keys);
+  expect(text((await store.get("k"))?.value)).toBe("a refresh token");
+});
+
 const drain = async (progress: AsyncIterable<{ readonly done: number; readonly total: number }>) => {
   const seen: string[] = [];
   for await (const { done, total } of progress) seen.push(`${done}/${total}`);
