@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
 import type { World } from "../base/world.ts";
 import { type Access, requireScope } from "../broker/access.ts";
 import type { Attached, Attachments } from "../broker/attachments.ts";
@@ -75,14 +76,15 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const { request } = asking;
       requireMethod(request);
       const header = (name: string) => headerOf(request, name);
-      const caller = access.authenticate(callerKey(header));
+      const key = callerKey(header);
+      const caller = access.authenticate(key);
       requireScope(caller, Scope.PROXY);
       const ref = refOf(header, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions(header);
       const held = live.peek(ref);
       const found = (one: LiveConnection) => {
         try {
-          ready(callOf(asking, { since, live: one, options }));
+          ready(callOf(asking, { since, live: one, key, options }));
         } catch (error) {
           fail(faultOfPreparing(error));
         }
@@ -96,7 +98,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   function callOf(
     { request, alias }: Asking,
-    { since, live: found, options }: Pick<ProviderCall, "since" | "live" | "options">,
+    { since, live: found, key, options }: Pick<ProviderCall, "since" | "live" | "options"> & { readonly key: string },
   ): ProviderCall {
     const own = attachments(found);
     const { address, path } = addressOf({
@@ -107,7 +109,12 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
-    const asked = { method: request.method ?? "GET", path, rawHeaders: request.rawHeaders, body: bodyOf(request) };
+    const asked = {
+      method: request.method ?? "GET",
+      path,
+      rawHeaders: withoutKey(request.rawHeaders, key),
+      body: bodyOf(request),
+    };
     const { origin, host } = admit(own, address);
     return {
       since,
@@ -151,6 +158,16 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       nonce: () => randomBytes(16).toString("hex"),
     }),
   };
+}
+
+/** Where a key belongs; these go nowhere in any case. */
+const keyPlaces = new Set(["authorization", "latchkey-key", "proxy-authorization"]);
+
+/** The caller's key is for us alone, also where the caller has written it into a field of another name. */
+function withoutKey(rawHeaders: readonly string[], key: string): readonly string[] {
+  const isKept = (_: string, i: number) =>
+    !(rawHeaders[i | 1] ?? "").includes(key) || keyPlaces.has(lowerCase(rawHeaders[i & ~1] ?? ""));
+  return rawHeaders.every(isKept) ? rawHeaders : rawHeaders.filter(isKept);
 }
 
 function requireMethod({ method = "" }: IncomingMessage): void {

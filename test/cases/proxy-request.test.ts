@@ -716,3 +716,12 @@ it("leaves nothing open, and nothing unsaid in the log, whatever callers do", as
   await expect.poll(() => metric("latchkey_proxy_open")).toBe(0);
   expect(logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });
+
+it("P07 keeps the caller's key from the provider, whatever field it stands in", async () => {
+  const { raw, proxyLines, requests } = await startBoth();
+  const lines = `X-Authorization: Bearer ${secretKey}\r\nX-Other: kept\r\n`;
+  expect(statusOf(await raw(`GET /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}${lines}\r\n`))).toBe(200);
+  const [request] = requests();
+  expect(request?.fields).toContainEqual(["x-other", "kept"]);
+  expect(JSON.stringify(request)).not.toContain(secretKey);
+});
