@@ -108,8 +108,6 @@ class Going implements Carried, Exchange {
   readonly isHead: boolean;
   readonly request: UpstreamRequest;
   isSent: boolean;
-  /** Tried on a connection that had been used before and was gone: once more, on a new one. */
-  hasBeenRepeated = false;
   waitingSince = 0;
   connection: Connection | undefined;
   readonly #giveUp: (going: Going) => void;
@@ -296,14 +294,9 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     if (unanswered !== undefined) {
       const { request } = unanswered;
       const mayRepeat =
-        failure.kind === "closed" &&
-        connection.isReused &&
-        !unanswered.hasBeenRepeated &&
-        request.body === "none" &&
-        repeatable.has(request.method);
+        failure.kind === "closed" && connection.isReused && request.body === "none" && repeatable.has(request.method);
       if (mayRepeat) {
-        unanswered.hasBeenRepeated = true;
-        // Those that lie idle are likely to be gone as well.
+        // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
         for (const { connection: other } of pool.idle.splice(0)) other.destroy(failure);
         dispatch(pool, unanswered);
         return;
