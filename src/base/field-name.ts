@@ -1,12 +1,19 @@
-/** Names of HTTP fields repeat: each is folded once. Bounded, because strangers choose them. */
-const folded = new Map<string, string>();
-const maxFolded = 4_096;
+const maxNames = 4_096;
 const maxNameLength = 64;
 
-export function lowerCase(name: string): string {
-  const known = folded.get(name);
-  if (known !== undefined) return known;
-  const lower = name.toLowerCase();
-  if (folded.size < maxFolded && name.length <= maxNameLength) folded.set(name, lower);
-  return lower;
+/**
+ * What is to be known of the name of an HTTP field. Names repeat from request to request: each is folded and looked
+ * at once. Bounded, because strangers choose them.
+ */
+export function byFieldName<T>(judge: (lower: string) => T): (name: string) => T {
+  const judged = new Map<string, T>();
+  return (name) => {
+    const known = judged.get(name);
+    if (known !== undefined) return known;
+    const made = judge(name.toLowerCase());
+    if (judged.size < maxNames && name.length <= maxNameLength) judged.set(name, made);
+    return made;
+  };
 }
+
+export const lowerCase = byFieldName((lower) => lower);

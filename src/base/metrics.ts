@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { createTallies, createTimings, type Family, type Tally, type Timing } from "./series.ts";
 
 /**
  * Every metric of ours, declared here and nowhere else. No connection id, path, host or key is ever a label:
@@ -14,18 +15,21 @@ export const metricTable = {
   },
   httpRequests: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_http_requests_total",
     help: "Requests answered, by door, route pattern and status.",
     labels: ["door", "route", "status"],
   },
   httpSeconds: {
     kind: "histogram",
+    isHot: true,
     name: "latchkey_http_request_seconds",
     help: "Time from a request's head to the end of its answer.",
     labels: ["door", "route"],
   },
   httpOpen: {
     kind: "gauge",
+    isHot: true,
     name: "latchkey_http_requests_open",
     help: "Requests that are not answered yet, by door.",
     labels: ["door"],
@@ -137,12 +141,14 @@ export const metricTable = {
   },
   liveLookups: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_live_lookups_total",
     help: "Connections looked up for use, by whether memory had them.",
     labels: ["result"],
   },
   proxyRequests: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_proxy_requests_total",
     help: "Requests that went to a provider, by kind of credentials and the class of the answer.",
     labels: ["credentials", "answer"],
@@ -155,12 +161,14 @@ export const metricTable = {
   },
   proxyAddedSeconds: {
     kind: "histogram",
+    isHot: true,
     name: "latchkey_proxy_added_seconds",
     help: "Time from a request's head until its own head was on the way to the provider.",
     labels: [],
   },
   proxyBytes: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_proxy_bytes_total",
     help: "Bytes of bodies relayed, by direction.",
     labels: ["direction"],
@@ -177,7 +185,13 @@ export const metricTable = {
     help: "Requests that were sent again because the caller asked for it.",
     labels: [],
   },
-  proxyOpen: { kind: "gauge", name: "latchkey_proxy_open", help: "Requests and tunnels under way.", labels: [] },
+  proxyOpen: {
+    kind: "gauge",
+    isHot: true,
+    name: "latchkey_proxy_open",
+    help: "Requests and tunnels under way.",
+    labels: [],
+  },
   proxyConnections: {
     kind: "gauge",
     name: "latchkey_proxy_connections",
@@ -206,6 +220,8 @@ export const metricTable = {
 
 interface MetricRow {
   readonly kind: "counter" | "gauge" | "histogram";
+  /** Counted for every request: its series are held by whoever counts. */
+  readonly isHot?: boolean;
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
@@ -213,11 +229,9 @@ interface MetricRow {
 
 type Table = typeof metricTable;
 type Label<N extends keyof Table> = Table[N]["labels"][number];
-type Instrument<N extends keyof Table> = {
-  counter: Counter<Label<N>>;
-  gauge: Gauge<Label<N>>;
-  histogram: Histogram<Label<N>>;
-}[Table[N]["kind"]];
+type Instrument<N extends keyof Table> = Table[N] extends { readonly isHot: true }
+  ? Family<Label<N>, { counter: Tally; gauge: Tally; histogram: Timing }[Table[N]["kind"]]>
+  : { counter: Counter<Label<N>>; gauge: Gauge<Label<N>>; histogram: Histogram<Label<N>> }[Table[N]["kind"]];
 
 export type Metrics = { readonly [N in keyof Table]: Instrument<N> } & {
   /** Everything, in the text format of Prometheus. */
@@ -231,7 +245,14 @@ const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const make = ({ kind, name, help, labels }: MetricRow) => {
+  const make = ({ kind, isHot, name, help, labels }: MetricRow) => {
+    if (isHot === true) {
+      const declared = { name, help, labels };
+      const family = kind === "histogram" ? createTimings(declared, secondsBuckets) : createTallies(declared, kind);
+      // All that a registry wants of a metric is its name and its values.
+      registry.registerMetric(Object.assign(family, { name }) as unknown as Counter);
+      return family;
+    }
     const options = { name, help, labelNames: [...labels], registers: [registry] };
     if (kind === "counter") return new Counter(options);
     if (kind === "gauge") return new Gauge(options);

@@ -17,7 +17,7 @@ import type { Audit } from "./audit.ts";
 import { type Collections, keyDigestKey, keyTouchKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Page, PageOf } from "./page.ts";
-import type { Touches } from "./touches.ts";
+import { type Touched, type Touches, touchedBy } from "./touches.ts";
 
 /** Who asks: the key they hold, and what it opens. */
 export interface Caller {
@@ -37,6 +37,8 @@ export interface NewKey {
 export interface Access {
   /** The caller that a secret makes one. Throws what the door answers otherwise. */
   authenticate(secret: string): Caller;
+  /** Whether a caller that `authenticate` gave out would be given out again. */
+  isCurrent(caller: Caller): boolean;
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
   list(filter: { readonly environment: string }, page: Page): Promise<PageOf<Key>>;
   revoke(asked: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
@@ -58,6 +60,7 @@ interface Known {
   readonly key: Key;
   readonly caller: Caller;
   readonly expiresAtMs: number;
+  readonly touched: Touched;
 }
 
 /** Whether a caller may do a thing. A control key with `admin` may do everything. */
@@ -73,6 +76,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   const { store, collections, touches, audit, world } = options;
   const stored = new Map<string, Known>();
   const declared = new Map<string, Known>();
+  const declaredById = new Map<string, Known>();
   const digests = new Map<string, string>();
 
   const watch = await follow({
@@ -111,7 +115,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     else stored.set(id, knownOf(key));
   }
 
-  const isDeclared = (id: string) => [...declared.values()].some(({ key }) => key.id === id);
+  const isDeclared = (id: string) => declaredById.has(id);
 
   function requireUnused(id: string): void {
     if (isDeclared(id) || stored.has(id)) throw new Fault("already_exists", `there is a key "${id}" already`);
@@ -132,8 +136,14 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       const known = declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
       if (known === undefined) throw new Fault("unknown_key", "the key is not known");
       if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
-      touches.touch(keyTouchKey(known.key.id));
+      touches.touch(known.touched);
       return known.caller;
+    },
+    isCurrent(caller) {
+      const known = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
+      if (known?.caller !== caller || known.expiresAtMs <= world.now()) return false;
+      touches.touch(known.touched);
+      return true;
     },
     async create({ id: asked, environment, scopes: wanted, expiresAtMs }, actor) {
       const id = asked === "" ? randomId() : asked;
@@ -208,9 +218,12 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     },
     declare(keys) {
       declared.clear();
+      declaredById.clear();
       for (const { id, environment, secret, scopes } of keys) {
         const key = create(KeySchema, { id, environment, scopes: [...scopes], declared: true });
-        declared.set(digestOf(secret), knownOf(key));
+        const known = knownOf(key);
+        declared.set(digestOf(secret), known);
+        declaredById.set(id, known);
       }
     },
     close: () => watch.close(),
@@ -219,6 +232,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 
 const knownOf = (key: Key): Known => ({
   key,
+  touched: touchedBy(keyTouchKey(key.id)),
   expiresAtMs: key.expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(key.expiresAt),
   caller: {
     keyId: key.id,

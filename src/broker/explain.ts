@@ -1,7 +1,7 @@
 import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import type { Address, Binding } from "../core/binding.ts";
-import { outgoing } from "../core/outgoing.ts";
+import { namesOf, outgoing } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Attachments } from "./attachments.ts";
@@ -41,12 +41,13 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const address = addressOf(binding, { path, baseUrlOverride });
     const { proxy, name: provider } = found.provider;
-    const { head, attached } = outgoing({
+    const { head } = outgoing({
       asked: {
         method: method === "" ? "GET" : method,
         path,
         rawHeaders: headerNames.flatMap((name) => [name, ""]),
         body: "none",
+        key: undefined,
       },
       scheme: "https",
       host: new URL(address.origin).host,
@@ -63,6 +64,7 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
       .slice(1)
       .flatMap((line) => line.split(":", 1).filter((name) => name !== ""));
     const kept = new Set(sent.map(lowerCase));
+    const attached = namesOf(attachment);
     const parameters = attachment.kind === "fixed" ? attachment.query.map(([name]) => name) : [];
     return {
       url: `${address.origin}${address.basePath}${path}`,
@@ -70,7 +72,7 @@ export function createExplain({ live, attachments }: ExplainOptions): Explain {
       credentialsKind: found.credentials.kind.case ?? "none",
       headerNames: sent,
       injected: [...attached, ...parameters],
-      dropped: headerNames.filter((name) => !kept.has(lowerCase(name)) || attached.includes(lowerCase(name))),
+      dropped: headerNames.filter((name) => !kept.has(lowerCase(name)) || attached.has(lowerCase(name))),
     };
   };
 }

@@ -14,7 +14,7 @@ import { connectionTouchKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
-import type { Touches } from "./touches.ts";
+import { type Touched, type Touches, touchedBy } from "./touches.ts";
 
 /** A connection with all that it takes to act on it, and credentials that are good now. */
 export interface LiveConnection {
@@ -42,13 +42,23 @@ interface LiveOptions {
   readonly world: World;
 }
 
+/** What memory has of a connection. */
+interface Held {
+  readonly live: LiveConnection;
+  /** Until when its credentials are good. */
+  readonly goodUntil: number;
+  readonly touched: Touched;
+}
+
 const maxLive = 10_000;
 const retryAfterSeconds = 60;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
 export async function openLive(options: LiveOptions): Promise<Live> {
   const { store, connections, integrations, providers, touches, world } = options;
-  const cache = new LRUCache<string, LiveConnection, ConnectionRef>({
+  const hits = world.metrics.liveLookups.series({ result: "hit" });
+  const misses = world.metrics.liveLookups.series({ result: "miss" });
+  const cache = new LRUCache<string, Held, ConnectionRef>({
     max: maxLive,
     // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
     ignoreFetchAbort: true,
@@ -70,7 +80,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     },
   });
 
-  async function load(ref: ConnectionRef): Promise<LiveConnection> {
+  async function load(ref: ConnectionRef): Promise<Held> {
     const at = { environment: ref.environment, key: ref.integration };
     const [{ value: connection }, { value: integration }, secrets, credentials] = await Promise.all([
       connections.get(ref),
@@ -83,7 +93,11 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       await connections.get(ref);
       throw new Error("a connection has no credentials");
     }
-    return { connection, integration, secrets, provider: providers.find(connection.provider), credentials };
+    return {
+      live: { connection, integration, secrets, provider: providers.find(connection.provider), credentials },
+      goodUntil: goodUntil(credentials),
+      touched: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
+    };
   }
 
   const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
@@ -91,28 +105,29 @@ export async function openLive(options: LiveOptions): Promise<Live> {
   return {
     peek(ref) {
       const held = cache.get(keyFor(ref));
-      if (held === undefined || !isGood(held, world.now())) return undefined;
-      world.metrics.liveLookups.inc({ result: "hit" });
-      touches.touch(connectionTouchKey(ref.environment, ref.integration, ref.id));
-      return held;
+      if (held === undefined || held.goodUntil <= world.now()) return undefined;
+      hits.add();
+      touches.touch(held.touched);
+      return held.live;
     },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
       const key = keyFor(ref);
-      const held = cache.get(key);
-      world.metrics.liveLookups.inc({ result: held === undefined ? "miss" : "hit" });
-      const live = held ?? (await cache.fetch(key, { context: ref }));
-      if (live === undefined) throw new Error("a connection was loaded and not returned");
-      requireGood(live, { now: world.now(), forceRefresh });
-      touches.touch(connectionTouchKey(ref.environment, ref.integration, ref.id));
-      return live;
+      const known = cache.get(key);
+      (known === undefined ? misses : hits).add();
+      const held = known ?? (await cache.fetch(key, { context: ref }));
+      if (held === undefined) throw new Error("a connection was loaded and not returned");
+      requireGood(held, { now: world.now(), forceRefresh });
+      touches.touch(held.touched);
+      return held.live;
     },
     close: () => watch.close(),
   };
 }
 
-function isGood({ credentials }: LiveConnection, now: number): boolean {
+function goodUntil(credentials: Credentials): number {
+  if (isToBeginWith(credentials)) return 0;
   const expiresAt = credentialsExpireAt(credentials);
-  return (expiresAt === undefined || timestampMs(expiresAt) > now) && !isToBeginWith(credentials);
+  return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 }
 
 interface Freshness {
@@ -120,9 +135,9 @@ interface Freshness {
   readonly forceRefresh: boolean;
 }
 
-function requireGood(live: LiveConnection, { now, forceRefresh }: Freshness): void {
+function requireGood({ live, goodUntil: until }: Held, { now, forceRefresh }: Freshness): void {
   const { connection, credentials } = live;
-  if (isGood(live, now) && !(forceRefresh && canRenew(credentials))) return;
+  if (until > now && !(forceRefresh && canRenew(credentials))) return;
   const id = connection.ref?.id ?? "";
   if (canRenew(credentials)) {
     const message = `the credentials of "${id}" are due, and this version does not renew any`;

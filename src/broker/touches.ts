@@ -9,10 +9,19 @@ import { type Entry, type Store, StoreUnavailable } from "../store/contract.ts";
  * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
  */
 export interface Touches {
-  touch(key: string): void;
+  touch(touched: Touched): void;
   lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
   close(): Promise<void>;
 }
+
+/** A thing that is used, kept by whoever uses it: what is used often is looked at once a minute, and not each time. */
+export interface Touched {
+  readonly key: string;
+  /** Written by `touch` alone. */
+  at: number;
+}
+
+export const touchedBy = (key: string): Touched => ({ key, at: 0 });
 
 const stepMs = 60_000;
 const flushEveryMs = 5_000;
@@ -22,6 +31,8 @@ const maxRemembered = 100_000;
 export function createTouches({ store, world }: { store: Store; world: World }): Touches {
   const remembered = new Map<string, number>();
   const unwritten = new Map<string, number>();
+  /** Whatever was touched before it was not written. */
+  let lostAt = 0;
   const timer = setInterval(() => void flush(), flushEveryMs);
   timer.unref();
 
@@ -39,12 +50,16 @@ export function createTouches({ store, world }: { store: Store; world: World }):
       // Worth less than what the store is needed for meanwhile: the next use notes it again.
       world.log.warn("times of last use were not written", { count: changes.length, err: error });
       for (const [key] of taken) remembered.delete(key);
+      lostAt = world.now();
     }
   }
 
   return {
-    touch(key) {
+    touch(touched) {
       const now = world.now();
+      if (now - touched.at < stepMs && touched.at > lostAt) return;
+      touched.at = now;
+      const { key } = touched;
       const last = remembered.get(key);
       if (last !== undefined && now - last < stepMs) return;
       if (remembered.size >= maxRemembered) remembered.clear();

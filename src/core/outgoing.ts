@@ -1,4 +1,4 @@
-import type { Attachment, Draft, FixedAttachment, Pair } from "../auth/attachment.ts";
+import type { Attachment, Draft, Pair } from "../auth/attachment.ts";
 import { lowerCase } from "../base/field-name.ts";
 import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { outgoingFields } from "./outgoing-fields.ts";
@@ -9,8 +9,6 @@ export interface Outgoing {
   readonly target: string;
   /** Request line and fields with their framing and the empty line; latin1. */
   readonly head: string;
-  /** The names, in lower case, of what the credentials brought. */
-  readonly attached: readonly string[];
 }
 
 export interface Asked {
@@ -19,6 +17,8 @@ export interface Asked {
   readonly path: string;
   readonly rawHeaders: readonly string[];
   readonly body: "none" | "length" | "chunked";
+  /** The caller's. */
+  readonly key: string | undefined;
 }
 
 export interface Going {
@@ -53,10 +53,10 @@ export interface OutgoingParts {
 /** What the caller sent, on its way to the provider, with the credentials attached: theirs in place of any of the caller's. */
 export function outgoingParts(going: Going): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
-  const brought = attachment.kind === "fixed" ? namesOf(attachment) : new Set(attachment.headerNames);
-  const own = going.wantsPlain ? new Set([...brought, "accept-encoding"]) : brought;
-  const { pairs, contentLength } = outgoingFields(asked.rawHeaders, own);
-  const fields = proxy === undefined ? [...pairs] : withDefaults(pairs, { defaults: proxy.headers, own });
+  const brought = namesOf(attachment);
+  const replaced = going.wantsPlain ? new Set([...brought, "accept-encoding"]) : brought;
+  const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
+  if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
   if (going.wantsPlain) fields.push("Accept-Encoding", "identity");
   const target = basePath + targetWith(asked.path, { attachment, proxy });
   const attached =
@@ -74,15 +74,18 @@ export function outgoing(going: Going): Outgoing {
   head += `Via: ${via}\r\n`;
   if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
-  return { target, head: `${head}\r\n`, attached: attached.map(([name]) => lowerCase(name)) };
+  return { target, head: `${head}\r\n` };
 }
 
-const names = new WeakMap<FixedAttachment, ReadonlySet<string>>();
+const names = new WeakMap<Attachment, ReadonlySet<string>>();
 
-function namesOf(attachment: FixedAttachment): ReadonlySet<string> {
+/** Of the fields that the credentials bring, in lower case. */
+export function namesOf(attachment: Attachment): ReadonlySet<string> {
   const known = names.get(attachment);
   if (known !== undefined) return known;
-  const made = new Set(attachment.headers.map(([name]) => lowerCase(name)));
+  const made = new Set(
+    attachment.kind === "fixed" ? attachment.headers.map(([name]) => lowerCase(name)) : attachment.headerNames,
+  );
   names.set(attachment, made);
   return made;
 }
@@ -94,14 +97,12 @@ interface Defaults {
 }
 
 /** What the provider wants with every request, unless the caller sends its own. */
-function withDefaults(pairs: readonly string[], { defaults, own }: Defaults): string[] {
-  const fields = [...pairs];
+function addDefaults(fields: string[], { defaults, own }: Defaults): void {
   for (const name in defaults) {
     const lower = lowerCase(name);
-    if (!own.has(lower) && !pairs.some((one, i) => i % 2 === 0 && lowerCase(one) === lower))
+    if (!own.has(lower) && !fields.some((one, i) => i % 2 === 0 && lowerCase(one) === lower))
       fields.push(name, defaults[name] ?? "");
   }
-  return fields;
 }
 
 interface Adding {

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
-import { lowerCase } from "../base/field-name.ts";
 import type { World } from "../base/world.ts";
-import { type Access, requireScope } from "../broker/access.ts";
+import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import type { Attached, Attachments } from "../broker/attachments.ts";
 import type { Live, LiveConnection } from "../broker/live.ts";
 import type { Address, Binding } from "../core/binding.ts";
@@ -16,7 +16,7 @@ import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf } from "../relay/front.ts";
-import { authorityOf, type Origin, parseOrigin } from "../relay/origin.ts";
+import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
@@ -25,7 +25,7 @@ export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
   begin(asking: Asking, outcome: Outcome): void;
   /** What `outgoing` makes the provider's request of. */
-  goingOf(call: ProviderCall, asked?: Asked, content?: Uint8Array): Going;
+  goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
 }
 
 export interface Asking {
@@ -48,7 +48,7 @@ export interface ProviderCall {
   readonly options: ProxyOptions;
   readonly binding: Binding;
   readonly address: Address;
-  readonly origin: Origin;
+  readonly origin: Admitted;
   /** As a Host field has it. */
   readonly host: string;
 }
@@ -63,37 +63,56 @@ interface ProviderCallsOptions {
 
 export const proxyPrefix = "/proxy";
 
-type Admitted = Pick<ProviderCall, "origin" | "host">;
+type Place = Pick<ProviderCall, "origin" | "host">;
+
+interface Authenticated {
+  readonly authorization: string | undefined;
+  readonly key: string;
+  readonly caller: Caller;
+}
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
   const { access, live, attachments, upstream, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
-  const admitted = new WeakMap<Attached, Map<string, Admitted>>();
+  const admitted = new WeakMap<Attached, Map<string, Place>>();
+  const lastKeys = new WeakMap<Socket, Authenticated>();
 
   function begin(asking: Asking, { ready, fail }: Outcome): void {
     const since = performance.now();
     try {
       const { request } = asking;
       requireMethod(request);
-      const header = (name: string) => headerOf(request, name);
-      const key = callerKey(header);
-      const caller = access.authenticate(key);
-      requireScope(caller, Scope.PROXY);
-      const ref = refOf(header, { environment: caller.environment, alias: asking.alias });
-      const options = proxyOptions(header);
+      const { key, caller } = authenticate(request);
+      const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
+      const options = proxyOptions((name) => headerOf(request, name));
       const held = live.peek(ref);
-      const found = (one: LiveConnection) => {
-        try {
-          ready(callOf(asking, { since, live: one, key, options }));
-        } catch (error) {
-          fail(faultOfPreparing(error));
-        }
-      };
+      const found = (one: LiveConnection) => ready(callOf(asking, { since, live: one, key, options }));
       if (held !== undefined) found(held);
-      else live.get(ref).then(found, fail);
+      else
+        live
+          .get(ref)
+          .then(found)
+          .catch((error: unknown) => fail(faultOfPreparing(error)));
     } catch (error) {
-      fail(error);
+      fail(faultOfPreparing(error));
     }
+  }
+
+  /** The same key on the same connection is looked up once; whether it still holds, each time. */
+  function authenticate(request: IncomingMessage): Authenticated {
+    const { headers, socket } = request;
+    const { authorization } = headers;
+    const last = lastKeys.get(socket);
+    const isAlone = headers["latchkey-key"] === undefined && headers["proxy-authorization"] === undefined;
+    if (isAlone && last !== undefined && last.authorization === authorization && access.isCurrent(last.caller)) {
+      return last;
+    }
+    const key = callerKey((name) => headerOf(request, name));
+    const caller = access.authenticate(key);
+    requireScope(caller, Scope.PROXY);
+    const authenticated = { authorization, key, caller };
+    if (isAlone) lastKeys.set(socket, authenticated);
+    return authenticated;
   }
 
   function callOf(
@@ -101,35 +120,17 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     { since, live: found, key, options }: Pick<ProviderCall, "since" | "live" | "options"> & { readonly key: string },
   ): ProviderCall {
     const own = attachments(found);
-    const { address, path } = addressOf({
-      url: request.url ?? "",
-      isAlias: alias !== undefined,
-      binding: own.binding,
-      options,
-    });
+    const { attachment, binding } = own;
+    const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
-    const asked = {
-      method: request.method ?? "GET",
-      path,
-      rawHeaders: withoutKey(request.rawHeaders, key),
-      body: bodyOf(request),
-    };
+    const { method = "GET", rawHeaders } = request;
+    const asked = { method, path, rawHeaders, body: bodyOf(request), key };
     const { origin, host } = admit(own, address);
-    return {
-      since,
-      live: found,
-      attachment: own.attachment,
-      binding: own.binding,
-      asked,
-      options,
-      address,
-      origin,
-      host,
-    };
+    return { since, live: found, attachment, binding, asked, options, address, origin, host };
   }
 
-  function admit(attached: Attached, { origin: href }: Address): Admitted {
+  function admit(attached: Attached, { origin: href }: Address): Place {
     const known = admitted.get(attached)?.get(href);
     if (known !== undefined) return known;
     const parsed = parseOrigin(href);
@@ -138,14 +139,14 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const clientCertificate = attachment.kind === "fixed" ? attachment.clientCertificate : undefined;
     const origin = upstream.admit({ ...parsed, clientCertificate });
     const made = { origin, host: authorityOf(origin) };
-    const all = admitted.get(attached) ?? new Map<string, Admitted>();
+    const all = admitted.get(attached) ?? new Map<string, Place>();
     admitted.set(attached, all.set(href, made));
     return made;
   }
 
   return {
     begin,
-    goingOf: ({ live: found, attachment, asked: plain, address, origin, host }, asked = plain, content) => ({
+    goingOf: ({ live: found, attachment, address, origin, host }, asked, content) => ({
       asked,
       scheme: origin.scheme,
       host,
@@ -155,20 +156,12 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       wantsPlain: isReflectionGuarded(found.integration),
       content,
       nowMs: world.now(),
-      nonce: () => randomBytes(16).toString("hex"),
+      nonce,
     }),
   };
 }
 
-/** Where a key belongs; these go nowhere in any case. */
-const keyPlaces = new Set(["authorization", "latchkey-key", "proxy-authorization"]);
-
-/** The caller's key is for us alone, also where the caller has written it into a field of another name. */
-function withoutKey(rawHeaders: readonly string[], key: string): readonly string[] {
-  const isKept = (_: string, i: number) =>
-    !(rawHeaders[i | 1] ?? "").includes(key) || keyPlaces.has(lowerCase(rawHeaders[i & ~1] ?? ""));
-  return rawHeaders.every(isKept) ? rawHeaders : rawHeaders.filter(isKept);
-}
+const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: IncomingMessage): void {
   // An answer to TRACE is the request, credentials and all.
@@ -188,17 +181,19 @@ interface Naming {
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf(header: (name: string) => string | undefined, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: IncomingMessage, { environment, alias }: Naming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {
     if (alias.environment === environment) return alias;
     throw new Fault("unknown_connection", "there is no such connection in this environment");
   }
-  const integration = header("provider-config-key") ?? "";
-  const id = header("connection-id") ?? "";
-  if (integration === "") throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
-  if (id === "") throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+  const integration = headers["provider-config-key"] ?? "";
+  const id = headers["connection-id"] ?? "";
+  if (typeof integration !== "string" || integration === "")
+    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+  if (typeof id !== "string" || id === "")
+    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
   return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
 }
 
@@ -228,14 +223,20 @@ function addressOf({ url, isAlias, binding, options }: Addressed): {
   return { address, path };
 }
 
-type Relocating = Pick<ProviderCall, "address" | "asked" | "options" | "binding"> & Pick<Asking, "alias">;
+type Relocating = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
+
+interface Redirect {
+  readonly location: string;
+  /** The request came by an alias, where paths have no prefix. */
+  readonly isAlias: boolean;
+}
 
 /**
  * A redirect on the provider's own address stays on this door; any other is the caller's to follow, without
  * credentials. What is relative is so to the provider's address: left as it is, it would lead the caller, with our
  * key, to routes of this door's that the provider chooses.
  */
-export function relocated({ address, asked, options, binding, alias }: Relocating, location: string): string {
+export function relocated({ address, asked, options, binding }: Relocating, { location, isAlias }: Redirect): string {
   const requested = `${address.origin}${address.basePath}${asked.path}`;
   const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(location);
   if (!isWhole && !URL.canParse(location, requested)) return requested;
@@ -246,7 +247,7 @@ export function relocated({ address, asked, options, binding, alias }: Relocatin
   if (path === undefined || mistakeInPath(withoutFragment) !== undefined) return whole;
   // Of a provider that spans hosts, the path alone may lead to another one.
   if (options.baseUrl === undefined && binding.addressFor(path).origin !== address.origin) return whole;
-  return (alias === undefined ? proxyPrefix : "") + path;
+  return (isAlias ? "" : proxyPrefix) + path;
 }
 
 /** Of what is thrown on the way to a provider. */

@@ -13,10 +13,10 @@ interface Circumstances {
   readonly going: {
     readonly since: number;
     readonly asked: { readonly method: string; readonly body: string };
-    readonly content: Uint8Array | undefined;
     readonly options: { readonly retryOn: readonly number[] };
     readonly live: { readonly provider: { readonly proxy?: { readonly retry?: RetryRules | undefined } | undefined } };
   };
+  readonly content: Uint8Array | undefined;
   readonly tried: number;
   readonly nowMs: number;
 }
@@ -29,8 +29,8 @@ const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
 /** In how many milliseconds an attempt is worth another; undefined when it is none. */
-export function againAfter(happened: Again, { going, tried, nowMs }: Circumstances): number | undefined {
-  const { asked, content, options, live, since } = going;
+export function againAfter(happened: Again, { going, content, tried, nowMs }: Circumstances): number | undefined {
+  const { asked, options, live, since } = going;
   // A body that has gone is gone; one that we hold goes again, whatever the method, because the caller has asked.
   const canBeSentAgain =
     asked.body === "none" ? idempotent.has(asked.method) || content !== undefined : content !== undefined;

@@ -1,7 +1,7 @@
 import type { Attachment } from "../auth/attachment.ts";
 import { lowerCase } from "../base/field-name.ts";
 import { type Integration, Integration_Reflection } from "../gen/latchkey/v1/integration_pb.ts";
-import type { Receiver } from "../relay/connection.ts";
+import { handedOn, type Receiver } from "../relay/connection.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
 
 interface Guarded {
@@ -99,7 +99,7 @@ function masking(receiver: Receiver, secrets: readonly Buffer[]): Receiver {
   }
 
   return {
-    ...receiver,
+    ...handedOn(receiver),
     onInformational: (head) => receiver.onInformational(maskedHead(head)),
     onHead(head, hasMore) {
       isLooking = isText(head);
@@ -148,7 +148,7 @@ function refusing(plain: Receiver, { secrets, refuse }: Refusing): Receiver {
   }
 
   return {
-    ...plain,
+    ...handedOn(plain),
     onInformational: (head) => streaming.onInformational(head),
     onHead(head, hasMore) {
       if (holds(Buffer.from([head.reason, ...head.fields].join("\n"), "latin1"))) {

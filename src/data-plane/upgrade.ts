@@ -5,7 +5,6 @@ import { type Duplex, pipeline } from "node:stream";
 import { createProxyServer } from "http-proxy-3";
 import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
-import type { World } from "../base/world.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { outgoingParts, via } from "../core/outgoing.ts";
@@ -14,6 +13,7 @@ import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
+import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
@@ -30,7 +30,7 @@ interface UpgradesOptions {
   readonly calls: ProviderCalls;
   readonly upstream: Upstream;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
-  readonly world: World;
+  readonly count: ProxyCount;
 }
 
 /**
@@ -57,8 +57,7 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
  * that nobody asked for, leave a caller hanging whose provider died within another answer, and it throws where
  * nobody listens.
  */
-export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptions): (call: UpgradeCall) => void {
-  const { metrics } = world;
+export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptions): (call: UpgradeCall) => void {
   const tunnels = createProxyServer({ toProxy: true });
   // Without a listener beside its own it throws. What goes wrong is told to each tunnel.
   tunnels.on("error", () => {});
@@ -75,8 +74,6 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
     const leave = () => leaving.abort();
     const onEnd = () => socket.destroy();
     const onEarly = () => fail(tooEarly());
-    metrics.proxyOpen.inc();
-    socket.once("close", () => metrics.proxyOpen.dec());
     socket.on("error", () => socket.destroy());
     // Read, though nothing may come: else nobody would learn that the caller has left.
     socket.once("close", leave).once("end", onEnd).on("data", onEarly);
@@ -85,7 +82,7 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
       if (response.headersSent || socket.destroyed) return;
       leave();
       const fault = faultOfStore(error);
-      metrics.proxyRefused.inc({ reason: fault.code });
+      count.proxyRefused.inc({ reason: fault.code });
       call.answerFault(fault);
     }
 
@@ -96,12 +93,12 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
       if (isReflectionGuarded(ready.live.integration)) {
         throw new Fault("not_implemented", "an integration whose answers are looked at has no WebSockets");
       }
-      const { target, fields, attached } = outgoingParts(calls.goingOf(ready));
+      const { target, fields, attached } = outgoingParts(calls.goingOf(ready, ready.asked, undefined));
       const own = ["Host", ready.host, ...fields, ...attached.flat(), "Via", via];
       const headers = recordOf([...own, "connection", "Upgrade", "upgrade", "websocket"]);
       const accept = acceptFor(headers);
       const { asking, tunnel } = ask({ ready, target, headers });
-      metrics.proxyAddedSeconds.observe((performance.now() - ready.since) / 1_000);
+      count.added.observe((performance.now() - ready.since) / 1_000);
       leaving.signal.addEventListener("abort", () => asking.destroy());
       if (leaving.signal.aborted) asking.destroy();
       let late: NodeJS.Timeout | undefined;
@@ -120,13 +117,13 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
           fail(new Fault("provider_malformed", "the provider's answer does not lead to a WebSocket"));
           return;
         }
-        count(ready, 101);
+        noteAnswer(ready, 101);
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
       });
       asking.on("response", (answer) => {
         clearTimeout(late);
-        count(ready, answer.statusCode ?? 0);
+        noteAnswer(ready, answer.statusCode ?? 0);
         try {
           // A 101 that names no protocol is taken for an answer, and has no end.
           if (answer.statusCode === 101) throw new RangeError("no answer may have the status 101");
@@ -191,15 +188,14 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
       response.sendDate = false;
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage, [...fields, "Connection", "close"]);
       answer.once("close", () => {
-        if (!answer.complete) metrics.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
+        if (!answer.complete) count.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
       });
       // It ends either side when the other does. What went wrong has been counted.
       pipeline(answer, response, () => {});
     }
 
-    function count({ live }: ProviderCall, status: number): void {
-      const credentials = live.credentials.kind.case ?? "none";
-      metrics.proxyRequests.inc({ credentials, answer: `${Math.floor(status / 100)}xx` });
+    function noteAnswer({ live }: ProviderCall, status: number): void {
+      count.answered(live.credentials.kind.case ?? "none", status);
     }
 
     calls.begin({ request, ...(call.alias === undefined ? {} : { alias: call.alias }) }, { ready: open, fail });
@@ -250,10 +246,9 @@ const isAccepted = ({ statusCode, headers }: IncomingMessage, accept: string): b
   headers["sec-websocket-accept"] === accept;
 
 function fieldsOf(answer: IncomingMessage, { alias }: Asking, call: ProviderCall): string[] {
-  const redirected = { ...call, ...(alias === undefined ? {} : { alias }) };
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
-    relocate: (location) => relocated(redirected, location),
+    relocate: (location) => relocated(call, { location, isAlias: alias !== undefined }),
   });
 }
 

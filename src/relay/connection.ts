@@ -24,6 +24,16 @@ export interface Receiver {
   onDrain(): void;
 }
 
+/** A receiver that hands everything on: for one that looks at some of it, to be spread into. */
+export const handedOn = (to: Receiver): Receiver => ({
+  onInformational: (head) => to.onInformational(head),
+  onHead: (head, hasMore) => to.onHead(head, hasMore),
+  onContent: (content, release) => to.onContent(content, release),
+  onEnd: (trailers) => to.onEnd(trailers),
+  onFailure: (failure) => to.onFailure(failure),
+  onDrain: () => to.onDrain(),
+});
+
 /** One request on its way, as the connection that carries it sees it. */
 export interface Carried {
   readonly receiver: Receiver;

@@ -8,9 +8,15 @@ const methods: ReadonlySet<string> = new Set(METHODS);
  * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
  * why, or undefined.
  */
-export function mistakeInFraming({ rawHeaders, httpVersion, method = "" }: IncomingMessage): string | undefined {
+export function mistakeInFraming({
+  rawHeaders,
+  headers,
+  httpVersion,
+  method = "",
+}: IncomingMessage): string | undefined {
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
   if (!methods.has(method)) return "the method is of another protocol";
+  if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
   let encodings = 0;
   let lengths = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {

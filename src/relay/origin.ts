@@ -8,6 +8,12 @@ export interface Origin {
   readonly clientCertificate?: ClientCertificate | undefined;
 }
 
+/** An origin that requests may be sent to. */
+export interface Admitted extends Origin {
+  /** Connections are shared by those who have it in common. */
+  readonly key: string;
+}
+
 export interface ClientCertificate {
   /** PEM, with its chain. */
   readonly certificate: string;

@@ -6,19 +6,19 @@ import { type Carried, Connection, type Receiver } from "./connection.ts";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { RelayFailure } from "./failure.ts";
-import { hrefOf, type Origin } from "./origin.ts";
+import { type Admitted, hrefOf, type Origin } from "./origin.ts";
 
 /** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
 export interface Upstream {
   /** The origin to send to, in place of this one. Throws `RelayFailure` for one that is none to go to. */
-  admit(origin: Origin): Origin;
+  admit(origin: Origin): Admitted;
   /** To an admitted origin. Throws `RelayFailure` when too many wait for it; all else is told to the receiver. */
   send(request: UpstreamRequest, receiver: Receiver): Exchange;
   /**
    * A connection of one's own to an admitted origin, for what does not end with an answer: a tunnel. Rejects with
    * `RelayFailure`; when it resolves, the socket stands and is the caller's.
    */
-  open(origin: Origin, signal: AbortSignal): Promise<Socket>;
+  open(origin: Admitted, signal: AbortSignal): Promise<Socket>;
   /** For metrics. */
   counts(): UpstreamCounts;
   /** Ends connections that carry nothing. */
@@ -27,7 +27,7 @@ export interface Upstream {
 }
 
 export interface UpstreamRequest {
-  readonly origin: Origin;
+  readonly origin: Admitted;
   readonly method: string;
   /** Request line and fields, with their framing and the empty line; latin1. */
   readonly head: string;
@@ -181,11 +181,10 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
   const sweeping = setInterval(sweep, sweepEveryMs);
   sweeping.unref();
 
-  function poolFor(origin: Origin): Pool {
-    const key = poolKey(origin);
-    const known = pools.get(key);
+  function poolFor(origin: Admitted): Pool {
+    const known = pools.get(origin.key);
     if (known !== undefined) return known;
-    const { scheme, clientCertificate: own } = origin;
+    const { key, scheme, clientCertificate: own } = origin;
     const secureContext =
       scheme === "http"
         ? undefined
@@ -217,7 +216,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
   }
 
-  function open(origin: Origin, signal: AbortSignal): Promise<Socket> {
+  function open(origin: Admitted, signal: AbortSignal): Promise<Socket> {
     const pool = poolFor(origin);
     if (pool.tunnels >= limits.perOrigin) return Promise.reject(overloaded(pool));
     const socket = dial({ origin, egress, secureContext: pool.secureContext, session: pool.session });
@@ -373,7 +372,10 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     new RelayFailure("overloaded", `as many requests as may are under way to ${origin.host}, and wait for it`);
 
   return {
-    admit: (origin) => egress.admit(origin),
+    admit(asked) {
+      const origin = egress.admit(asked);
+      return { ...origin, key: poolKey(origin) };
+    },
     open,
     send(request, receiver) {
       const pool = poolFor(request.origin);
@@ -404,19 +406,8 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
   };
 }
 
-/** An origin is kept as long as its connection: each is asked for its key once, and not once a request. */
-const poolKeys = new WeakMap<Origin, string>();
-
-function poolKey(origin: Origin): string {
-  const known = poolKeys.get(origin);
-  if (known !== undefined) return known;
-  const made = makePoolKey(origin);
-  poolKeys.set(origin, made);
-  return made;
-}
-
 /** Who brings a certificate of its own shares connections with nobody else. */
-function makePoolKey(origin: Origin): string {
+function poolKey(origin: Origin): string {
   const { clientCertificate: own } = origin;
   if (own === undefined) return hrefOf(origin);
   const digest = createHash("sha256").update(own.certificate).update("\0").update(own.privateKey).digest("base64url");

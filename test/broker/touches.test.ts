@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { createTouches } from "../../src/broker/touches.ts";
+import { createTouches, touchedBy } from "../../src/broker/touches.ts";
 import { type Store, StoreUnavailable } from "../../src/store/contract.ts";
 import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../harness.ts";
 import { openTestStore, type TestWorld, testWorld } from "./world.ts";
@@ -22,41 +22,41 @@ async function openTouches(given: Store | undefined = undefined) {
     await store.commit([{ key: "barrier", value: undefined }]);
     return store.status().revision;
   }
-  return { world, store, touches, flushed };
+  return { world, store, touches, flushed, used: touchedBy(key) };
 }
 
 it("writes one time of last use a minute, however often a thing is used", async () => {
-  const { world, touches, flushed } = await openTouches();
+  const { world, touches, flushed, used } = await openTouches();
   const before = await flushed();
   for (let second = 0; second < 60; second += 1) {
-    touches.touch(key);
+    touches.touch(used);
     world.advance(999);
     await flushed();
   }
   // Sixty barriers, and the one write.
   expect(await flushed()).toBe(before + 60 + 1 + 1);
   world.advance(60);
-  touches.touch(key);
+  touches.touch(used);
   expect(await flushed()).toBe(before + 62 + 2);
 });
 
 it("knows a use before it is written, and after", async () => {
-  const { world, touches, flushed } = await openTouches();
+  const { world, touches, flushed, used } = await openTouches();
   expect(await touches.lastOf([key, "touch\0never"])).toEqual([undefined, undefined]);
-  touches.touch(key);
+  touches.touch(used);
   expect(await touches.lastOf([key])).toEqual([start]);
   await flushed();
   world.advance(90_000);
   expect(await touches.lastOf([key])).toEqual([start]);
-  touches.touch(key);
+  touches.touch(used);
   expect(await touches.lastOf([key, "touch\0never"])).toEqual([start + 90_000, undefined]);
 });
 
 it("keeps what was not yet written when it is closed", async () => {
   const folder = join(await temporaryFolder(), "store");
   const store = await openTestStore(testWorld(), folder);
-  const { touches } = await openTouches(store);
-  touches.touch(key);
+  const { touches, used } = await openTouches(store);
+  touches.touch(used);
   await touches.close();
   await store.close();
   const { touches: again } = await openTouches(await openTestStore(testWorld(), folder));
@@ -64,14 +64,14 @@ it("keeps what was not yet written when it is closed", async () => {
 });
 
 it("outlives a store that takes no writes, and writes the next use", async () => {
-  const { world, store, touches, flushed } = await openTouches();
+  const { world, store, touches, flushed, used } = await openTouches();
   const { commit, getMany } = store;
   store.commit = () => Promise.reject(new StoreUnavailable("full"));
-  touches.touch(key);
+  touches.touch(used);
   vi.advanceTimersByTime(5_000);
   await vi.waitFor(() => expect(world.logged.join("")).toContain("were not written"));
   store.commit = commit;
-  touches.touch(key);
+  touches.touch(used);
   const before = store.status().revision;
   expect(await flushed()).toBe(before + 2);
 

@@ -210,7 +210,6 @@ it("stops trying when the caller has left", async () => {
 it("begins no attempt that would be too late", () => {
   const going = {
     asked: { method: "GET", body: "none" },
-    content: undefined,
     options: { retryOn: [] },
     live: { provider: {} },
   };
@@ -223,7 +222,10 @@ it("begins no attempt that would be too late", () => {
     idleSeconds: undefined,
   };
   const after = (secondsAgo: number) =>
-    againAfter({ head }, { going: { ...going, since: performance.now() - secondsAgo * 1_000 }, tried: 0, nowMs: 0 });
+    againAfter(
+      { head },
+      { going: { ...going, since: performance.now() - secondsAgo * 1_000 }, content: undefined, tried: 0, nowMs: 0 },
+    );
   expect(after(0)).toBe(20_000);
   expect(after(35)).toBe(20_000);
   expect(after(45)).toBeUndefined();

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import http from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { type Caller, createCaller } from "../../src/relay/caller.ts";
+import { Caller } from "../../src/relay/caller.ts";
 import { parseResponseHead } from "../../src/relay/response-head.ts";
 
 /** Callers on a real door: one for each request of these bytes. */
@@ -13,14 +13,13 @@ async function callersFor(bytes: string, count: number) {
   const server = http.createServer((request, response) => {
     const at = callers.length;
     callers.push(
-      createCaller({
-        request,
-        response,
+      new Caller(request, response, {
         fieldsFor: ({ fields }) => [...fields],
-        onFailure: () => response.destroy(),
-        onLeave: () => left.push(at),
-        onMore: () => {},
-        onCut: () => {},
+        answerFailure: () => response.destroy(),
+        leave: () => left.push(at),
+        passedOn: () => {},
+        takeMore: () => {},
+        cut: () => {},
       }),
     );
     if (callers.length === count) arrived.resolve();
@@ -38,8 +37,8 @@ it("gives back what it was lent though its answer waits behind another one when 
   const asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   const { callers, left, socket } = await callersFor(asked + asked, 2);
   const back = Promise.withResolvers<string>();
-  if (head !== undefined) callers[1]?.receiver.onHead(head, true);
-  callers[1]?.receiver.onContent(Buffer.alloc(100_000), () => back.resolve("back"));
+  if (head !== undefined) callers[1]?.onHead(head, true);
+  callers[1]?.onContent(Buffer.alloc(100_000), () => back.resolve("back"));
   socket.destroy();
   expect(await back.promise).toBe("back");
   expect(left.sort()).toEqual([0, 1]);

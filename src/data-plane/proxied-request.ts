@@ -1,0 +1,194 @@
+import type { ServerResponse } from "node:http";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { incomingFields } from "../core/incoming-fields.ts";
+import { namesOf, outgoing } from "../core/outgoing.ts";
+import { outgoingFields } from "../core/outgoing-fields.ts";
+import { type Answering, Caller } from "../relay/caller.ts";
+import type { Receiver } from "../relay/connection.ts";
+import type { RelayFailure } from "../relay/failure.ts";
+import type { ResponseHead } from "../relay/response-head.ts";
+import type { Exchange, Upstream } from "../relay/upstream.ts";
+import {
+  type Asking,
+  faultOfPreparing,
+  faultOfRelay,
+  type ProviderCall,
+  type ProviderCalls,
+  relocated,
+} from "./provider-call.ts";
+import { type Again, againAfter } from "./proxy-again.ts";
+import type { ProxyCount } from "./proxy-count.ts";
+import { guardReflection } from "./reflection.ts";
+
+export interface ProxyCall extends Asking {
+  readonly response: ServerResponse;
+  /** Tells a caller that waits for it to send the body. */
+  readonly proceed: () => void;
+  readonly answerFault: (fault: Fault) => void;
+}
+
+/** What all proxied requests have in common. */
+export interface Shared {
+  readonly calls: ProviderCalls;
+  readonly upstream: Upstream;
+  readonly world: World;
+  readonly count: ProxyCount;
+  readonly fail: (call: ProxyCall, error: unknown) => void;
+}
+
+/** One caller, who sees one answer, however many attempts that takes. A class for the same reason as `Caller`. */
+export class ProxiedRequest implements Answering, Receiver {
+  readonly #shared: Shared;
+  readonly #call: ProxyCall;
+  readonly #ready: ProviderCall;
+  /** A body that had to be known before the first byte went out. */
+  readonly #content: Uint8Array | undefined;
+  readonly #caller: Caller;
+  /** Sees the answer first, and hands on to the caller what that may see. */
+  readonly #guard: Receiver;
+  #exchange: Exchange | undefined;
+  #tried = 0;
+
+  constructor(shared: Shared, { call, ready, content }: Begun) {
+    this.#shared = shared;
+    this.#call = call;
+    this.#ready = ready;
+    this.#content = content;
+    this.#caller = new Caller(call.request, call.response, this);
+    const { integration } = ready.live;
+    const { attachment } = ready;
+    this.#guard = guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() });
+  }
+
+  attempt(): void {
+    try {
+      this.#exchange = this.#send();
+    } catch (error) {
+      this.#shared.fail(this.#call, faultOfPreparing(error));
+    }
+  }
+
+  #send(): Exchange {
+    const { calls, upstream, count } = this.#shared;
+    const ready = this.#ready;
+    const { asked, origin } = ready;
+    const content = this.#content;
+    const { head } = outgoing(
+      content === undefined
+        ? calls.goingOf(ready, asked, undefined)
+        : calls.goingOf(
+            ready,
+            { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content) },
+            content,
+          ),
+    );
+    const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
+    const exchange = upstream.send({ origin, method: asked.method, head, body }, this);
+    count.added.observe((performance.now() - ready.since) / 1_000);
+    if (content !== undefined) {
+      exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
+      exchange.end([]);
+    } else if (asked.body !== "none") {
+      this.#call.proceed();
+      const withheld = { replaced: namesOf(ready.attachment), key: asked.key };
+      this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
+    }
+    return exchange;
+  }
+
+  /** Whether it is tried again; an answer that is never reaches the caller. */
+  #isTriedAgain(happened: Again): boolean {
+    const { options } = this.#ready;
+    const { response } = this.#call;
+    if (this.#tried === options.retries || response.destroyed) return false;
+    const { world, count } = this.#shared;
+    const content = this.#content;
+    const delayMs = againAfter(happened, { going: this.#ready, content, tried: this.#tried, nowMs: world.now() });
+    if (delayMs === undefined) return false;
+    this.#tried += 1;
+    count.proxyRetries.inc();
+    setTimeout(() => {
+      if (!response.destroyed) this.attempt();
+    }, delayMs);
+    return true;
+  }
+
+  #refuse(): void {
+    this.#exchange?.abort();
+    const message = "the provider's answer holds the credentials that were sent to it";
+    this.#shared.fail(this.#call, new Fault("credential_echo", message));
+  }
+
+  onInformational(head: ResponseHead): void {
+    this.#guard.onInformational(head);
+  }
+
+  onHead(head: ResponseHead, hasMore: boolean): void {
+    if (this.#isTriedAgain({ head })) {
+      this.#exchange?.abort();
+      return;
+    }
+    this.#shared.count.answered(this.#ready.live.credentials.kind.case ?? "none", head.status);
+    this.#guard.onHead(head, hasMore);
+  }
+
+  onContent(content: Buffer, release: (() => void) | undefined): boolean {
+    this.#shared.count.down.add(content.length);
+    return this.#guard.onContent(content, release);
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    this.#guard.onEnd(trailers);
+  }
+
+  onFailure(failure: RelayFailure): void {
+    if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
+  }
+
+  onDrain(): void {
+    this.#guard.onDrain();
+  }
+
+  fieldsFor({ fields }: ResponseHead): readonly string[] {
+    const { alias } = this.#call;
+    const ready = this.#ready;
+    return incomingFields({
+      fields,
+      relocate: (location) => relocated(ready, { location, isAlias: alias !== undefined }),
+    });
+  }
+
+  answerFailure(failure: RelayFailure): void {
+    this.#shared.fail(this.#call, faultOfRelay(failure));
+  }
+
+  leave(): void {
+    this.#exchange?.abort();
+  }
+
+  passedOn(bytes: number): void {
+    this.#shared.count.up.add(bytes);
+  }
+
+  takeMore(): void {
+    this.#exchange?.resume();
+  }
+
+  cut(by: "caller" | "provider"): void {
+    this.#shared.count.proxyCut.inc({ by });
+  }
+}
+
+/** A request whose connection is at hand. */
+export interface Begun {
+  readonly call: ProxyCall;
+  readonly ready: ProviderCall;
+  readonly content: Uint8Array | undefined;
+}
+
+/** What was read whole goes out with its length. */
+function withLength(rawHeaders: readonly string[], content: Uint8Array): readonly string[] {
+  const kept = rawHeaders.filter((_, i) => (rawHeaders[i - (i % 2)] ?? "").toLowerCase() !== "content-length");
+  return [...kept, "Content-Length", String(content.length)];
+}
