@@ -4,6 +4,7 @@ import { dev } from "./cli/dev.ts";
 import type { OwnCommand } from "./cli/own-command.ts";
 import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
+import { sandbox, sandboxOptions } from "./cli/sandbox.ts";
 import { serve } from "./cli/serve.ts";
 import { variablesHelp } from "./config/variables.ts";
 
@@ -61,6 +62,14 @@ const commands: readonly OwnCommand[] = [
     summary: "run latchkey with a store of its own and an example in it",
     helpText: "Takes the variables of `latchkey serve`; makes what is missing in ./.latchkey.\n",
     run: () => dev(own),
+  },
+  {
+    name: "sandbox",
+    summary: "run a stand-in for providers, to develop against",
+    helpText: "OAuth 2, OAuth 1, files, mail, spreadsheets and calendars, with made-up users; prints how to use it.\n",
+    options: sandboxOptions,
+    canJson: true,
+    run: (_words, options) => sandbox(own, options),
   },
   {
     name: "config",
