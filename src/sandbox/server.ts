@@ -65,9 +65,9 @@ export function createSandboxServer({ routes, behaviour, seen, tls, closing, onE
     const params = found.kind === "route" ? found.params : {};
     const call: Call = { method, target, params, query, headers, body };
     const misstep = isKnown(endpoint) ? behaviour.next(endpoint, grantTypeOf(endpoint, call)) : undefined;
-    await pause(misstep?.delayMs ?? 0, undefined, { signal });
+    if (misstep?.delayMs) await pause(misstep.delayMs, undefined, { signal });
     const answer = await actOn(call, found, misstep);
-    await pause(misstep?.holdMs ?? 0, undefined, { signal });
+    if (misstep?.holdMs) await pause(misstep.holdMs, undefined, { signal });
     switch (misstep?.kind) {
       case "silent":
         say("silent");

@@ -63,7 +63,7 @@ export function createSheets({ access }: { readonly access: AccessCheck }): Shee
     const { sheets } = required(access.require(call, toRead).person, call);
     const range = rangeOf(call.params["range"] ?? "", sheets);
     const rows = (sheets.get(range.sheet) ?? []).slice(range.top, range.bottom);
-    const values = rows.map((row) => withoutTail(row.slice(range.left, range.right).map((cell) => cell ?? "")));
+    const values = rows.map((row) => withoutTail(Array.from(row.slice(range.left, range.right), (cell) => cell ?? "")));
     while (values.at(-1)?.length === 0) values.pop();
     return json({ range: a1(range), majorDimension: "ROWS", ...(values.length === 0 ? {} : { values }) });
   }
