@@ -4,7 +4,6 @@ import { dev } from "./cli/dev.ts";
 import type { OwnCommand } from "./cli/own-command.ts";
 import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
-import { sandbox, sandboxOptions } from "./cli/sandbox.ts";
 import { serve } from "./cli/serve.ts";
 import { variablesHelp } from "./config/variables.ts";
 
@@ -67,9 +66,13 @@ const commands: readonly OwnCommand[] = [
     name: "sandbox",
     summary: "run a stand-in for providers, to develop against",
     helpText: "OAuth 2, OAuth 1, files, mail, spreadsheets and calendars, with made-up users; prints how to use it.\n",
-    options: sandboxOptions,
+    options: [
+      { flags: "--listen <address>", summary: "host:port, or :0 for any port (default: 127.0.0.1:3010)" },
+      { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
+    ],
     canJson: true,
-    run: (_words, options) => sandbox(own, options),
+    // Loaded when it is wanted: those who serve have no use for it.
+    run: async (_words, options) => (await import("./cli/sandbox.ts")).sandbox(own, options),
   },
   {
     name: "config",

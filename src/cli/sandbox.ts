@@ -11,11 +11,6 @@ import { UsageMistake } from "./usage-mistake.ts";
 
 const defaultListen = "127.0.0.1:3010";
 
-export const sandboxOptions = [
-  { flags: "--listen <address>", summary: `host:port, or :0 for any port (default: ${defaultListen})` },
-  { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
-] as const;
-
 /** Runs the stand-in for providers until it is told to stop. */
 export async function sandbox(process: Process, options: Readonly<Record<string, string | true>>): Promise<number> {
   const listen = parseListenAddress(String(options["listen"] ?? defaultListen));
