@@ -60,7 +60,13 @@ export function authorizationRoutes(options: AuthorizationOptions): readonly Rou
 
   return [
     { method: "GET", path: "/oauth2/auth", endpoint: "authorization", answer: ({ query }) => authorize(query) },
-    { method: "POST", path: "/oauth2/auth", endpoint: "authorization", answer: (call) => authorize(formOf(call)) },
+    {
+      method: "POST",
+      path: "/oauth2/auth",
+      endpoint: "authorization",
+      bodyLimit: 65_536,
+      answer: (call) => authorize(formOf(call)),
+    },
     {
       method: "POST",
       path: "/consent",

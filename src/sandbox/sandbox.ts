@@ -161,7 +161,6 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     behaviour,
     seen,
     tls,
-    closing: closing.signal,
     onError,
     routes: [
       ...authorizationRoutes({ origin, settings, clients, codes, consent }),

@@ -17,18 +17,17 @@ interface ServerOptions {
   readonly behaviour: Behaviour;
   readonly seen: Seen;
   readonly tls: ListenerTls | undefined;
-  /** Aborted when the sandbox closes. */
-  readonly closing: AbortSignal;
   /** Told of what no code foresaw. */
   readonly onError: (error: unknown) => void;
 }
 
 const bodyLimit = 1_048_576;
+const lingerMs = 2_000;
 /** Longer than anybody here uploads; a misbehaving client does not stay for ever. */
 const requestMs = 600_000;
 
 /** The listener: reads a request, lets its route answer, and misbehaves where it was told to. */
-export function createSandboxServer({ routes, behaviour, seen, tls, closing, onError }: ServerOptions): http.Server {
+export function createSandboxServer({ routes, behaviour, seen, tls, onError }: ServerOptions): http.Server {
   const find = createRouter(routes);
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -37,9 +36,10 @@ export function createSandboxServer({ routes, behaviour, seen, tls, closing, onE
     const found = find(method, path);
     const endpoint: Endpoint = found.kind === "route" ? found.route.endpoint : "unknown";
     const entry = seen.arrived({ endpoint, method, target, headers });
+    // Closing the sandbox closes every connection, and comes by here as well.
     const gone = new AbortController();
     response.once("close", () => gone.abort());
-    const signal = AbortSignal.any([closing, gone.signal]);
+    const { signal } = gone;
     // Said before the last byte leaves: whoever has the answer may ask what was seen.
     const say = (outcome: string) => {
       entry.outcome(outcome);
@@ -58,7 +58,9 @@ export function createSandboxServer({ routes, behaviour, seen, tls, closing, onE
         connection: "close",
       });
       await send(response, tooLarge, signal);
-      request.destroy();
+      // Read on for a moment: a reset while the client still writes would take the answer from it.
+      request.resume();
+      setTimeout(() => request.destroy(), lingerMs).unref();
       return;
     }
     entry.body(body);
@@ -109,7 +111,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, closing, onE
     request.on("error", () => {});
     response.on("error", () => {});
     serve(request, response).catch((error: unknown) => {
-      const isLeft = closing.aborted || response.destroyed || response.closed;
+      const isLeft = response.destroyed || response.closed;
       if (!isLeft) onError(error);
       response.destroy();
     });

@@ -112,6 +112,7 @@ it("compares a registered address exactly, but for the port of a loopback addres
   expect(await statusOf("https://app.example/callback?x=1")).toBe(400);
   expect(await statusOf("https://app.example:8443/callback")).toBe(400);
   expect(await statusOf("http://127.0.0.1:4711/other")).toBe(400);
+  expect(await statusOf("http://127.0.0.1:4711/callback?x=1")).toBe(400);
   expect(await statusOf(callback.replace("127.0.0.1", "localhost"))).toBe(400);
 });
 

@@ -23,7 +23,10 @@ interface Receiver {
   readonly got: readonly (Readonly<Record<string, unknown>> & { readonly body: string })[];
 }
 
-async function receiver(statusOf: (count: number) => number = () => 200): Promise<Receiver> {
+async function receiver(
+  statusOf: (count: number) => number = () => 200,
+  location = "http://127.0.0.1:9/",
+): Promise<Receiver> {
   const got: (Readonly<Record<string, unknown>> & { readonly body: string })[] = [];
   const server = http.createServer((request: IncomingMessage, response) => {
     let body = "";
@@ -31,7 +34,7 @@ async function receiver(statusOf: (count: number) => number = () => 200): Promis
     request.on("end", () => {
       const own = Object.entries(request.headers).filter(([name]) => name.startsWith("x-cal-"));
       got.push({ ...Object.fromEntries(own), body });
-      response.writeHead(statusOf(got.length), { location: "http://127.0.0.1:9/" }).end();
+      response.writeHead(statusOf(got.length), { location }).end();
     });
   });
   server.listen(0, "127.0.0.1");
@@ -239,12 +242,14 @@ it("tries again when the receiver could not, gives up when it says no, and keeps
 
 it("follows no redirect, and goes on when nobody is there", async () => {
   const { ask, changeCalendar, seen } = await withToken({ behaviour: { notificationAttempts: 1 } });
-  const { address } = await receiver(() => 307);
+  const elsewhere = await receiver();
+  const { address } = await receiver(() => 307, elsewhere.address);
   await ask("POST", watchPath, { id: "c-1", type: "web_hook", address });
   await ask("POST", watchPath, { id: "c-2", type: "web_hook", address: "http://127.0.0.1:9/" });
   await expect.poll(() => seen().tallies.notificationsFailed).toBe(2);
   changeCalendar("ada@example.com");
   await expect.poll(() => seen().tallies.notificationsFailed).toBe(4);
+  expect(elsewhere.got).toEqual([]);
 });
 
 it("refuses to stop or watch as it was told to", async () => {

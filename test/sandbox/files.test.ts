@@ -108,12 +108,9 @@ it("makes, renames and deletes", async () => {
 it("refuses what is larger than it holds", async () => {
   const { send, headers } = await withToken();
   const body = Buffer.alloc(33_554_433);
-  const response = await send("POST", "/upload/drive/v3/files", {
-    headers: { ...headers, "content-type": "x/y" },
-    body,
-  }).catch(() => undefined);
-  // Whoever is still writing may see the connection go before the answer.
-  expect([413, undefined]).toContain(response?.status);
+  const type = { ...headers, "content-type": "x/y" };
+  const response = await send("POST", "/upload/drive/v3/files", { headers: type, body });
+  expect(response.status).toBe(413);
   expect((await send("POST", "/drive/v3/files", { headers, body: { name: "x".repeat(1_048_577) } })).status).toBe(413);
 });
 
@@ -155,15 +152,15 @@ it("answers 304 to who has it, until it changes", async () => {
 it("takes its time over a slow stream, and loses no byte", async () => {
   const { get, headers } = await withToken();
   const since = performance.now();
-  const response = await get("/drive/v3/slow?bytes=200001&seconds=1", headers);
+  const response = await get("/drive/v3/slow?bytes=200007&seconds=1", headers);
   const firstAt = performance.now() - since;
   const text = await response.text();
   expect(performance.now() - since).toBeGreaterThan(850);
   expect(firstAt).toBeLessThan(500);
-  expect(text.length).toBe(200_001);
-  expect(text).toBe("0123456789abcdef".repeat(12_501).slice(0, 200_001));
+  expect(text.length).toBe(200_007);
+  expect(text).toBe("0123456789abcdef".repeat(12_501).slice(0, 200_007));
   const head = await fetch(response.url, { method: "HEAD", headers });
-  expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "200001", ""]);
+  expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "200007", ""]);
 });
 
 it("sends events as they happen", async () => {

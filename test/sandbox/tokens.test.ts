@@ -59,8 +59,18 @@ it("keeps one refresh token when rotation is off", async () => {
   expect(sandbox.seen().grants).toMatchObject([{ refreshes: 3, reuses: 0 }]);
 });
 
+it("gives nothing for a refresh token of another app, and leaves it good", async () => {
+  const sandbox = await started({ clients: [{ id: "other", secret: "s" }] });
+  const { refresh_token } = sandbox.grant();
+  const renewal = { grant_type: "refresh_token", refresh_token };
+  const stolen = await sandbox.token(renewal, { authorization: basic("other", "s") });
+  expect([stolen.status, stolen.body.error]).toEqual([400, "invalid_grant"]);
+  expect((await sandbox.token(renewal)).status).toBe(200);
+});
+
 it("lets access tokens and refresh tokens run out", async () => {
-  let time = Date.now();
+  const begun = Date.now();
+  let time = begun;
   const sandbox = await started({
     now: () => time,
     behaviour: { accessTokenLifetimeS: 60, refreshTokenLifetimeS: 604_800 },
@@ -74,7 +84,7 @@ it("lets access tokens and refresh tokens run out", async () => {
   expect(refused.status).toBe(401);
   expect(refused.headers.get("www-authenticate")).toContain('error="invalid_token"');
   const { body } = await refresh(sandbox, refresh_token);
-  time += 604_800_000;
+  time = begun + 604_800_000;
   // Renewing the access token does not prolong the consent.
   expect((await refresh(sandbox, body.refresh_token)).body).toMatchObject({
     error: "invalid_grant",
