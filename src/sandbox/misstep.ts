@@ -9,11 +9,8 @@ export function answerInstead(misstep: Misstep, endpoint: Known): Answer | undef
   switch (misstep.kind) {
     case "error": {
       const { status, error, description, headers } = misstep;
-      const shape = speaksOAuth(endpoint)
-        ? oauthError
-        : (...[code, reason, message, more]: Parameters<typeof apiError>) =>
-            apiError(code, reason, message || reason, more);
-      return shape(status, error, description, headers);
+      if (speaksOAuth(endpoint)) return oauthError(status, error, description, headers);
+      return apiError(status, error, description || error, headers);
     }
     case "raw":
       return {

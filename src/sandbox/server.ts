@@ -38,7 +38,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     const entry = seen.arrived({ endpoint, method, target, headers });
     // Closing the sandbox closes every connection, and comes by here as well.
     const gone = new AbortController();
-    response.once("close", () => gone.abort());
+    response.once("close", () => gone.abort("the connection is closed"));
     const { signal } = gone;
     // Said before the last byte leaves: whoever has the answer may ask what was seen.
     const say = (outcome: string) => {
@@ -53,15 +53,14 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     const limit = found.kind === "route" ? (found.route.bodyLimit ?? bodyLimit) : bodyLimit;
     const body = await readBody(request, limit);
     if (body === undefined) {
+      // Read to its end, for a while, and only then answered: a reset would take the answer from who still writes.
+      request.resume();
+      await Promise.race([once(request, "end", { signal }), pause(lingerMs, undefined, { signal, ref: false })]);
       say("413");
       const tooLarge = apiError(413, "uploadTooLarge", `The body is larger than ${limit} bytes.`, {
         connection: "close",
       });
-      await send(response, tooLarge, signal);
-      // Read on for a moment: a reset while the client still writes would take the answer from it.
-      request.resume();
-      setTimeout(() => request.destroy(), lingerMs).unref();
-      return;
+      return send(response, tooLarge, signal);
     }
     entry.body(body);
     const params = found.kind === "route" ? found.params : {};
@@ -84,7 +83,10 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
         return cut(response, answer);
       default:
         say(String(answer.status));
-        return send(response, answer, signal);
+        return send(response, answer, signal).catch((error: unknown) => {
+          if (!signal.aborted) throw error;
+          say("left");
+        });
     }
   }
 
@@ -172,7 +174,7 @@ async function send(
     return;
   }
   for await (const piece of pieces(signal)) {
-    if (signal.aborted) break;
+    signal.throwIfAborted();
     if (!response.write(piece)) await once(response, "drain", { signal });
   }
   response.end();

@@ -24,6 +24,8 @@ interface TokenRequest {
 
 /** What a grant brings, beside the tokens themselves. */
 interface Outcome extends Issued {
+  /** A user has just said who they are; what the client sent to find its request again is in `nonce`. */
+  readonly isFresh?: boolean;
   readonly nonce?: string | undefined;
   readonly more?: Readonly<Record<string, string>>;
 }
@@ -48,7 +50,7 @@ export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
       const withRefreshToken = refreshTokens === "always" || (refreshTokens === "asked" && allowed.isOffline);
       const issued = tokens.grant({ client, person: allowed.person, scopes: allowed.scopes, withRefreshToken });
       codes.became(code, issued.grant);
-      return { ...issued, nonce: allowed.nonce };
+      return { ...issued, isFresh: true, nonce: allowed.nonce };
     },
     refresh_token({ client, parameters }) {
       return tokens.refresh(required(parameters, "refresh_token"), client, scopesOf(parameters));
@@ -60,7 +62,8 @@ export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
     },
     [deviceGrant]({ client, parameters }) {
       const { person, scopes } = devices.take(required(parameters, "device_code"), client);
-      return tokens.grant({ client, person, scopes, withRefreshToken: settings().refreshTokens !== "never" });
+      const withRefreshToken = settings().refreshTokens !== "never";
+      return { ...tokens.grant({ client, person, scopes, withRefreshToken }), isFresh: true };
     },
     [exchangeGrant]({ parameters }) {
       const { grant, scopes } = subjectOf(parameters);
@@ -96,7 +99,7 @@ export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
       ...(outcome.refreshToken === undefined ? {} : { refresh_token: outcome.refreshToken }),
       scope: outcome.scopes.join(" "),
       ...outcome.more,
-      ...idTokens.fieldFor(outcome.grant, outcome.nonce),
+      ...(outcome.isFresh === true ? idTokens.fieldFor(outcome.grant, outcome.nonce) : {}),
     });
   }
 

@@ -80,6 +80,8 @@ const mostGrants = 20_000;
 /** Opaque, and recognisable in a log. 192 random bits. */
 const newToken = (kind: string) => `sbx_${kind}_${randomBytes(24).toString("base64url")}`;
 
+const gone = () => refuseOAuth(400, "invalid_grant", "Token has been expired or revoked.");
+
 export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
   const grants = createBounded<Grant>(mostGrants);
   const accesses = createBounded<Access>(mostTokens);
@@ -152,19 +154,18 @@ export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
     refresh(text, client, scopes) {
       const { rotation, graceS } = settings();
       const found = refreshTokens.get(text);
-      const gone = refuseOAuth(400, "invalid_grant", "Token has been expired or revoked.");
-      if (found === undefined || found.grant.clientId !== client.id) throw gone;
+      if (found === undefined || found.grant.clientId !== client.id) throw gone();
       const { grant } = found;
       if (found.supersededAt !== undefined) {
         if (found.isFollowed === true || now() >= found.supersededAt + graceS * 1_000) {
           grant.reuses += 1;
           seen.count("supersededReused");
           revokeFamily(grant);
-          throw gone;
+          throw gone();
         }
         seen.count("supersededInGrace");
       }
-      if (grant.revoked || now() >= found.expiresAt) throw gone;
+      if (grant.revoked || now() >= found.expiresAt) throw gone();
       if (scopes?.some((scope) => !grant.scopes.includes(scope))) {
         throw refuseOAuth(400, "invalid_scope", "more than was granted");
       }

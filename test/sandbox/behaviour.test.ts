@@ -139,12 +139,15 @@ it("sends a body that never ends, and stops when the reader leaves", async () =>
   const { text, ended } = await rawToken(sandbox);
   expect(text.length).toBeGreaterThan(900_000);
   expect(ended).toBe("open");
+  await expect.poll(() => sandbox.seen().last.token?.at(-1)?.outcome).toBe("left");
   sandbox.behave({ answers: { token: [] } });
   expect((await ask(sandbox)).status).toBe(200);
 });
 
 it("dribbles, stalls and is silent", async () => {
-  const dribble = await rawToken(await misbehaving({ kind: "trickle" }));
+  const dribbling = await misbehaving({ kind: "trickle" });
+  const dribble = await rawToken(dribbling);
+  await expect.poll(() => dribbling.seen().last.token?.at(-1)?.outcome).toBe("left");
   expect([dribble.ended, dribble.text.split("\r\n\r\n")[1]]).toEqual(["open", "1\r\n \r\n"]);
   const stall = await rawToken(await misbehaving({ kind: "stall" }));
   expect([stall.ended, stall.text.split("\r\n\r\n")[1]]).toEqual(["open", '{"access_t']);

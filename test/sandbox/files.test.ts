@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { expect, it } from "vitest";
 import { basic, bearer, started } from "./started.ts";
 
@@ -115,6 +116,25 @@ it("refuses what is larger than it holds", async () => {
 });
 
 const first = "File 1 of Ada Lovelace.\n";
+
+it("lets who still writes have the answer that it is too much", async () => {
+  const { origin, headers } = await withToken();
+  const socket = connect(Number(new URL(origin).port), "127.0.0.1");
+  const head = ["POST /upload/drive/v3/files HTTP/1.1", "host: x", `authorization: ${headers.authorization}`];
+  let text = "";
+  socket.setEncoding("latin1").on("data", (chunk: string) => {
+    text += chunk;
+  });
+  const error = new Promise((resolve) => socket.on("error", resolve));
+  // Twice as much as is taken, and every byte of it is written before anything is read.
+  socket.pause();
+  socket.write(`${head.join("\r\n")}\r\ncontent-length: 67108864\r\n\r\n`);
+  const written = new Promise((resolve) => socket.write(Buffer.alloc(67_108_864), resolve));
+  expect(await Promise.race([written, error])).toBeFalsy();
+  socket.resume();
+  await expect.poll(() => text).toMatch(/^HTTP\/1\.1 413 /);
+  socket.destroy();
+});
 
 it.each([
   ["bytes=0-3", 206, first.slice(0, 4), "bytes 0-3/24"],
