@@ -1,4 +1,4 @@
-import { createPublicKey, createVerify, type JsonWebKey } from "node:crypto";
+import { createHash, createPublicKey, createVerify, type JsonWebKey } from "node:crypto";
 import { expect, it } from "vitest";
 import {
   authorizePath,
@@ -45,6 +45,8 @@ it("shows a page that runs nothing, may be framed by nobody, and leads nowhere b
   expect(text).not.toContain("<script");
   const policy = headers.get("content-security-policy") ?? "";
   expect(policy).toContain("default-src 'none'");
+  const [, style = ""] = /<style>([\s\S]*?)<\/style>/.exec(text) ?? [];
+  expect(policy).toContain(`style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`);
   expect(policy).toContain("frame-ancestors 'none'");
   expect(policy).toContain("form-action 'self' http://127.0.0.1:9");
   expect(headers.get("referrer-policy")).toBe("no-referrer");
