@@ -63,6 +63,18 @@ const commands: readonly OwnCommand[] = [
     run: () => dev(own),
   },
   {
+    name: "sandbox",
+    summary: "run a stand-in for providers, to develop against",
+    helpText: "OAuth 2, OAuth 1, files, mail, spreadsheets and calendars, with made-up users; prints how to use it.\n",
+    options: [
+      { flags: "--listen <address>", summary: "host:port, or :0 for any port (default: 127.0.0.1:3010)" },
+      { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
+    ],
+    canJson: true,
+    // Loaded when it is wanted: those who serve have no use for it.
+    run: async (_words, options) => (await import("./cli/sandbox.ts")).sandbox(own, options),
+  },
+  {
     name: "config",
     summary: "about the configuration file",
     subcommands: [

@@ -64,6 +64,7 @@ it("names every room of the house", () => {
     "providers",
     "store",
     "config",
+    "sandbox",
     "base",
     "gen",
   ]) {

@@ -19,6 +19,7 @@ const floors: Readonly<Record<string, number>> = {
   auth: 2,
   store: 2,
   relay: 2,
+  sandbox: 2,
   base: 1,
   gen: 0,
 };
@@ -47,6 +48,8 @@ const strangers: readonly (readonly [string, string])[] = [
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
 const starters = ["cli/serve.ts", "cli/dev.ts", "cli/process.ts", "cli/key-files.ts"];
 const belowForCommands = ["cli", "core", "base", "gen"];
+/** What starts the stand-in for providers. */
+const standIns = ["cli/sandbox.ts", "cli/dev.ts"];
 /** What works without a sidecar knows the store itself: backups as files, and stores that nobody serves. */
 const offline = ["cli/store-file.ts", "cli/store-location.ts", "cli/store-copy.ts", "cli/store-move.ts"];
 
@@ -90,8 +93,20 @@ it("lets commands reach a sidecar over the wire alone", () => {
   const inside = imports.filter(
     ({ from, to }) => roomOf(from) === "cli" && !starters.includes(from) && !belowForCommands.includes(roomOf(to)),
   );
-  const beyond = inside.filter(({ from, to }) => !(offline.includes(from) && roomOf(to) === "store"));
+  const beyond = inside.filter(
+    ({ from, to }) =>
+      !(offline.includes(from) && roomOf(to) === "store") && !(standIns.includes(from) && roomOf(to) === "sandbox"),
+  );
   expect(beyond.map(say)).toEqual([]);
+});
+
+it("keeps the stand-in for providers outside", () => {
+  const joined = imports.filter(({ from, to }) => {
+    const [here, there] = [roomOf(from), roomOf(to)];
+    if (here === "sandbox") return there !== "sandbox" && there !== "base";
+    return there === "sandbox" && !standIns.includes(from);
+  });
+  expect(joined.map(say)).toEqual([]);
 });
 
 it("has no import that goes in a circle", () => {

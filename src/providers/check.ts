@@ -15,6 +15,7 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...(proxy?.hosts ?? []).flatMap(({ origin }, i) => checkOrigin(origin, `proxy.hosts.${i}.origin`)),
     ...connectionFields.flatMap(({ pattern }, i) => checkPattern(pattern, `connection_fields.${i}.pattern`)),
     ...tokenUrls(provider).flatMap(([path, url]) => checkEndpoint(url, path)),
+    ...checkAuthorizationUrl(provider),
   ];
 }
 
@@ -49,6 +50,16 @@ function checkEndpoint(url: string, path: string): Mistake[] {
   return URL.canParse(filled) && new URL(filled).protocol === "https:" ? [] : [mistake(path, "must be an https URL")];
 }
 
+/** Where a browser goes. No credential travels there, so that on this machine (RFC 8252, section 8.3) it may be http. */
+function checkAuthorizationUrl({ auth }: Provider): Mistake[] {
+  const url = auth.value !== undefined && "authorizationUrl" in auth.value ? auth.value.authorizationUrl : "";
+  const path = "auth.authorization_url";
+  const isHere = /^http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d{1,5})?(?:[/?]|$)/.test(url) && URL.canParse(url);
+  return isHere
+    ? []
+    : checkEndpoint(url, path).map(() => mistake(path, "must be an https URL, or http on this machine"));
+}
+
 function checkPattern(pattern: string, path: string): Mistake[] {
   try {
     new RegExp(pattern, "u");
@@ -64,7 +75,6 @@ function tokenUrls({ auth }: Provider): [string, string][] {
     case "oauth2":
     case "oauth2Client":
       return [
-        ["auth.authorization_url", auth.value.authorizationUrl],
         ["auth.token_url", auth.value.tokenUrl],
         ["auth.refresh_url", auth.value.refreshUrl],
         ["auth.revocation_url", auth.value.revocationUrl],
@@ -73,7 +83,6 @@ function tokenUrls({ auth }: Provider): [string, string][] {
     case "tba":
       return [
         ["auth.request_token_url", auth.value.requestTokenUrl],
-        ["auth.authorization_url", auth.value.authorizationUrl],
         ["auth.access_token_url", auth.value.accessTokenUrl],
       ];
     case "app":

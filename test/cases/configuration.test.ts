@@ -146,6 +146,11 @@ it.each([
   ],
   ["an unknown kind of authentication", "{ name: x, telepathy: {} }", /telepathy/],
   ["no authentication at all", "{ name: x }", /auth/],
+  [
+    "an authorization URL that is http elsewhere",
+    "{ name: x, oauth2: { authorization_url: 'http://127.0.0.1.evil.example/auth' } }",
+    /auth\.authorization_url/,
+  ],
   ["a token URL that is http", "{ name: x, oauth2: { token_url: 'http://x.example/token' } }", /auth\.token_url/],
 ])("F06 refuses a provider with %s", async (_what, provider, message) => {
   const { code, said } = await refusal({ LATCHKEY_CONFIG: await configFile(`providers: [${provider}]`) });

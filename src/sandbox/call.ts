@@ -1,0 +1,95 @@
+import type { IncomingHttpHeaders } from "node:http";
+
+/** A request, with its body read. */
+export interface Call {
+  readonly method: string;
+  /** As it stands in the request line: signatures cover it byte for byte. */
+  readonly target: string;
+  /** What stands in the places of the route's path, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  /** Instead of a body: the pieces, each written when the one before has been taken. */
+  readonly pieces?: (signal: AbortSignal) => AsyncIterable<string | Uint8Array>;
+}
+
+/** Thrown where a request cannot go on: it carries what is answered. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly answer: Answer;
+
+  constructor(answer: Answer, message = `refused with ${answer.status}`) {
+    super(message);
+    this.answer = answer;
+  }
+}
+
+export const json = (value: unknown, { status = 200, headers = {} }: Partial<Answer> = {}): Answer => ({
+  status,
+  headers: { "content-type": "application/json; charset=utf-8", ...headers },
+  body: JSON.stringify(value),
+});
+
+/** What the APIs answer when they refuse: a code, a sentence and a word for programs. */
+export function apiError(status: number, reason: string, message: string, headers: Answer["headers"] = {}): Answer {
+  const error = { code: status, message, errors: [{ domain: "global", reason, message }] };
+  return json({ error }, { status, headers });
+}
+
+export const refuse = (...error: Parameters<typeof apiError>): Refusal => new Refusal(apiError(...error), error[2]);
+
+/** RFC 6749, section 5.2. Neither tokens nor their errors may be kept by a cache (section 5.1). */
+export function oauthError(status: number, error: string, description = "", headers: Answer["headers"] = {}): Answer {
+  const body = { error, ...(description === "" ? {} : { error_description: description }) };
+  return json(body, { status, headers: { "cache-control": "no-store", ...headers } });
+}
+
+export const refuseOAuth = (...error: Parameters<typeof oauthError>): Refusal => new Refusal(oauthError(...error));
+
+/** The media type alone, without its parameters. */
+export const mediaType = ({ headers }: Call): string =>
+  (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
+
+export const formOf = (call: Call): URLSearchParams =>
+  new URLSearchParams(mediaType(call) === "application/x-www-form-urlencoded" ? call.body.toString("utf8") : "");
+
+/** The JSON object in the body; of an empty body, an empty one. */
+export function objectOf({ body }: Call): Readonly<Record<string, unknown>> {
+  if (body.length === 0) return {};
+  const value = parsed(body.toString("utf8"));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw refuse(400, "parseError", "The body must be a JSON object.");
+  }
+  return { ...value };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    /* Said by the caller of this, as of any other body that is no object. */
+    return undefined;
+  }
+}
+
+/** A whole number of the query, held within its bounds. */
+export function numberIn(query: URLSearchParams, name: string, { least, most, otherwise }: NumberBounds): number {
+  const text = query.get(name);
+  if (text === null || text === "") return otherwise;
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < least) throw refuse(400, "invalid", `Invalid value for ${name}.`);
+  return Math.min(value, most);
+}
+
+interface NumberBounds {
+  readonly least: number;
+  readonly most: number;
+  readonly otherwise: number;
+}

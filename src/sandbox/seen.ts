@@ -1,0 +1,113 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Endpoint } from "./endpoints.ts";
+
+/** What the sandbox saw. Numbers for ever, requests only the last few: it may run for weeks. */
+export interface Seen {
+  /** Begins an entry; what became of the request is said when it is known. */
+  arrived(request: SeenHead): SeenEntry;
+  count(what: Tally): void;
+  shown(): SeenReport;
+  reset(): void;
+}
+
+export interface SeenHead {
+  readonly endpoint: Endpoint;
+  readonly method: string;
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+export interface SeenEntry {
+  body(body: Buffer): void;
+  /** The status, or what was done instead of answering. */
+  outcome(outcome: string): void;
+}
+
+const tallies = [
+  "codesExchanged",
+  /** A code that came a second time: all that came of it was revoked. */
+  "codesReused",
+  "tokensIssued",
+  "refreshes",
+  /** A refresh token that had been replaced was used again: within its grace, or not. */
+  "supersededInGrace",
+  "supersededReused",
+  "familiesRevoked",
+  /** Refresh tokens that stopped working because there were too many. */
+  "tokensOverflowed",
+  "accessTokensRefused",
+  "noncesReplayed",
+  "signaturesRefused",
+  "notificationsDelivered",
+  "notificationsFailed",
+] as const;
+export type Tally = (typeof tallies)[number];
+
+export interface SeenRequest {
+  readonly at: string;
+  readonly method: string;
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  /** Its beginning, as text. */
+  readonly body: string;
+  readonly outcome: string;
+}
+
+export interface SeenReport {
+  readonly requests: Readonly<Partial<Record<Endpoint, number>>>;
+  readonly tallies: Readonly<Record<Tally, number>>;
+  /** The last of each endpoint, the latest last. */
+  readonly last: Readonly<Partial<Record<Endpoint, readonly SeenRequest[]>>>;
+}
+
+const keptRequests = 20;
+const keptBodyBytes = 4_096;
+const keptTargetLength = 2_048;
+
+export function createSeen(now: () => number): Seen {
+  const requests = new Map<Endpoint, number>();
+  const last = new Map<Endpoint, Mutable<SeenRequest>[]>();
+  const counted = new Map<Tally, number>();
+
+  return {
+    arrived({ endpoint, method, target, headers }) {
+      requests.set(endpoint, (requests.get(endpoint) ?? 0) + 1);
+      const entry: Mutable<SeenRequest> = {
+        at: new Date(now()).toISOString(),
+        method,
+        target: target.slice(0, keptTargetLength),
+        headers,
+        body: "",
+        outcome: "open",
+      };
+      const kept = last.get(endpoint) ?? [];
+      kept.push(entry);
+      if (kept.length > keptRequests) kept.shift();
+      last.set(endpoint, kept);
+      return {
+        body(body) {
+          entry.body = body.subarray(0, keptBodyBytes).toString("utf8");
+        },
+        outcome(outcome) {
+          entry.outcome = outcome;
+        },
+      };
+    },
+    count(what) {
+      counted.set(what, (counted.get(what) ?? 0) + 1);
+    },
+    shown: () => ({
+      requests: Object.fromEntries(requests),
+      // Object.fromEntries forgets the names; they are those of the table.
+      tallies: Object.fromEntries(tallies.map((name) => [name, counted.get(name) ?? 0])) as Record<Tally, number>,
+      last: Object.fromEntries([...last].map(([endpoint, kept]) => [endpoint, kept.map((one) => ({ ...one }))])),
+    }),
+    reset() {
+      requests.clear();
+      last.clear();
+      counted.clear();
+    },
+  };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
