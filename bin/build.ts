@@ -25,7 +25,7 @@ export async function build(dist: string): Promise<void> {
     },
     legalComments: "linked",
   });
-  cpSync(join(root, "src/providers/catalogue"), join(dist, "catalogue"), { recursive: true });
+  cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "README.md"), join(dist, "README.md"));
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);

@@ -9,9 +9,9 @@ import { root, tool } from "./steps.ts";
 function generatedIsCurrent(): boolean {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-generated-"));
   try {
-    mkdirSync(join(folder, "src/config"), { recursive: true });
+    for (const place of ["src/config", "src/providers"]) mkdirSync(join(folder, place), { recursive: true });
     if (!generate(folder)) return false;
-    const places = ["src/gen", "src/config/file.schema.json"];
+    const places = ["src/gen", "src/config/file.schema.json", "src/providers/catalogue.json"];
     const stale = places.flatMap((place) => differences(join(folder, place), join(root, place)));
     for (const path of stale) process.stdout.write(`${path} is not what is generated; run npm run generate\n`);
     return stale.length === 0;

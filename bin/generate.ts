@@ -1,16 +1,16 @@
-/** Makes what is generated and committed: code from proto/, and the JSON Schema of the configuration file. */
+/** Makes what is generated and committed: code from proto/, the JSON Schema of the configuration file, the catalogue. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { toJsonSchema } from "@valibot/to-json-schema";
 import { fileSchema } from "../src/config/file.ts";
-import { root, tool } from "./steps.ts";
+import { root, script, tool } from "./steps.ts";
 
 /** Into the tree itself, or for a comparison into another folder. */
 export function generate(folder: string): boolean {
   const schema = toJsonSchema(fileSchema, { errorMode: "ignore" });
   const titled = { ...schema, title: "The configuration file of latchkey" };
   writeFileSync(join(folder, "src/config/file.schema.json"), `${JSON.stringify(titled, undefined, 2)}\n`);
-  return tool("buf", "generate", "--output", folder);
+  return tool("buf", "generate", "--output", folder) && script("catalogue.ts", folder);
 }
 
 if (import.meta.main) process.exitCode = generate(root) ? 0 : 1;

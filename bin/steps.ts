@@ -6,8 +6,14 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name: string) => join(root, "node_modules", ".bin", name);
 
 /** Runs a tool of node_modules and returns whether it was content; what it says is shown only when it was not. */
-export function tool(name: string, ...args: readonly string[]): boolean {
-  const { status, stdout, stderr, error } = spawnSync(bin(name), args, {
+export const tool = (name: string, ...args: readonly string[]): boolean => run(bin(name), args);
+
+/** The same for a script of this folder, in a Node of its own: it sees what was generated just now. */
+export const script = (name: string, ...args: readonly string[]): boolean =>
+  run(process.execPath, [join(root, "bin", name), ...args]);
+
+function run(command: string, args: readonly string[]): boolean {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd: root,
     encoding: "utf8",
     env: { ...process.env, NO_COLOR: "1" },

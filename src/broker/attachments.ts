@@ -1,7 +1,8 @@
 import { type Attachment, attachmentOf, CannotAttach } from "../auth/attachment.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
-import { type Binding, bindingOf, Unbound } from "../core/binding.ts";
+import { type Binding, bindingOf } from "../core/binding.ts";
+import { Unbound } from "../core/filled-url.ts";
 import type { LiveConnection } from "./live.ts";
 
 /** What a request of a connection carries on account of its credentials, and where those may travel. */

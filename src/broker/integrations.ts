@@ -81,11 +81,12 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     return [{ key: at, value: toBinary(IntegrationSecretsSchema, secrets), secret: true }];
   }
 
-  /** What is stored of an integration never holds its secrets. */
+  /** What is stored of an integration never holds its secrets, nor what is worked out when it is shown. */
   function stored(integration: Integration, now: number, before?: Integration): Integration {
     const { secrets: _, ...rest } = integration;
     return {
       ...rest,
+      warnings: [],
       createdAt: before?.createdAt ?? timestampFromMs(now),
       updatedAt: timestampFromMs(now),
     };

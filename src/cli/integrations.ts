@@ -66,6 +66,7 @@ export function addIntegrations(program: Command, act: Act): void {
             { title: "CALLED", text: ({ displayName }) => displayName },
             { title: "CLIENT ID", text: ({ oauth }) => oauth?.clientId ?? "" },
             { title: "DECLARED", text: ({ declared }) => (declared ? "yes" : "") },
+            { title: "WARNINGS", text: ({ warnings }) => warnings.map(({ code }) => code).join(",") },
           ],
         });
       }),

@@ -1,6 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
+import { integrationWarnings } from "../core/integration-warnings.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
 import { callerOf, pageOf } from "./context.ts";
@@ -8,6 +9,7 @@ import { markerOf, watcherOf } from "./watch.ts";
 
 export const integrationService = ({
   integrations,
+  providers,
   environments,
   webhookUrls,
   feeds,
@@ -15,6 +17,7 @@ export const integrationService = ({
   const shown = async (integration: Integration): Promise<Integration> => ({
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
+    warnings: integrationWarnings(integration, providers.lookUp(integration.provider)),
   });
   return {
     async createIntegration({ integration }, context) {

@@ -1,6 +1,7 @@
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
-import type { ConnectionField, Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { filledUrl, Unbound } from "./filled-url.ts";
 
 /** Where the credentials of a connection may travel. Made once for a connection, and asked for each request. */
 export interface Binding {
@@ -19,11 +20,6 @@ export interface Address {
   readonly basePath: string;
 }
 
-/** A connection's configuration leads nowhere that its provider allows. */
-export class Unbound extends Error {
-  override readonly name = "Unbound";
-}
-
 interface Bound {
   readonly connection: Connection;
   readonly integration: Integration;
@@ -34,7 +30,13 @@ interface Bound {
 export function bindingOf({ connection, integration, provider }: Bound): Binding {
   const { proxy } = provider;
   if (proxy === undefined || proxy.baseUrl === "") throw new Unbound("its provider says nowhere to send requests");
-  const base = addressOf(filledIn(proxy.baseUrl, { connection, integration, provider }));
+  const base = addressOf(
+    filledUrl(proxy.baseUrl, {
+      fields: provider.connectionFields,
+      config: connection.connectionConfig ?? {},
+      defaults: integration.connectionDefaults,
+    }),
+  );
   if (base === undefined) throw new Unbound("its configuration makes no address");
   const hosts = [...proxy.hosts, ...integration.hosts].flatMap(({ prefix, origin }) => {
     const address = addressOf(origin);
@@ -60,29 +62,6 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
       return { address: { ...address, basePath: "" }, path: rest.startsWith("/") ? rest : `/${rest}` };
     },
   };
-}
-
-const template = /\$\{connectionConfig\.([A-Za-z][A-Za-z0-9_]*)\}/g;
-
-/** What stands for a part of the host must be just that: whatever it is, it ends where its field's rules end. */
-function filledIn(baseUrl: string, { connection, integration, provider }: Bound): string {
-  return baseUrl.replaceAll(template, (_, name: string) => {
-    const field = provider.connectionFields.find((one) => one.name === name);
-    const value = connection.connectionConfig?.[name] ?? integration.connectionDefaults[name] ?? field?.defaultValue;
-    if (field === undefined || typeof value !== "string" || !isPartOfHost(value, field)) {
-      throw new Unbound(`its connection_config.${name} is no part of a host that its provider allows`);
-    }
-    return value;
-  });
-}
-
-const label = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
-const hostPart = new RegExp(`^${label}(\\.${label})*(:[1-9][0-9]{0,4})?$`);
-
-function isPartOfHost(value: string, { pattern, suffixes }: ConnectionField): boolean {
-  if (!hostPart.test(value)) return false;
-  if (pattern !== "" && !new RegExp(`^(?:${pattern})$`, "u").test(value)) return false;
-  return suffixes.length === 0 || suffixes.some((suffix) => value.endsWith(`.${suffix}`));
 }
 
 /** Only what `URL` writes back as it was given: nothing folded, decoded, or hidden before an `@`. */

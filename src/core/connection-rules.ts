@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Mistake } from "../base/fault.ts";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
+import { hostIn } from "./filled-url.ts";
 
 /** What a connection may look like, whoever writes it. Each rule lists every mistake it finds; none is no mistake. */
 
@@ -126,19 +127,11 @@ export function checkConnectionConfig(config: JsonObject, fields: readonly Conne
     if (field.pattern !== "" && !new RegExp(`^(?:${field.pattern})$`, "u").test(value)) {
       return [mistake(at, "is not of the form that the provider wants")];
     }
-    if (field.suffixes.length > 0 && !endsInSuffix(value, field.suffixes)) {
+    if (field.suffixes.length > 0 && hostIn(value, field) === undefined) {
       return [mistake(at, `must be https and end in one of ${field.suffixes.join(", ")}`)];
     }
     return [];
   });
-}
-
-/** A host that only looks like the provider's (`https://provider.test.evil.test`, `https://u@evil.test`) is none. */
-function endsInSuffix(value: string, suffixes: readonly string[]): boolean {
-  const text = value.includes("://") ? value : `https://${value}`;
-  if (!URL.canParse(text) || !/^https:\/\/[a-z0-9.-]+(:\d+)?\/?$/i.test(text)) return false;
-  const { hostname } = new URL(text);
-  return suffixes.some((suffix) => hostname === suffix || hostname.endsWith(`.${suffix}`));
 }
 
 export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[] {

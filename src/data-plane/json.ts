@@ -3,7 +3,7 @@ import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
-import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+import { type ConnectionField, type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 
 /**
  * The SDK's dialect, outwards: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds,
@@ -232,21 +232,21 @@ export function providerJson(provider: Provider): JsonObject {
     categories,
     docs: docsUrl,
     ...(proxy === undefined ? {} : { proxy: { ...(described["proxy"] as JsonObject), base_url: proxy.baseUrl } }),
-    connection_config: Object.fromEntries(
-      connectionFields.map(({ name: field, title, description, example, pattern, required, defaultValue }, i) => [
-        field,
-        {
-          type: "string",
-          title: title || field,
-          description,
-          ...present({ example, pattern, default_value: defaultValue }),
-          optional: !required,
-          order: i + 1,
-          automated: false,
-        },
-      ]),
-    ),
+    connection_config: Object.fromEntries(connectionFields.map((field, i) => [field.name, fieldJson(field, i + 1)])),
     ...oauthUrls(auth),
+  };
+}
+
+function fieldJson(field: ConnectionField, order: number): JsonObject {
+  const { name, title, description, example, pattern, required, automatic, defaultValue } = field;
+  return {
+    type: "string",
+    title: title || name,
+    description,
+    ...present({ example, pattern, default_value: defaultValue }),
+    optional: !required,
+    order,
+    automated: automatic,
   };
 }
 

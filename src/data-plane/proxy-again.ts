@@ -40,8 +40,8 @@ export function againAfter(happened: Again, { going, content, tried, nowMs }: Ci
     if (!ofNetwork.has(happened.failure.kind)) return undefined;
   } else {
     const { status } = happened.head;
-    const isWorthIt =
-      status === 429 || status >= 500 || options.retryOn.includes(status) || rules?.statuses.includes(status) === true;
+    const isLimit = rules?.statuses.includes(status) === true && saysWait(happened.head, rules);
+    const isWorthIt = status === 429 || status >= 500 || options.retryOn.includes(status) || isLimit;
     if (!isWorthIt) return undefined;
   }
   const asksFor = happened.head === undefined ? undefined : waitOf(happened.head, rules, nowMs);
@@ -49,9 +49,21 @@ export function againAfter(happened: Again, { going, content, tried, nowMs }: Ci
   return delayMs > maxDelayMs || performance.now() - since + delayMs > deadlineMs ? undefined : delayMs;
 }
 
-function waitOf({ fields }: ResponseHead, rules: RetryRules | undefined, nowMs: number): number | undefined {
-  const field = (name: string) => fields.find((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name);
-  const own = rules?.afterHeader ?? "";
-  const ofProvider = own === "" ? undefined : retryAfterMs(field(lowerCase(own)), rules?.afterUnit ?? "", nowMs);
-  return ofProvider ?? retryAfterMs(field("retry-after"), "", nowMs);
+function waitOf(head: ResponseHead, rules: RetryRules | undefined, nowMs: number): number | undefined {
+  const own = rules === undefined || !isUsedUp(head, rules) ? "" : rules.afterHeader;
+  const ofProvider = own === "" ? undefined : retryAfterMs(fieldOf(head, own), rules?.afterUnit ?? "", nowMs);
+  return ofProvider ?? retryAfterMs(fieldOf(head, "retry-after"), "", nowMs);
+}
+
+/** Whether a limit is reached, as far as the provider says how much of it is left. */
+const isUsedUp = (head: ResponseHead, { remainingHeader }: RetryRules) =>
+  remainingHeader === "" || fieldOf(head, remainingHeader) === "0";
+
+/** A status that may mean something else does not, where the limit is reached or a time is named. */
+const saysWait = (head: ResponseHead, rules: RetryRules) =>
+  isUsedUp(head, rules) || fieldOf(head, "retry-after") !== undefined;
+
+function fieldOf({ fields }: ResponseHead, name: string): string | undefined {
+  const wanted = lowerCase(name);
+  return fields.find((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === wanted);
 }

@@ -1,95 +1,156 @@
 import type { Mistake } from "../base/fault.ts";
-import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-
-/** A part of a host that comes from a connection, such as `${connectionConfig.subdomain}`. */
-const template = /\$\{connectionConfig\.([A-Za-z][A-Za-z0-9_]*)\}/g;
-
-const mistake = (path: string, message: string): Mistake => ({ path: path.split("."), message });
+import type { ConnectionField, OAuth2Rules, Provider, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
+import { checkDottedPaths } from "./check-dotted-paths.ts";
+import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
+import { mistake } from "./mistake.ts";
 
 /** What a provider's description must be beyond its schema, so that a credential cannot be led astray by it. */
 export function checkProvider(provider: Provider): Mistake[] {
-  const { auth, proxy, connectionFields } = provider;
+  const { auth, proxy, connectionFields, notification } = provider;
   return [
     ...(auth.case === undefined ? [mistake("auth", "names no kind of credentials that latchkey knows")] : []),
-    ...checkBaseUrl(provider),
-    ...(proxy?.hosts ?? []).flatMap(({ origin }, i) => checkOrigin(origin, `proxy.hosts.${i}.origin`)),
-    ...connectionFields.flatMap(({ pattern }, i) => checkPattern(pattern, `connection_fields.${i}.pattern`)),
-    ...tokenUrls(provider).flatMap(([path, url]) => checkEndpoint(url, path)),
-    ...checkAuthorizationUrl(provider),
+    ...checkUrl({ url: proxy?.baseUrl ?? "", path: "proxy.base_url", fields: connectionFields, isBase: true }),
+    ...(proxy?.hosts ?? []).flatMap(({ prefix, origin }, i) => [
+      ...checkPrefix(prefix, `proxy.hosts.${i}.prefix`),
+      ...checkOrigin(origin, `proxy.hosts.${i}.origin`),
+    ]),
+    ...connectionFields.flatMap((field, i) => checkField(field, `connection_fields.${i}`)),
+    ...twice(connectionFields.map(({ name }) => name)).map((i) =>
+      mistake(`connection_fields.${i}.name`, "is there twice"),
+    ),
+    ...endpoints(provider).flatMap(([name, url]) =>
+      checkUrl({
+        url,
+        path: `auth.${name}`,
+        fields: connectionFields,
+        mayNameCredentials: isOfExchange(provider),
+        isForBrowsers: name === "authorization_url",
+      }),
+    ),
+    ...checkOAuth2(auth),
+    ...checkUrl({ url: notification?.signature?.jwksUrl ?? "", path: "notification.signature.jwks_url", fields: [] }),
+    ...(notification?.lookups ?? []).flatMap(({ field }, i) => checkTarget(field, `notification.lookups.${i}.field`)),
+    ...provider.describe.flatMap(({ request, field, value }, i) => [
+      ...checkRequest(request, `describe.${i}.request`),
+      ...checkTarget(field, `describe.${i}.field`),
+      ...(value === "" ? [mistake(`describe.${i}.value`, "must say where the value stands")] : []),
+    ]),
+    ...checkDottedPaths(provider),
+    ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
+      checkRequest(watch, `channel.resources.${name}.watch`),
+    ),
+    ...(provider.channel?.stop === undefined ? [] : checkRequest(provider.channel.stop, "channel.stop")),
+    ...(provider.verification === undefined ? [] : checkRequest(provider.verification.request, "verification.request")),
   ];
 }
 
-function checkBaseUrl({ proxy, connectionFields }: Provider): Mistake[] {
-  const path = "proxy.base_url";
-  const baseUrl = proxy?.baseUrl ?? "";
-  if (baseUrl === "") return [];
-  const names = [...baseUrl.matchAll(template)].map(([, name]) => name ?? "");
-  // A letter in each place: what is left must be an ordinary URL.
-  const filled = baseUrl.replaceAll(template, "a");
-  if (!URL.canParse(filled)) return [mistake(path, "must be a URL")];
-  const { protocol, search, hash, username, password } = new URL(filled);
-  if (protocol !== "https:") return [mistake(path, "must be https")];
-  if (search + hash + username + password !== "") return [mistake(path, "must be no more than host and path")];
-  if (filled.includes("${")) return [mistake(path, "may only hold ${connectionConfig.NAME}")];
-  return names.flatMap((name) => {
-    const field = connectionFields.find((one) => one.name === name);
-    return field === undefined || (field.pattern === "" && field.suffixes.length === 0)
-      ? [mistake(path, `uses connectionConfig.${name}, which no connection field describes by a pattern`)]
-      : [];
-  });
+function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: string): Mistake[] {
+  const whole = patternOf(pattern);
+  if (whole === undefined) return [mistake(`${path}.pattern`, "must be a regular expression")];
+  return [
+    ...suffixes.flatMap((suffix, i) =>
+      // Of one label, it would be a domain in which anybody may have a host.
+      /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/.test(suffix)
+        ? []
+        : [mistake(`${path}.suffixes.${i}`, "must be a domain of two labels or more, such as provider.com")],
+    ),
+    ...(defaultValue === "" || (whole.test(defaultValue) && isWithin(defaultValue, suffixes))
+      ? []
+      : [mistake(`${path}.default_value`, "is not of the form that the pattern or the suffixes want")]),
+  ];
 }
 
-function checkOrigin(origin: string, path: string): Mistake[] {
-  const valid = URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://");
-  return valid ? [] : [mistake(path, "must be https://host or https://host:port")];
-}
+const isWithin = (host: string, suffixes: readonly string[]) =>
+  suffixes.length === 0 || suffixes.some((suffix) => `.${host}`.endsWith(`.${suffix}`));
 
-function checkEndpoint(url: string, path: string): Mistake[] {
-  if (url === "") return [];
-  const filled = url.replaceAll(template, "a");
-  return URL.canParse(filled) && new URL(filled).protocol === "https:" ? [] : [mistake(path, "must be an https URL")];
-}
-
-/** Where a browser goes. No credential travels there, so that on this machine (RFC 8252, section 8.3) it may be http. */
-function checkAuthorizationUrl({ auth }: Provider): Mistake[] {
-  const url = auth.value !== undefined && "authorizationUrl" in auth.value ? auth.value.authorizationUrl : "";
-  const path = "auth.authorization_url";
-  const isHere = /^http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d{1,5})?(?:[/?]|$)/.test(url) && URL.canParse(url);
-  return isHere
-    ? []
-    : checkEndpoint(url, path).map(() => mistake(path, "must be an https URL, or http on this machine"));
-}
-
-function checkPattern(pattern: string, path: string): Mistake[] {
+function patternOf(pattern: string): RegExp | undefined {
   try {
-    new RegExp(pattern, "u");
-    return [];
+    return pattern === "" ? /^/ : new RegExp(`^(?:${pattern})$`, "u");
   } catch {
     // What is wrong with it is for its writer to find; that it is wrong is all that matters here.
-    return [mistake(path, "must be a regular expression")];
+    return undefined;
   }
 }
 
-function tokenUrls({ auth }: Provider): [string, string][] {
+/** Where in a list something stands that stood there before. */
+const twice = (names: readonly string[]): number[] => names.flatMap((name, i) => (names.indexOf(name) < i ? [i] : []));
+
+/** Of a connection, what may be written by a description and looked up by it. */
+const checkTarget = (field: string, path: string): Mistake[] =>
+  /^(metadata|connection_config)\.[^.]+$/.test(field)
+    ? []
+    : [mistake(path, "must be metadata.NAME or connection_config.NAME")];
+
+function checkRequest(request: RequestTemplate | undefined, path: string): Mistake[] {
+  const { method = "", path: target = "", body = "" } = request ?? {};
+  return [
+    ...(/^[A-Z]+$/.test(method) ? [] : [mistake(`${path}.method`, "must be a method, in capitals")]),
+    ...(target.startsWith("/") && !target.startsWith("//")
+      ? []
+      : [mistake(`${path}.path`, "must begin with one slash")]),
+    ...(body === "" || isJson(body) ? [] : [mistake(`${path}.body`, "must be JSON")]),
+  ];
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    // How it is wrong is for its writer to find.
+    return false;
+  }
+}
+
+function checkOAuth2(auth: Provider["auth"]): Mistake[] {
+  if (auth.case !== "oauth2" && auth.case !== "oauth2Client") return [];
+  const { metadataUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
+  return [
+    // RFC 8414, 3.3: without an issuer to compare with, anybody's description would do.
+    ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a metadata URL")] : []),
+    ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is needed to compare an answer's with")] : []),
+    ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is there twice")),
+    ...scopeNotes.flatMap(({ scope }, i) =>
+      scope === "" ? [mistake(`auth.scope_notes.${i}.scope`, "must name a scope")] : [],
+    ),
+    // Another grant that renews would otherwise send a refresh token where an access token is meant.
+    ...(renewal !== undefined && renewal.grantType === ""
+      ? [mistake("auth.renewal.grant_type", "must say which grant renews")]
+      : []),
+  ];
+}
+
+const isOfExchange = ({ auth }: Provider) =>
+  auth.case === "app" || auth.case === "twoStep" || auth.case === "signature";
+
+const oauth2Endpoints = (rules: OAuth2Rules): [string, string][] => [
+  ["authorization_url", rules.authorizationUrl],
+  ["token_url", rules.tokenUrl],
+  ["refresh_url", rules.refreshUrl],
+  ["revocation_url", rules.revocationUrl],
+  ["device_authorization_url", rules.deviceAuthorizationUrl],
+  ["pushed_authorization_url", rules.pushedAuthorizationUrl],
+  ["metadata_url", rules.metadataUrl],
+];
+
+/** Every address that a client's or a user's secret is sent to, or an end user. */
+function endpoints({ auth }: Provider): [string, string][] {
   switch (auth.case) {
     case "oauth2":
     case "oauth2Client":
-      return [
-        ["auth.token_url", auth.value.tokenUrl],
-        ["auth.refresh_url", auth.value.refreshUrl],
-        ["auth.revocation_url", auth.value.revocationUrl],
-      ];
+      return oauth2Endpoints(auth.value);
     case "oauth1":
     case "tba":
       return [
-        ["auth.request_token_url", auth.value.requestTokenUrl],
-        ["auth.access_token_url", auth.value.accessTokenUrl],
+        ["request_token_url", auth.value.requestTokenUrl],
+        ["authorization_url", auth.value.authorizationUrl],
+        ["access_token_url", auth.value.accessTokenUrl],
       ];
     case "app":
     case "jwt":
     case "twoStep":
     case "signature":
-      return [["auth.token_url", auth.value.tokenUrl]];
+      return [["token_url", auth.value.tokenUrl]];
     default:
       return [];
   }

@@ -167,6 +167,28 @@ it("waits as the provider's description says", async () => {
   expect(performance.now() - since).toBeGreaterThan(400);
 });
 
+it("takes a status for a limit only where the provider says that nothing is left, or when to come again", async () => {
+  const inAnHour = `x-reset: ${Math.floor(Date.now() / 1_000) + 3_600}\r\n`;
+  const tries = async (first: string) => {
+    const provider = await startProvider(saying(first));
+    const retry = { afterHeader: "x-reset", afterUnit: "unix_seconds", statuses: [403], remainingHeader: "x-left" };
+    const options = { provider: { proxy: { baseUrl: `https://127.0.0.1:${provider.port}`, retry } } };
+    const running = await startProxied(provider.port, options);
+    const { status } = await call(`${running.data}/proxy/x`, { headers: { ...running.proxyHeaders, retries: "1" } });
+    await running.stop();
+    return [status, countOf(provider)];
+  };
+  // A right that is missing, in an answer that says when the limit will be counted anew.
+  expect(await tries(said(403, `x-left: 17\r\n${inAnHour}`))).toEqual([403, 1]);
+  expect(await tries(said(403))).toEqual([403, 1]);
+  expect(await tries(said(403, "X-Left: 0\r\n"))).toEqual([200, 2]);
+  expect(await tries(said(403, "x-left: 17\r\nRetry-After: 0\r\n"))).toEqual([200, 2]);
+  // Longer than anybody waits.
+  expect(await tries(said(403, `x-left: 0\r\n${inAnHour}`))).toEqual([403, 1]);
+  // Another failure does not wait for a limit that is not reached.
+  expect(await tries(said(503, `x-left: 17\r\n${inAnHour}`))).toEqual([200, 2]);
+});
+
 it("tries again a provider that closed the connection, and none that began to answer", async () => {
   const { provider, ask } = await against(saying("close", "close"));
   expect((await ask({ headers: { retries: "3" } })).status).toBe(200);

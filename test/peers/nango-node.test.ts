@@ -421,7 +421,7 @@ describe("providers", () => {
       if (one.proxy !== undefined) expect(text(one.proxy.base_url)).toBe(true);
     }
     const { data: found } = await nango().listProviders({ search: "CALENDAR" });
-    expect(found.map(({ name }) => name)).toEqual(["calendar", "unified"]);
+    expect(found.map(({ name }) => name)).toEqual(["calendar", "google-calendar", "unified"]);
   });
 
   it("have no templates", async () => {

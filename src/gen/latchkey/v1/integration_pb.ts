@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/integration.proto.
  */
 export const file_latchkey_v1_integration: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEipAcKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyLVAQoIT0F1dGhBcHASGwoJY2xpZW50X2lkGAEgASgJQgi6SAVyAxiAIBIZCgZzY29wZXMYAiADKAlCCbpIBpIBAxDIARI0CgpwdWJsaXNoaW5nGAMgASgOMiAubGF0Y2hrZXkudjEuT0F1dGhBcHAuUHVibGlzaGluZyJbCgpQdWJsaXNoaW5nEhoKFlBVQkxJU0hJTkdfVU5TUEVDSUZJRUQQABIWChJQVUJMSVNISU5HX1RFU1RJTkcQARIZChVQVUJMSVNISU5HX1BST0RVQ1RJT04QAiKCAQoSSW50ZWdyYXRpb25TZWNyZXRzEiMKDWNsaWVudF9zZWNyZXQYASABKAlCDIABAbpIBnIEGICAARIkCg53ZWJob29rX3NlY3JldBgCIAEoCUIMgAEBukgGcgQYgIABEiEKC3ByaXZhdGVfa2V5GAMgASgJQgyAAQG6SAZyBBiAgAEiPAoPQ2hhbm5lbFNldHRpbmdzEhEKCWF1dG9tYXRpYxgBIAEoCBIWCg5jYXRjaF91cF9zeW5jcxgCIAMoCSJRChhDcmVhdGVJbnRlZ3JhdGlvblJlcXVlc3QSNQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkIGukgDyAEBIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIk8KGFdhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCg1mcm9tX3JldmlzaW9uGAIgASgEIq0BChlXYXRjaEludGVncmF0aW9uc1Jlc3BvbnNlEioKBm1hcmtlchgBIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySAASJwoDcHV0GAIgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25IABIyCgdkZWxldGVkGAMgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWxldGVkSABCBwoFZXZlbnQiSAoSSW50ZWdyYXRpb25EZWxldGVkEhMKC2Vudmlyb25tZW50GAEgASgJEgsKA2tleRgCIAEoCRIQCghyZXZpc2lvbhgDIAEoBDKVBQoSSW50ZWdyYXRpb25TZXJ2aWNlEmgKEUNyZWF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXNwb25zZSIEyPMYBhJiCg5HZXRJbnRlZ3JhdGlvbhIiLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVzcG9uc2UiB5ACAcjzGAUSaAoQTGlzdEludGVncmF0aW9ucxIkLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgFEmsKEVVwZGF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXNwb25zZSIHkAICyPMYBhJrChFEZWxldGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSbQoRV2F0Y2hJbnRlZ3JhdGlvbnMSJS5sYXRjaGtleS52MS5XYXRjaEludGVncmF0aW9uc1JlcXVlc3QaJi5sYXRjaGtleS52MS5XYXRjaEludGVncmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgFMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
+  fileDesc("Ch1sYXRjaGtleS92MS9pbnRlZ3JhdGlvbi5wcm90bxILbGF0Y2hrZXkudjEi1wcKC0ludGVncmF0aW9uEhMKC2Vudmlyb25tZW50GAEgASgJEjkKA2tleRgCIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTlfLn46QC1dezAsMjU0fSQSGQoIcHJvdmlkZXIYAyABKAlCB7pIBHICGEASHgoMZGlzcGxheV9uYW1lGAQgASgJQgi6SAVyAxjIARIkCgVvYXV0aBgFIAEoCzIVLmxhdGNoa2V5LnYxLk9BdXRoQXBwEjAKB3NlY3JldHMYBiABKAsyHy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvblNlY3JldHMSMwoIY2FsbGJhY2sYByABKA4yIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5DYWxsYmFjaxIkCgVob3N0cxgIIAMoCzIVLmxhdGNoa2V5LnYxLkhvc3RSdWxlEi4KCGNoYW5uZWxzGAkgASgLMhwubGF0Y2hrZXkudjEuQ2hhbm5lbFNldHRpbmdzEjcKCnJlZmxlY3Rpb24YCiABKA4yIy5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbi5SZWZsZWN0aW9uEhIKCm5vX2ZvcndhcmQYCyABKAgSTQoTY29ubmVjdGlvbl9kZWZhdWx0cxgMIAMoCzIwLmxhdGNoa2V5LnYxLkludGVncmF0aW9uLkNvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EhAKCGRlY2xhcmVkGA0gASgIEhMKC3dlYmhvb2tfdXJsGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGBEgASgEEjEKCHdhcm5pbmdzGBIgAygLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25XYXJuaW5nGjkKF0Nvbm5lY3Rpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTQoIQ2FsbGJhY2sSGAoUQ0FMTEJBQ0tfVU5TUEVDSUZJRUQQABITCg9DQUxMQkFDS19TSEFSRUQQARISCg5DQUxMQkFDS19CT1VORBACImgKClJlZmxlY3Rpb24SGgoWUkVGTEVDVElPTl9VTlNQRUNJRklFRBAAEhIKDlJFRkxFQ1RJT05fT0ZGEAESEwoPUkVGTEVDVElPTl9NQVNLEAISFQoRUkVGTEVDVElPTl9SRUZVU0UQAyLVAQoIT0F1dGhBcHASGwoJY2xpZW50X2lkGAEgASgJQgi6SAVyAxiAIBIZCgZzY29wZXMYAiADKAlCCbpIBpIBAxDIARI0CgpwdWJsaXNoaW5nGAMgASgOMiAubGF0Y2hrZXkudjEuT0F1dGhBcHAuUHVibGlzaGluZyJbCgpQdWJsaXNoaW5nEhoKFlBVQkxJU0hJTkdfVU5TUEVDSUZJRUQQABIWChJQVUJMSVNISU5HX1RFU1RJTkcQARIZChVQVUJMSVNISU5HX1BST0RVQ1RJT04QAiJDChJJbnRlZ3JhdGlvbldhcm5pbmcSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEg4KBnNjb3BlcxgDIAMoCSKCAQoSSW50ZWdyYXRpb25TZWNyZXRzEiMKDWNsaWVudF9zZWNyZXQYASABKAlCDIABAbpIBnIEGICAARIkCg53ZWJob29rX3NlY3JldBgCIAEoCUIMgAEBukgGcgQYgIABEiEKC3ByaXZhdGVfa2V5GAMgASgJQgyAAQG6SAZyBBiAgAEiPAoPQ2hhbm5lbFNldHRpbmdzEhEKCWF1dG9tYXRpYxgBIAEoCBIWCg5jYXRjaF91cF9zeW5jcxgCIAMoCSJRChhDcmVhdGVJbnRlZ3JhdGlvblJlcXVlc3QSNQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkIGukgDyAEBIkoKGUNyZWF0ZUludGVncmF0aW9uUmVzcG9uc2USLQoLaW50ZWdyYXRpb24YASABKAsyGC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbiJkChVHZXRJbnRlZ3JhdGlvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASFAoDa2V5GAIgASgJQge6SARyAhABEhcKD2luY2x1ZGVfc2VjcmV0cxgDIAEoCCJHChZHZXRJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24ifAoXTGlzdEludGVncmF0aW9uc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEAoIcHJvdmlkZXIYAiABKAkSHQoJcGFnZV9zaXplGAMgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBCABKAkiYwoYTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlEi4KDGludGVncmF0aW9ucxgBIAMoCzIYLmxhdGNoa2V5LnYxLkludGVncmF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKlAQoYVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0EjUKC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25CBrpIA8gBARI3Cgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2tCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCJKChlVcGRhdGVJbnRlZ3JhdGlvblJlc3BvbnNlEi0KC2ludGVncmF0aW9uGAEgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb24iaQoYRGVsZXRlSW50ZWdyYXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhQKA2tleRgCIAEoCUIHukgEcgIQARIZChFleHBlY3RlZF9yZXZpc2lvbhgDIAEoBCIbChlEZWxldGVJbnRlZ3JhdGlvblJlc3BvbnNlIk8KGFdhdGNoSW50ZWdyYXRpb25zUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIVCg1mcm9tX3JldmlzaW9uGAIgASgEIq0BChlXYXRjaEludGVncmF0aW9uc1Jlc3BvbnNlEioKBm1hcmtlchgBIAEoCzIYLmxhdGNoa2V5LnYxLldhdGNoTWFya2VySAASJwoDcHV0GAIgASgLMhgubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25IABIyCgdkZWxldGVkGAMgASgLMh8ubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWxldGVkSABCBwoFZXZlbnQiSAoSSW50ZWdyYXRpb25EZWxldGVkEhMKC2Vudmlyb25tZW50GAEgASgJEgsKA2tleRgCIAEoCRIQCghyZXZpc2lvbhgDIAEoBDKVBQoSSW50ZWdyYXRpb25TZXJ2aWNlEmgKEUNyZWF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuQ3JlYXRlSW50ZWdyYXRpb25SZXNwb25zZSIEyPMYBhJiCg5HZXRJbnRlZ3JhdGlvbhIiLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVxdWVzdBojLmxhdGNoa2V5LnYxLkdldEludGVncmF0aW9uUmVzcG9uc2UiB5ACAcjzGAUSaAoQTGlzdEludGVncmF0aW9ucxIkLmxhdGNoa2V5LnYxLkxpc3RJbnRlZ3JhdGlvbnNSZXF1ZXN0GiUubGF0Y2hrZXkudjEuTGlzdEludGVncmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgFEmsKEVVwZGF0ZUludGVncmF0aW9uEiUubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXF1ZXN0GiYubGF0Y2hrZXkudjEuVXBkYXRlSW50ZWdyYXRpb25SZXNwb25zZSIHkAICyPMYBhJrChFEZWxldGVJbnRlZ3JhdGlvbhIlLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkRlbGV0ZUludGVncmF0aW9uUmVzcG9uc2UiB5ACAsjzGAYSbQoRV2F0Y2hJbnRlZ3JhdGlvbnMSJS5sYXRjaGtleS52MS5XYXRjaEludGVncmF0aW9uc1JlcXVlc3QaJi5sYXRjaGtleS52MS5XYXRjaEludGVncmF0aW9uc1Jlc3BvbnNlIgeQAgHI8xgFMAFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_provider, file_latchkey_v1_watch]);
 
 /**
  * Integration is a provider set up in an environment with the customer's own OAuth app.
@@ -144,6 +144,14 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
    * @generated from field: uint64 revision = 17;
    */
   revision: bigint;
+
+  /**
+   * Trouble that its provider's data, its scopes and its publishing state predict. Not stored: worked
+   * out when it is shown, and not looked at in what is sent.
+   *
+   * @generated from field: repeated latchkey.v1.IntegrationWarning warnings = 18;
+   */
+  warnings: IntegrationWarning[];
 };
 
 /**
@@ -319,6 +327,42 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
   enumDesc(file_latchkey_v1_integration, 1, 0);
 
 /**
+ * IntegrationWarning is trouble ahead, which its operator can still do something about.
+ *
+ * @generated from message latchkey.v1.IntegrationWarning
+ */
+export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
+  /**
+   * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown` or
+   * `no_refresh_tokens`.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * The same in a sentence, with what to do.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The scopes that bring it about.
+   *
+   * @generated from field: repeated string scopes = 3;
+   */
+  scopes: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.IntegrationWarning.
+ * Use `create(IntegrationWarningSchema)` to create a new message.
+ */
+export const IntegrationWarningSchema: GenMessage<IntegrationWarning> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_integration, 2);
+
+/**
  * IntegrationSecrets are kept sealed.
  *
  * @generated from message latchkey.v1.IntegrationSecrets
@@ -351,7 +395,7 @@ export type IntegrationSecrets = Message<"latchkey.v1.IntegrationSecrets"> & {
  * Use `create(IntegrationSecretsSchema)` to create a new message.
  */
 export const IntegrationSecretsSchema: GenMessage<IntegrationSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 2);
+  messageDesc(file_latchkey_v1_integration, 3);
 
 /**
  * ChannelSettings say how latchkey treats an integration's channels.
@@ -379,7 +423,7 @@ export type ChannelSettings = Message<"latchkey.v1.ChannelSettings"> & {
  * Use `create(ChannelSettingsSchema)` to create a new message.
  */
 export const ChannelSettingsSchema: GenMessage<ChannelSettings> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 3);
+  messageDesc(file_latchkey_v1_integration, 4);
 
 /**
  * CreateIntegrationRequest holds the new integration.
@@ -400,7 +444,7 @@ export type CreateIntegrationRequest = Message<"latchkey.v1.CreateIntegrationReq
  * Use `create(CreateIntegrationRequestSchema)` to create a new message.
  */
 export const CreateIntegrationRequestSchema: GenMessage<CreateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 4);
+  messageDesc(file_latchkey_v1_integration, 5);
 
 /**
  * CreateIntegrationResponse holds the new integration.
@@ -421,7 +465,7 @@ export type CreateIntegrationResponse = Message<"latchkey.v1.CreateIntegrationRe
  * Use `create(CreateIntegrationResponseSchema)` to create a new message.
  */
 export const CreateIntegrationResponseSchema: GenMessage<CreateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 5);
+  messageDesc(file_latchkey_v1_integration, 6);
 
 /**
  * GetIntegrationRequest names an integration.
@@ -456,7 +500,7 @@ export type GetIntegrationRequest = Message<"latchkey.v1.GetIntegrationRequest">
  * Use `create(GetIntegrationRequestSchema)` to create a new message.
  */
 export const GetIntegrationRequestSchema: GenMessage<GetIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 6);
+  messageDesc(file_latchkey_v1_integration, 7);
 
 /**
  * GetIntegrationResponse holds the integration.
@@ -477,7 +521,7 @@ export type GetIntegrationResponse = Message<"latchkey.v1.GetIntegrationResponse
  * Use `create(GetIntegrationResponseSchema)` to create a new message.
  */
 export const GetIntegrationResponseSchema: GenMessage<GetIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 7);
+  messageDesc(file_latchkey_v1_integration, 8);
 
 /**
  * ListIntegrationsRequest asks for a page of integrations.
@@ -519,7 +563,7 @@ export type ListIntegrationsRequest = Message<"latchkey.v1.ListIntegrationsReque
  * Use `create(ListIntegrationsRequestSchema)` to create a new message.
  */
 export const ListIntegrationsRequestSchema: GenMessage<ListIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 8);
+  messageDesc(file_latchkey_v1_integration, 9);
 
 /**
  * ListIntegrationsResponse is a page of integrations.
@@ -547,7 +591,7 @@ export type ListIntegrationsResponse = Message<"latchkey.v1.ListIntegrationsResp
  * Use `create(ListIntegrationsResponseSchema)` to create a new message.
  */
 export const ListIntegrationsResponseSchema: GenMessage<ListIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 9);
+  messageDesc(file_latchkey_v1_integration, 10);
 
 /**
  * UpdateIntegrationRequest changes an integration.
@@ -584,7 +628,7 @@ export type UpdateIntegrationRequest = Message<"latchkey.v1.UpdateIntegrationReq
  * Use `create(UpdateIntegrationRequestSchema)` to create a new message.
  */
 export const UpdateIntegrationRequestSchema: GenMessage<UpdateIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 10);
+  messageDesc(file_latchkey_v1_integration, 11);
 
 /**
  * UpdateIntegrationResponse holds the changed integration.
@@ -605,7 +649,7 @@ export type UpdateIntegrationResponse = Message<"latchkey.v1.UpdateIntegrationRe
  * Use `create(UpdateIntegrationResponseSchema)` to create a new message.
  */
 export const UpdateIntegrationResponseSchema: GenMessage<UpdateIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 11);
+  messageDesc(file_latchkey_v1_integration, 12);
 
 /**
  * DeleteIntegrationRequest names the integration to delete.
@@ -640,7 +684,7 @@ export type DeleteIntegrationRequest = Message<"latchkey.v1.DeleteIntegrationReq
  * Use `create(DeleteIntegrationRequestSchema)` to create a new message.
  */
 export const DeleteIntegrationRequestSchema: GenMessage<DeleteIntegrationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 12);
+  messageDesc(file_latchkey_v1_integration, 13);
 
 /**
  * DeleteIntegrationResponse says that the integration is gone.
@@ -655,7 +699,7 @@ export type DeleteIntegrationResponse = Message<"latchkey.v1.DeleteIntegrationRe
  * Use `create(DeleteIntegrationResponseSchema)` to create a new message.
  */
 export const DeleteIntegrationResponseSchema: GenMessage<DeleteIntegrationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 13);
+  messageDesc(file_latchkey_v1_integration, 14);
 
 /**
  * WatchIntegrationsRequest asks for an environment's integrations and their changes.
@@ -683,7 +727,7 @@ export type WatchIntegrationsRequest = Message<"latchkey.v1.WatchIntegrationsReq
  * Use `create(WatchIntegrationsRequestSchema)` to create a new message.
  */
 export const WatchIntegrationsRequestSchema: GenMessage<WatchIntegrationsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 14);
+  messageDesc(file_latchkey_v1_integration, 15);
 
 /**
  * WatchIntegrationsResponse is one step of the stream.
@@ -728,7 +772,7 @@ export type WatchIntegrationsResponse = Message<"latchkey.v1.WatchIntegrationsRe
  * Use `create(WatchIntegrationsResponseSchema)` to create a new message.
  */
 export const WatchIntegrationsResponseSchema: GenMessage<WatchIntegrationsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 15);
+  messageDesc(file_latchkey_v1_integration, 16);
 
 /**
  * IntegrationDeleted says which integration is gone.
@@ -763,7 +807,7 @@ export type IntegrationDeleted = Message<"latchkey.v1.IntegrationDeleted"> & {
  * Use `create(IntegrationDeletedSchema)` to create a new message.
  */
 export const IntegrationDeletedSchema: GenMessage<IntegrationDeleted> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_integration, 16);
+  messageDesc(file_latchkey_v1_integration, 17);
 
 /**
  * IntegrationService manages integrations: providers set up with the customer's own OAuth app.

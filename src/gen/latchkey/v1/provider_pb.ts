@@ -14,12 +14,22 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/provider.proto.
  */
 export const file_latchkey_v1_provider: GenFile = /*@__PURE__*/
-  fileDesc("ChpsYXRjaGtleS92MS9wcm92aWRlci5wcm90bxILbGF0Y2hrZXkudjEingkKCFByb3ZpZGVyEjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIeCgxkaXNwbGF5X25hbWUYAiABKAlCCLpIBXIDGMgBEhIKCmNhdGVnb3JpZXMYAyADKAkSEAoIZG9jc191cmwYBCABKAkSKgoGb2F1dGgyGAogASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIxCg1vYXV0aDJfY2xpZW50GAsgASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIqCgZvYXV0aDEYDCABKAsyGC5sYXRjaGtleS52MS5PQXV0aDFSdWxlc0gAEisKB2FwaV9rZXkYDSABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlc0gAEigKBWJhc2ljGA4gASgLMhcubGF0Y2hrZXkudjEuQmFzaWNSdWxlc0gAEicKA3RiYRgPIAEoCzIYLmxhdGNoa2V5LnYxLk9BdXRoMVJ1bGVzSAASJgoDYXBwGBAgASgLMhcubGF0Y2hrZXkudjEuVG9rZW5SdWxlc0gAEiYKA2p3dBgRIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIrCgh0d29fc3RlcBgSIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIsCglzaWduYXR1cmUYEyABKAsyFy5sYXRjaGtleS52MS5Ub2tlblJ1bGVzSAASLwoJYXdzX3NpZ3Y0GBQgASgLMhoubGF0Y2hrZXkudjEuQXdzU2lnVjRSdWxlc0gAEkEKEmNsaWVudF9jZXJ0aWZpY2F0ZRgVIAEoCzIjLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlUnVsZXNIABIoCgRub25lGBYgASgLMhgubGF0Y2hrZXkudjEuTm9BdXRoUnVsZXNIABImCgVwcm94eRgeIAEoCzIXLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMSNwoRY29ubmVjdGlvbl9maWVsZHMYHyADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRmllbGQSNAoMbm90aWZpY2F0aW9uGCAgASgLMh4ubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMSKgoHY2hhbm5lbBghIAEoCzIZLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcxIrCghkZXNjcmliZRgiIAMoCzIZLmxhdGNoa2V5LnYxLkRlc2NyaWJlUnVsZRIoCgx2ZXJpZmljYXRpb24YIyABKAsyEi5sYXRjaGtleS52MS5Qcm9iZRIOCgZjdXN0b20YKCABKAgSEAoIZGVjbGFyZWQYKSABKAgSLgoKY3JlYXRlZF9hdBgqIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgrIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YLCABKARCDQoEYXV0aBIFukgCCAEiuwcKC09BdXRoMlJ1bGVzEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEhEKCXRva2VuX3VybBgCIAEoCRITCgtyZWZyZXNoX3VybBgDIAEoCRIWCg5yZXZvY2F0aW9uX3VybBgEIAEoCRIOCgZpc3N1ZXIYBSABKAkSFgoOZGVmYXVsdF9zY29wZXMYBiADKAkSFwoPc2NvcGVfc2VwYXJhdG9yGAcgASgJEk8KFGF1dGhvcml6YXRpb25fcGFyYW1zGAggAygLMjEubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5Ej8KDHRva2VuX3BhcmFtcxgJIAMoCzIpLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLlRva2VuUGFyYW1zRW50cnkSQwoOcmVmcmVzaF9wYXJhbXMYCiADKAsyKy5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5SZWZyZXNoUGFyYW1zRW50cnkSjwEKGnRva2VuX2VuZHBvaW50X2F1dGhfbWV0aG9kGAsgASgJQmu6SGhyZlIAUhNjbGllbnRfc2VjcmV0X2Jhc2ljUhJjbGllbnRfc2VjcmV0X3Bvc3RSEWNsaWVudF9zZWNyZXRfand0Ug9wcml2YXRlX2tleV9qd3RSD3Rsc19jbGllbnRfYXV0aFIEbm9uZRIxChR0b2tlbl9yZXF1ZXN0X2Zvcm1hdBgMIAEoCUITukgQcg5SAFIEZm9ybVIEanNvbhIPCgdub19wa2NlGA0gASgIEi4KDHRva2VuX2Fuc3dlchgOIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuQW5zd2VyEjMKEGRlZmF1bHRfbGlmZXRpbWUYDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoLc2NvcGVfbm90ZXMYECADKAsyFi5sYXRjaGtleS52MS5TY29wZU5vdGUSKwoJcGxhY2VtZW50GBEgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMaOgoYQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQVG9rZW5QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjQKElJlZnJlc2hQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoQDCgtUb2tlbkFuc3dlchIUCgxhY2Nlc3NfdG9rZW4YASABKAkSFQoNcmVmcmVzaF90b2tlbhgCIAEoCRISCgpleHBpcmVzX2luGAMgASgJEicKD2V4cGlyZXNfaW5fdW5pdBgEIAEoCUIOukgLcglSAFIBc1ICbXMSDQoFc2NvcGUYBSABKAkSSQoRY29ubmVjdGlvbl9jb25maWcYBiADKAsyLi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5Db25uZWN0aW9uQ29uZmlnRW50cnkSOAoIbWV0YWRhdGEYByADKAsyJi5sYXRjaGtleS52MS5Ub2tlbkFuc3dlci5NZXRhZGF0YUVudHJ5Eg0KBWVycm9yGAggASgJGjcKFUNvbm5lY3Rpb25Db25maWdFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLeAQoJU2NvcGVOb3RlEg0KBXNjb3BlGAEgASgJEg8KB21lYW5pbmcYAiABKAkSNwoLc2Vuc2l0aXZpdHkYAyABKA4yIi5sYXRjaGtleS52MS5TY29wZU5vdGUuU2Vuc2l0aXZpdHkieAoLU2Vuc2l0aXZpdHkSGwoXU0VOU0lUSVZJVFlfVU5TUEVDSUZJRUQQABIVChFTRU5TSVRJVklUWV9CQVNJQxABEhkKFVNFTlNJVElWSVRZX1NFTlNJVElWRRACEhoKFlNFTlNJVElWSVRZX1JFU1RSSUNURUQQAyK8AQoLT0F1dGgxUnVsZXMSGQoRcmVxdWVzdF90b2tlbl91cmwYASABKAkSGQoRYXV0aG9yaXphdGlvbl91cmwYAiABKAkSGAoQYWNjZXNzX3Rva2VuX3VybBgDIAEoCRJOChBzaWduYXR1cmVfbWV0aG9kGAQgASgJQjS6SDFyL1IAUglITUFDLVNIQTFSC0hNQUMtU0hBMjU2UghSU0EtU0hBMVIJUExBSU5URVhUEg0KBXJlYWxtGAUgASgJIl8KC0FwaUtleVJ1bGVzEjEKBmhlYWRlchgBIAEoCUIhukgechwyGl5bYS16MC05ISMkJSYnKisuXl9gfH4tXSokEg4KBnByZWZpeBgCIAEoCRINCgVxdWVyeRgDIAEoCSIMCgpCYXNpY1J1bGVzIuUBCgpUb2tlblJ1bGVzEhEKCXRva2VuX3VybBgBIAEoCRIOCgZmaWVsZHMYAiADKAkSLgoMdG9rZW5fYW5zd2VyGAMgASgLMhgubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXISKwoJcGxhY2VtZW50GAQgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMSMwoQZGVmYXVsdF9saWZldGltZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIiCgNqd3QYBiABKAsyFS5sYXRjaGtleS52MS5Kd3RSdWxlcyLJAgoISnd0UnVsZXMSNAoJYWxnb3JpdGhtGAEgASgJQiG6SB5yHFIFUlMyNTZSBUVTMjU2UgVIUzI1NlIFRWREU0ESEQoJa2V5X2ZpZWxkGAIgASgJEioKDGtleV9lbmNvZGluZxgDIAEoCUIUukgRcg9SAFIDaGV4UgZiYXNlNjQSMQoGaGVhZGVyGAQgAygLMiEubGF0Y2hrZXkudjEuSnd0UnVsZXMuSGVhZGVyRW50cnkSJwoGY2xhaW1zGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI9CghsaWZldGltZRgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIQukgNqgEKIgQIgKMFMgIIChotCgtIZWFkZXJFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIiAKDUF3c1NpZ1Y0UnVsZXMSDwoHc2VydmljZRgBIAEoCSIYChZDbGllbnRDZXJ0aWZpY2F0ZVJ1bGVzIg0KC05vQXV0aFJ1bGVzIuYCCgpQcm94eVJ1bGVzEhAKCGJhc2VfdXJsGAEgASgJEiQKBWhvc3RzGAIgAygLMhUubGF0Y2hrZXkudjEuSG9zdFJ1bGUSNQoHaGVhZGVycxgDIAMoCzIkLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMuSGVhZGVyc0VudHJ5EjEKBXF1ZXJ5GAQgAygLMiIubGF0Y2hrZXkudjEuUHJveHlSdWxlcy5RdWVyeUVudHJ5EiYKBXJldHJ5GAUgASgLMhcubGF0Y2hrZXkudjEuUmV0cnlSdWxlcxIwCgpwYWdpbmF0aW9uGAYgASgLMhwubGF0Y2hrZXkudjEuUGFnaW5hdGlvblJ1bGVzGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGiwKClF1ZXJ5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIqCghIb3N0UnVsZRIOCgZwcmVmaXgYASABKAkSDgoGb3JpZ2luGAIgASgJInwKClJldHJ5UnVsZXMSFAoMYWZ0ZXJfaGVhZGVyGAEgASgJEkYKCmFmdGVyX3VuaXQYAiABKAlCMrpIL3ItUgBSB3NlY29uZHNSDHVuaXhfc2Vjb25kc1IHdW5peF9tc1IJaHR0cF9kYXRlEhAKCHN0YXR1c2VzGAMgAygFIpYBCg9QYWdpbmF0aW9uUnVsZXMSKwoEa2luZBgBIAEoCUIdukgachhSAFIGY3Vyc29yUgRsaW5rUgZvZmZzZXQSDQoFaXRlbXMYAiABKAkSDAoEbmV4dBgDIAEoCRIRCglwYXJhbWV0ZXIYBCABKAkSFwoPbGltaXRfcGFyYW1ldGVyGAUgASgJEg0KBWxpbWl0GAYgASgFIqkBCg9Db25uZWN0aW9uRmllbGQSFQoEbmFtZRgBIAEoCUIHukgEcgIQARINCgV0aXRsZRgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdleGFtcGxlGAQgASgJEg8KB3BhdHRlcm4YBSABKAkSEAoIc3VmZml4ZXMYBiADKAkSEAoIcmVxdWlyZWQYByABKAgSFQoNZGVmYXVsdF92YWx1ZRgIIAEoCSL3AgoRTm90aWZpY2F0aW9uUnVsZXMSLgoJc2lnbmF0dXJlGAEgASgLMhsubGF0Y2hrZXkudjEuU2lnbmF0dXJlUnVsZXMSOgoGdmFsdWVzGAIgAygLMioubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMuVmFsdWVzRW50cnkSKAoHbG9va3VwcxgDIAMoCzIXLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUSEgoKbWVzc2FnZV9pZBgEIAMoCRIuCgljaGFsbGVuZ2UYBSABKAsyGy5sYXRjaGtleS52MS5DaGFsbGVuZ2VSdWxlcxIVCg1oZWFkZXJfcHJlZml4GAYgASgJEhYKDnNlY3JldF9oZWFkZXJzGAcgAygJEhIKCnN5bmNfc3RhdGUYCCABKAkaRQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEiUKBXZhbHVlGAIgASgLMhYubGF0Y2hrZXkudjEuVmFsdWVSdWxlOgI4ASJPCglWYWx1ZVJ1bGUSDgoGaGVhZGVyGAEgASgJEgwKBGJvZHkYAiABKAkSDQoFcXVlcnkYAyABKAkSFQoNc2VnbWVudF9hZnRlchgEIAEoCSK8AQoKTG9va3VwUnVsZRINCgVmaWVsZBgBIAEoCRINCgV2YWx1ZRgCIAEoCRI0Cgl0cmFuc2Zvcm0YAyABKA4yIS5sYXRjaGtleS52MS5Mb29rdXBSdWxlLlRyYW5zZm9ybSJaCglUcmFuc2Zvcm0SGQoVVFJBTlNGT1JNX1VOU1BFQ0lGSUVEEAASGAoUVFJBTlNGT1JNX0VNQUlMX0hBU0gQARIYChRUUkFOU0ZPUk1fTE9XRVJfQ0FTRRACIo8CCg5TaWduYXR1cmVSdWxlcxJSCgZzY2hlbWUYASABKAlCQrpIP3I9UgBSBGhtYWNSEXN0YW5kYXJkX3dlYmhvb2tzUgxzaGFyZWRfdG9rZW5SDWNoYW5uZWxfdG9rZW5SA2p3dBIOCgZoZWFkZXIYAiABKAkSDAoEaGFzaBgDIAEoCRIQCghlbmNvZGluZxgEIAEoCRIOCgZwcmVmaXgYBSABKAkSDwoHY29udGVudBgGIAEoCRIYChB0aW1lc3RhbXBfaGVhZGVyGAcgASgJEiwKCXRvbGVyYW5jZRgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghqd2tzX3VybBgJIAEoCSJDCg5DaGFsbGVuZ2VSdWxlcxINCgVxdWVyeRgBIAEoCRIMCgRib2R5GAIgASgJEhQKDGNvbnRlbnRfdHlwZRgDIAEoCSKtAgoMQ2hhbm5lbFJ1bGVzEjsKCXJlc291cmNlcxgBIAMoCzIoLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcy5SZXNvdXJjZXNFbnRyeRIqCgRzdG9wGAIgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEi8KDG1heF9saWZldGltZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1tYXhfaWRfbGVuZ3RoGAQgASgFEhoKEnNlcXVlbnRpYWxfbnVtYmVycxgFIAEoCBpQCg5SZXNvdXJjZXNFbnRyeRILCgNrZXkYASABKAkSLQoFdmFsdWUYAiABKAsyHi5sYXRjaGtleS52MS5XYXRjaGFibGVSZXNvdXJjZToCOAEimQEKEVdhdGNoYWJsZVJlc291cmNlEisKBXdhdGNoGAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEhMKC3Jlc291cmNlX2lkGAIgASgJEhQKDHJlc291cmNlX3VyaRgDIAEoCRISCgpleHBpcmF0aW9uGAQgASgJEhgKEGRlZmF1bHRfcmVzb3VyY2UYBSABKAkiPQoPUmVxdWVzdFRlbXBsYXRlEg4KBm1ldGhvZBgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGJvZHkYAyABKAkikQEKDERlc2NyaWJlUnVsZRItCgdyZXF1ZXN0GAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEg0KBXZhbHVlGAIgASgJEg0KBWZpZWxkGAMgASgJEjQKCXRyYW5zZm9ybRgEIAEoDjIhLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUuVHJhbnNmb3JtIlAKBVByb2JlEi0KB3JlcXVlc3QYASABKAsyHC5sYXRjaGtleS52MS5SZXF1ZXN0VGVtcGxhdGUSGAoQcmVmdXNlZF9zdGF0dXNlcxgCIAMoBSJjChRMaXN0UHJvdmlkZXJzUmVxdWVzdBIYCgZzZWFyY2gYASABKAlCCLpIBXIDGP8BEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAMgASgJIloKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIoCglwcm92aWRlcnMYASADKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKwoSR2V0UHJvdmlkZXJSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAEiPgoTR2V0UHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkgKFUNyZWF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQEiQQoWQ3JlYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyImMKFVVwZGF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiQQoWVXBkYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkkKFURlbGV0ZVByb3ZpZGVyUmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIhgKFkRlbGV0ZVByb3ZpZGVyUmVzcG9uc2Uy9gMKD1Byb3ZpZGVyU2VydmljZRJfCg1MaXN0UHJvdmlkZXJzEiEubGF0Y2hrZXkudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi5sYXRjaGtleS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2UiB5ACAcjzGAUSWQoLR2V0UHJvdmlkZXISHy5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlcXVlc3QaIC5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlc3BvbnNlIgeQAgHI8xgFEl8KDkNyZWF0ZVByb3ZpZGVyEiIubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXF1ZXN0GiMubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXNwb25zZSIEyPMYCBJiCg5VcGRhdGVQcm92aWRlchIiLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVxdWVzdBojLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVzcG9uc2UiB5ACAsjzGAgSYgoORGVsZXRlUHJvdmlkZXISIi5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlcXVlc3QaIy5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlc3BvbnNlIgeQAgLI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
+  fileDesc("ChpsYXRjaGtleS92MS9wcm92aWRlci5wcm90bxILbGF0Y2hrZXkudjEingkKCFByb3ZpZGVyEjsKBG5hbWUYASABKAlCLbpIKnIoGEAyJF5bYS16MC05XShbYS16MC05LV17MCw2Mn1bYS16MC05XSk/JBIeCgxkaXNwbGF5X25hbWUYAiABKAlCCLpIBXIDGMgBEhIKCmNhdGVnb3JpZXMYAyADKAkSEAoIZG9jc191cmwYBCABKAkSKgoGb2F1dGgyGAogASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIxCg1vYXV0aDJfY2xpZW50GAsgASgLMhgubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXNIABIqCgZvYXV0aDEYDCABKAsyGC5sYXRjaGtleS52MS5PQXV0aDFSdWxlc0gAEisKB2FwaV9rZXkYDSABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlc0gAEigKBWJhc2ljGA4gASgLMhcubGF0Y2hrZXkudjEuQmFzaWNSdWxlc0gAEicKA3RiYRgPIAEoCzIYLmxhdGNoa2V5LnYxLk9BdXRoMVJ1bGVzSAASJgoDYXBwGBAgASgLMhcubGF0Y2hrZXkudjEuVG9rZW5SdWxlc0gAEiYKA2p3dBgRIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIrCgh0d29fc3RlcBgSIAEoCzIXLmxhdGNoa2V5LnYxLlRva2VuUnVsZXNIABIsCglzaWduYXR1cmUYEyABKAsyFy5sYXRjaGtleS52MS5Ub2tlblJ1bGVzSAASLwoJYXdzX3NpZ3Y0GBQgASgLMhoubGF0Y2hrZXkudjEuQXdzU2lnVjRSdWxlc0gAEkEKEmNsaWVudF9jZXJ0aWZpY2F0ZRgVIAEoCzIjLmxhdGNoa2V5LnYxLkNsaWVudENlcnRpZmljYXRlUnVsZXNIABIoCgRub25lGBYgASgLMhgubGF0Y2hrZXkudjEuTm9BdXRoUnVsZXNIABImCgVwcm94eRgeIAEoCzIXLmxhdGNoa2V5LnYxLlByb3h5UnVsZXMSNwoRY29ubmVjdGlvbl9maWVsZHMYHyADKAsyHC5sYXRjaGtleS52MS5Db25uZWN0aW9uRmllbGQSNAoMbm90aWZpY2F0aW9uGCAgASgLMh4ubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMSKgoHY2hhbm5lbBghIAEoCzIZLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcxIrCghkZXNjcmliZRgiIAMoCzIZLmxhdGNoa2V5LnYxLkRlc2NyaWJlUnVsZRIoCgx2ZXJpZmljYXRpb24YIyABKAsyEi5sYXRjaGtleS52MS5Qcm9iZRIOCgZjdXN0b20YKCABKAgSEAoIZGVjbGFyZWQYKSABKAgSLgoKY3JlYXRlZF9hdBgqIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgrIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YLCABKARCDQoEYXV0aBIFukgCCAEisQsKC09BdXRoMlJ1bGVzEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEhEKCXRva2VuX3VybBgCIAEoCRITCgtyZWZyZXNoX3VybBgDIAEoCRIWCg5yZXZvY2F0aW9uX3VybBgEIAEoCRIOCgZpc3N1ZXIYBSABKAkSFgoOZGVmYXVsdF9zY29wZXMYBiADKAkSFwoPc2NvcGVfc2VwYXJhdG9yGAcgASgJEk8KFGF1dGhvcml6YXRpb25fcGFyYW1zGAggAygLMjEubGF0Y2hrZXkudjEuT0F1dGgyUnVsZXMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5Ej8KDHRva2VuX3BhcmFtcxgJIAMoCzIpLmxhdGNoa2V5LnYxLk9BdXRoMlJ1bGVzLlRva2VuUGFyYW1zRW50cnkSQwoOcmVmcmVzaF9wYXJhbXMYCiADKAsyKy5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5SZWZyZXNoUGFyYW1zRW50cnkSjwEKGnRva2VuX2VuZHBvaW50X2F1dGhfbWV0aG9kGAsgASgJQmu6SGhyZlIAUhNjbGllbnRfc2VjcmV0X2Jhc2ljUhJjbGllbnRfc2VjcmV0X3Bvc3RSEWNsaWVudF9zZWNyZXRfand0Ug9wcml2YXRlX2tleV9qd3RSD3Rsc19jbGllbnRfYXV0aFIEbm9uZRIxChR0b2tlbl9yZXF1ZXN0X2Zvcm1hdBgMIAEoCUITukgQcg5SAFIEZm9ybVIEanNvbhIPCgdub19wa2NlGA0gASgIEi4KDHRva2VuX2Fuc3dlchgOIAEoCzIYLmxhdGNoa2V5LnYxLlRva2VuQW5zd2VyEjMKEGRlZmF1bHRfbGlmZXRpbWUYDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoLc2NvcGVfbm90ZXMYECADKAsyFi5sYXRjaGtleS52MS5TY29wZU5vdGUSKwoJcGxhY2VtZW50GBEgASgLMhgubGF0Y2hrZXkudjEuQXBpS2V5UnVsZXMSIAoYZGV2aWNlX2F1dGhvcml6YXRpb25fdXJsGBIgASgJEiAKGHB1c2hlZF9hdXRob3JpemF0aW9uX3VybBgTIAEoCRIUCgxtZXRhZGF0YV91cmwYFCABKAkSFQoNaXNzdWVyX2Fsd2F5cxgVIAEoCBIMCgRkcG9wGBYgASgIEhcKD3Njb3BlX3BhcmFtZXRlchgXIAEoCRJLChJpbmNyZW1lbnRhbF9wYXJhbXMYGCADKAsyLy5sYXRjaGtleS52MS5PQXV0aDJSdWxlcy5JbmNyZW1lbnRhbFBhcmFtc0VudHJ5EjYKDnJlZnJlc2hfdG9rZW5zGBkgASgLMh4ubGF0Y2hrZXkudjEuUmVmcmVzaFRva2VuUnVsZXMSKgoHcmVuZXdhbBgaIAEoCzIZLmxhdGNoa2V5LnYxLlJlbmV3YWxSdWxlcxIZChFkZWFkX2dyYW50X2Vycm9ycxgbIAMoCRIaChJkZWFkX2NsaWVudF9lcnJvcnMYHCADKAkSOgoSY2FsbGJhY2tfc2lnbmF0dXJlGB0gASgLMh4ubGF0Y2hrZXkudjEuQ2FsbGJhY2tTaWduYXR1cmUaOgoYQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQVG9rZW5QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjQKElJlZnJlc2hQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjgKFkluY3JlbWVudGFsUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKRAwoRUmVmcmVzaFRva2VuUnVsZXMSLwoDdXNlGAEgASgOMiIubGF0Y2hrZXkudjEuUmVmcmVzaFRva2VuUnVsZXMuVXNlEjUKCGxpZmV0aW1lGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgi6SAWqAQIqABI6Cg1pZGxlX2xpZmV0aW1lGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgi6SAWqAQIqABI9ChB0ZXN0aW5nX2xpZmV0aW1lGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgi6SAWqAQIqABIdChV0ZXN0aW5nX2V4ZW1wdF9zY29wZXMYBSADKAkSIAoPbWF4X3Blcl9hY2NvdW50GAYgASgFQge6SAQaAigAEg4KBnNjb3BlcxgHIAMoCSJICgNVc2USEwoPVVNFX1VOU1BFQ0lGSUVEEAASDQoJVVNFX0tFRVBTEAESDwoLVVNFX1JPVEFURVMQAhIMCghVU0VfTk9ORRADIksKDFJlbmV3YWxSdWxlcxISCgpncmFudF90eXBlGAEgASgJEhEKCXBhcmFtZXRlchgCIAEoCRIUCgxhY2Nlc3NfdG9rZW4YAyABKAgifgoRQ2FsbGJhY2tTaWduYXR1cmUSGgoJcGFyYW1ldGVyGAEgASgJQge6SARyAhABEiUKBGhhc2gYAiABKAlCF7pIFHISUgBSBnNoYTI1NlIGc2hhNTEyEiYKCGVuY29kaW5nGAMgASgJQhS6SBFyD1IAUgNoZXhSBmJhc2U2NCLoAwoLVG9rZW5BbnN3ZXISFAoMYWNjZXNzX3Rva2VuGAEgASgJEhUKDXJlZnJlc2hfdG9rZW4YAiABKAkSEgoKZXhwaXJlc19pbhgDIAEoCRInCg9leHBpcmVzX2luX3VuaXQYBCABKAlCDrpIC3IJUgBSAXNSAm1zEg0KBXNjb3BlGAUgASgJEkkKEWNvbm5lY3Rpb25fY29uZmlnGAYgAygLMi4ubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXIuQ29ubmVjdGlvbkNvbmZpZ0VudHJ5EjgKCG1ldGFkYXRhGAcgAygLMiYubGF0Y2hrZXkudjEuVG9rZW5BbnN3ZXIuTWV0YWRhdGFFbnRyeRINCgVlcnJvchgIIAEoCRISCgpleHBpcmVzX2F0GAkgASgJEiwKD2V4cGlyZXNfYXRfdW5pdBgKIAEoCUITukgQcg5SAFIBc1ICbXNSA2lzbxIgChhyZWZyZXNoX3Rva2VuX2V4cGlyZXNfaW4YCyABKAkaNwoVQ29ubmVjdGlvbkNvbmZpZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIt4BCglTY29wZU5vdGUSDQoFc2NvcGUYASABKAkSDwoHbWVhbmluZxgCIAEoCRI3CgtzZW5zaXRpdml0eRgDIAEoDjIiLmxhdGNoa2V5LnYxLlNjb3BlTm90ZS5TZW5zaXRpdml0eSJ4CgtTZW5zaXRpdml0eRIbChdTRU5TSVRJVklUWV9VTlNQRUNJRklFRBAAEhUKEVNFTlNJVElWSVRZX0JBU0lDEAESGQoVU0VOU0lUSVZJVFlfU0VOU0lUSVZFEAISGgoWU0VOU0lUSVZJVFlfUkVTVFJJQ1RFRBADIrwBCgtPQXV0aDFSdWxlcxIZChFyZXF1ZXN0X3Rva2VuX3VybBgBIAEoCRIZChFhdXRob3JpemF0aW9uX3VybBgCIAEoCRIYChBhY2Nlc3NfdG9rZW5fdXJsGAMgASgJEk4KEHNpZ25hdHVyZV9tZXRob2QYBCABKAlCNLpIMXIvUgBSCUhNQUMtU0hBMVILSE1BQy1TSEEyNTZSCFJTQS1TSEExUglQTEFJTlRFWFQSDQoFcmVhbG0YBSABKAkiXwoLQXBpS2V5UnVsZXMSMQoGaGVhZGVyGAEgASgJQiG6SB5yHDIaXlthLXowLTkhIyQlJicqKy5eX2B8fi1dKiQSDgoGcHJlZml4GAIgASgJEg0KBXF1ZXJ5GAMgASgJIgwKCkJhc2ljUnVsZXMikQIKClRva2VuUnVsZXMSEQoJdG9rZW5fdXJsGAEgASgJEg4KBmZpZWxkcxgCIAMoCRIuCgx0b2tlbl9hbnN3ZXIYAyABKAsyGC5sYXRjaGtleS52MS5Ub2tlbkFuc3dlchIrCglwbGFjZW1lbnQYBCABKAsyGC5sYXRjaGtleS52MS5BcGlLZXlSdWxlcxIzChBkZWZhdWx0X2xpZmV0aW1lGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiIKA2p3dBgGIAEoCzIVLmxhdGNoa2V5LnYxLkp3dFJ1bGVzEioKB3JlcXVlc3QYByABKAsyGS5sYXRjaGtleS52MS5Ub2tlblJlcXVlc3Qi1wIKDFRva2VuUmVxdWVzdBInCgZtZXRob2QYASABKAlCF7pIFHISUgBSA0dFVFIEUE9TVFIDUFVUEiMKBmZvcm1hdBgCIAEoCUITukgQcg5SAFIEZm9ybVIEanNvbhI1CgZwYXJhbXMYAyADKAsyJS5sYXRjaGtleS52MS5Ub2tlblJlcXVlc3QuUGFyYW1zRW50cnkSNwoHaGVhZGVycxgEIAMoCzImLmxhdGNoa2V5LnYxLlRva2VuUmVxdWVzdC5IZWFkZXJzRW50cnkSKgoNYXV0aG9yaXphdGlvbhgFIAEoCUITukgQcg5SAFIFYmFzaWNSA2p3dBotCgtQYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIskCCghKd3RSdWxlcxI0CglhbGdvcml0aG0YASABKAlCIbpIHnIcUgVSUzI1NlIFRVMyNTZSBUhTMjU2UgVFZERTQRIRCglrZXlfZmllbGQYAiABKAkSKgoMa2V5X2VuY29kaW5nGAMgASgJQhS6SBFyD1IAUgNoZXhSBmJhc2U2NBIxCgZoZWFkZXIYBCADKAsyIS5sYXRjaGtleS52MS5Kd3RSdWxlcy5IZWFkZXJFbnRyeRInCgZjbGFpbXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ej0KCGxpZmV0aW1lGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQhC6SA2qAQoiBAiAowUyAggKGi0KC0hlYWRlckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiIAoNQXdzU2lnVjRSdWxlcxIPCgdzZXJ2aWNlGAEgASgJIhgKFkNsaWVudENlcnRpZmljYXRlUnVsZXMiDQoLTm9BdXRoUnVsZXMi5gIKClByb3h5UnVsZXMSEAoIYmFzZV91cmwYASABKAkSJAoFaG9zdHMYAiADKAsyFS5sYXRjaGtleS52MS5Ib3N0UnVsZRI1CgdoZWFkZXJzGAMgAygLMiQubGF0Y2hrZXkudjEuUHJveHlSdWxlcy5IZWFkZXJzRW50cnkSMQoFcXVlcnkYBCADKAsyIi5sYXRjaGtleS52MS5Qcm94eVJ1bGVzLlF1ZXJ5RW50cnkSJgoFcmV0cnkYBSABKAsyFy5sYXRjaGtleS52MS5SZXRyeVJ1bGVzEjAKCnBhZ2luYXRpb24YBiABKAsyHC5sYXRjaGtleS52MS5QYWdpbmF0aW9uUnVsZXMaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLAoKUXVlcnlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIioKCEhvc3RSdWxlEg4KBnByZWZpeBgBIAEoCRIOCgZvcmlnaW4YAiABKAkilgEKClJldHJ5UnVsZXMSFAoMYWZ0ZXJfaGVhZGVyGAEgASgJEkYKCmFmdGVyX3VuaXQYAiABKAlCMrpIL3ItUgBSB3NlY29uZHNSDHVuaXhfc2Vjb25kc1IHdW5peF9tc1IJaHR0cF9kYXRlEhAKCHN0YXR1c2VzGAMgAygFEhgKEHJlbWFpbmluZ19oZWFkZXIYBCABKAkitwEKD1BhZ2luYXRpb25SdWxlcxIrCgRraW5kGAEgASgJQh26SBpyGFIAUgZjdXJzb3JSBGxpbmtSBm9mZnNldBINCgVpdGVtcxgCIAEoCRIMCgRuZXh0GAMgASgJEhEKCXBhcmFtZXRlchgEIAEoCRIXCg9saW1pdF9wYXJhbWV0ZXIYBSABKAkSDQoFbGltaXQYBiABKAUSEQoJbGFzdF9pdGVtGAcgASgJEgwKBG1vcmUYCCABKAkivAEKD0Nvbm5lY3Rpb25GaWVsZBIVCgRuYW1lGAEgASgJQge6SARyAhABEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEg8KB2V4YW1wbGUYBCABKAkSDwoHcGF0dGVybhgFIAEoCRIQCghzdWZmaXhlcxgGIAMoCRIQCghyZXF1aXJlZBgHIAEoCBIVCg1kZWZhdWx0X3ZhbHVlGAggASgJEhEKCWF1dG9tYXRpYxgJIAEoCCL3AgoRTm90aWZpY2F0aW9uUnVsZXMSLgoJc2lnbmF0dXJlGAEgASgLMhsubGF0Y2hrZXkudjEuU2lnbmF0dXJlUnVsZXMSOgoGdmFsdWVzGAIgAygLMioubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uUnVsZXMuVmFsdWVzRW50cnkSKAoHbG9va3VwcxgDIAMoCzIXLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUSEgoKbWVzc2FnZV9pZBgEIAMoCRIuCgljaGFsbGVuZ2UYBSABKAsyGy5sYXRjaGtleS52MS5DaGFsbGVuZ2VSdWxlcxIVCg1oZWFkZXJfcHJlZml4GAYgASgJEhYKDnNlY3JldF9oZWFkZXJzGAcgAygJEhIKCnN5bmNfc3RhdGUYCCABKAkaRQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEiUKBXZhbHVlGAIgASgLMhYubGF0Y2hrZXkudjEuVmFsdWVSdWxlOgI4ASJPCglWYWx1ZVJ1bGUSDgoGaGVhZGVyGAEgASgJEgwKBGJvZHkYAiABKAkSDQoFcXVlcnkYAyABKAkSFQoNc2VnbWVudF9hZnRlchgEIAEoCSK8AQoKTG9va3VwUnVsZRINCgVmaWVsZBgBIAEoCRINCgV2YWx1ZRgCIAEoCRI0Cgl0cmFuc2Zvcm0YAyABKA4yIS5sYXRjaGtleS52MS5Mb29rdXBSdWxlLlRyYW5zZm9ybSJaCglUcmFuc2Zvcm0SGQoVVFJBTlNGT1JNX1VOU1BFQ0lGSUVEEAASGAoUVFJBTlNGT1JNX0VNQUlMX0hBU0gQARIYChRUUkFOU0ZPUk1fTE9XRVJfQ0FTRRACIo8CCg5TaWduYXR1cmVSdWxlcxJSCgZzY2hlbWUYASABKAlCQrpIP3I9UgBSBGhtYWNSEXN0YW5kYXJkX3dlYmhvb2tzUgxzaGFyZWRfdG9rZW5SDWNoYW5uZWxfdG9rZW5SA2p3dBIOCgZoZWFkZXIYAiABKAkSDAoEaGFzaBgDIAEoCRIQCghlbmNvZGluZxgEIAEoCRIOCgZwcmVmaXgYBSABKAkSDwoHY29udGVudBgGIAEoCRIYChB0aW1lc3RhbXBfaGVhZGVyGAcgASgJEiwKCXRvbGVyYW5jZRgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIQCghqd2tzX3VybBgJIAEoCSJDCg5DaGFsbGVuZ2VSdWxlcxINCgVxdWVyeRgBIAEoCRIMCgRib2R5GAIgASgJEhQKDGNvbnRlbnRfdHlwZRgDIAEoCSKtAgoMQ2hhbm5lbFJ1bGVzEjsKCXJlc291cmNlcxgBIAMoCzIoLmxhdGNoa2V5LnYxLkNoYW5uZWxSdWxlcy5SZXNvdXJjZXNFbnRyeRIqCgRzdG9wGAIgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEi8KDG1heF9saWZldGltZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIVCg1tYXhfaWRfbGVuZ3RoGAQgASgFEhoKEnNlcXVlbnRpYWxfbnVtYmVycxgFIAEoCBpQCg5SZXNvdXJjZXNFbnRyeRILCgNrZXkYASABKAkSLQoFdmFsdWUYAiABKAsyHi5sYXRjaGtleS52MS5XYXRjaGFibGVSZXNvdXJjZToCOAEimQEKEVdhdGNoYWJsZVJlc291cmNlEisKBXdhdGNoGAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEhMKC3Jlc291cmNlX2lkGAIgASgJEhQKDHJlc291cmNlX3VyaRgDIAEoCRISCgpleHBpcmF0aW9uGAQgASgJEhgKEGRlZmF1bHRfcmVzb3VyY2UYBSABKAkiPQoPUmVxdWVzdFRlbXBsYXRlEg4KBm1ldGhvZBgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGJvZHkYAyABKAkikQEKDERlc2NyaWJlUnVsZRItCgdyZXF1ZXN0GAEgASgLMhwubGF0Y2hrZXkudjEuUmVxdWVzdFRlbXBsYXRlEg0KBXZhbHVlGAIgASgJEg0KBWZpZWxkGAMgASgJEjQKCXRyYW5zZm9ybRgEIAEoDjIhLmxhdGNoa2V5LnYxLkxvb2t1cFJ1bGUuVHJhbnNmb3JtImIKBVByb2JlEi0KB3JlcXVlc3QYASABKAsyHC5sYXRjaGtleS52MS5SZXF1ZXN0VGVtcGxhdGUSGAoQcmVmdXNlZF9zdGF0dXNlcxgCIAMoBRIQCghhY2NlcHRlZBgDIAEoCSJjChRMaXN0UHJvdmlkZXJzUmVxdWVzdBIYCgZzZWFyY2gYASABKAlCCLpIBXIDGP8BEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAMgASgJIloKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIoCglwcm92aWRlcnMYASADKAsyFS5sYXRjaGtleS52MS5Qcm92aWRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiKwoSR2V0UHJvdmlkZXJSZXF1ZXN0EhUKBG5hbWUYASABKAlCB7pIBHICEAEiPgoTR2V0UHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkgKFUNyZWF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQEiQQoWQ3JlYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyImMKFVVwZGF0ZVByb3ZpZGVyUmVxdWVzdBIvCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyQga6SAPIAQESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiQQoWVXBkYXRlUHJvdmlkZXJSZXNwb25zZRInCghwcm92aWRlchgBIAEoCzIVLmxhdGNoa2V5LnYxLlByb3ZpZGVyIkkKFURlbGV0ZVByb3ZpZGVyUmVxdWVzdBIVCgRuYW1lGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIhgKFkRlbGV0ZVByb3ZpZGVyUmVzcG9uc2Uy9gMKD1Byb3ZpZGVyU2VydmljZRJfCg1MaXN0UHJvdmlkZXJzEiEubGF0Y2hrZXkudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi5sYXRjaGtleS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2UiB5ACAcjzGAUSWQoLR2V0UHJvdmlkZXISHy5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlcXVlc3QaIC5sYXRjaGtleS52MS5HZXRQcm92aWRlclJlc3BvbnNlIgeQAgHI8xgFEl8KDkNyZWF0ZVByb3ZpZGVyEiIubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXF1ZXN0GiMubGF0Y2hrZXkudjEuQ3JlYXRlUHJvdmlkZXJSZXNwb25zZSIEyPMYCBJiCg5VcGRhdGVQcm92aWRlchIiLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVxdWVzdBojLmxhdGNoa2V5LnYxLlVwZGF0ZVByb3ZpZGVyUmVzcG9uc2UiB5ACAsjzGAgSYgoORGVsZXRlUHJvdmlkZXISIi5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlcXVlc3QaIy5sYXRjaGtleS52MS5EZWxldGVQcm92aWRlclJlc3BvbnNlIgeQAgLI8xgIYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access]);
 
 /**
  * Provider describes a third party's API: how it authenticates, where it lives, how it notifies.
  * It is data and nothing else. The same schema serves the built-in catalogue (YAML), the
  * configuration file and these methods.
+ *
+ * URLs are `https`. In those of OAuth endpoints, of token exchanges and of the proxy's base URL,
+ * `${connectionConfig.NAME}` stands for what the connection's `connection_config` holds under NAME,
+ * else its integration's `connection_defaults`, else the field's `default_value`. It is whole labels
+ * of the host, or a whole segment of the path, and nothing else; a connection field of that name must
+ * say by `pattern` or `suffixes` what it may look like. A value that is not just that makes no URL,
+ * and no request.
+ *
+ * A dotted path names fields from the outside in, such as `authed_user.id`; of a list, a number names
+ * the element, counted from 0; a dot that belongs to a name is written `\.`.
  *
  * @generated from message latchkey.v1.Provider
  */
@@ -276,7 +286,8 @@ export type OAuth2Rules = Message<"latchkey.v1.OAuth2Rules"> & {
   refreshUrl: string;
 
   /**
-   * Where tokens are revoked (RFC 7009).
+   * Where tokens are revoked (RFC 7009). The request is written, and the client authenticates, as at the
+   * token endpoint.
    *
    * @generated from field: string revocation_url = 4;
    */
@@ -318,7 +329,7 @@ export type OAuth2Rules = Message<"latchkey.v1.OAuth2Rules"> & {
   tokenParams: { [key: string]: string };
 
   /**
-   * Sent with the refresh token beside the standard ones.
+   * Sent beside the standard ones when a token is renewed.
    *
    * @generated from field: map<string, string> refresh_params = 10;
    */
@@ -372,6 +383,99 @@ export type OAuth2Rules = Message<"latchkey.v1.OAuth2Rules"> & {
    * @generated from field: latchkey.v1.ApiKeyRules placement = 17;
    */
   placement?: ApiKeyRules | undefined;
+
+  /**
+   * Where a device asks for a code to show to the end user (RFC 8628); empty: it cannot.
+   *
+   * @generated from field: string device_authorization_url = 18;
+   */
+  deviceAuthorizationUrl: string;
+
+  /**
+   * Where an authorization request is put down before the end user is sent (RFC 9126); empty: it goes
+   * along with the end user.
+   *
+   * @generated from field: string pushed_authorization_url = 19;
+   */
+  pushedAuthorizationUrl: string;
+
+  /**
+   * Where the provider describes itself (RFC 8414, or OpenID Connect Discovery). An endpoint that is
+   * not given above is taken from there, and only while the `issuer` that it names is `issuer`, byte
+   * for byte; never one that an answer to the end user names.
+   *
+   * @generated from field: string metadata_url = 20;
+   */
+  metadataUrl: string;
+
+  /**
+   * Every answer of the authorization endpoint names the issuer (RFC 9207,
+   * `authorization_response_iss_parameter_supported`): one without `iss` is refused. Without this, an
+   * `iss` that is there is still compared.
+   *
+   * @generated from field: bool issuer_always = 21;
+   */
+  issuerAlways: boolean;
+
+  /**
+   * Tokens are bound to a key of the connection's own, which each request proves by DPoP (RFC 9449).
+   *
+   * @generated from field: bool dpop = 22;
+   */
+  dpop: boolean;
+
+  /**
+   * The parameter of the authorization request that carries the scopes; empty: `scope`. Slack takes
+   * those of a user's token in `user_scope`.
+   *
+   * @generated from field: string scope_parameter = 23;
+   */
+  scopeParameter: string;
+
+  /**
+   * Sent to the authorization endpoint as well when the end user of a connection that exists is asked
+   * for further scopes, so that those granted before stay granted. Google: `include_granted_scopes`.
+   *
+   * @generated from field: map<string, string> incremental_params = 24;
+   */
+  incrementalParams: { [key: string]: string };
+
+  /**
+   * How its refresh tokens live.
+   *
+   * @generated from field: latchkey.v1.RefreshTokenRules refresh_tokens = 25;
+   */
+  refreshTokens?: RefreshTokenRules | undefined;
+
+  /**
+   * How a token is renewed, where not by a refresh token (RFC 6749, section 6).
+   *
+   * @generated from field: latchkey.v1.RenewalRules renewal = 26;
+   */
+  renewal?: RenewalRules | undefined;
+
+  /**
+   * Error codes of the token endpoint, beside `invalid_grant`, that say that the grant is gone for
+   * good: the end user must authorise again. Compared without regard to case.
+   *
+   * @generated from field: repeated string dead_grant_errors = 27;
+   */
+  deadGrantErrors: string[];
+
+  /**
+   * Error codes of the token endpoint, beside `invalid_client` and `unauthorized_client`, that say that
+   * the integration's client is wrong: no connection is to blame. Compared without regard to case.
+   *
+   * @generated from field: repeated string dead_client_errors = 28;
+   */
+  deadClientErrors: string[];
+
+  /**
+   * How the provider signs what the end user comes back with.
+   *
+   * @generated from field: latchkey.v1.CallbackSignature callback_signature = 29;
+   */
+  callbackSignature?: CallbackSignature | undefined;
 };
 
 /**
@@ -382,7 +486,197 @@ export const OAuth2RulesSchema: GenMessage<OAuth2Rules> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_provider, 1);
 
 /**
- * TokenAnswer says where in a token endpoint's answer a field stands, as dotted paths.
+ * RefreshTokenRules say how a provider's refresh tokens live and die.
+ *
+ * @generated from message latchkey.v1.RefreshTokenRules
+ */
+export type RefreshTokenRules = Message<"latchkey.v1.RefreshTokenRules"> & {
+  /**
+   * What becomes of one that was used.
+   *
+   * @generated from field: latchkey.v1.RefreshTokenRules.Use use = 1;
+   */
+  use: RefreshTokenRules_Use;
+
+  /**
+   * How long one lives from its issue, used or not; absent: without end. Where each use brings another,
+   * this is how long a connection may rest.
+   *
+   * @generated from field: google.protobuf.Duration lifetime = 2;
+   */
+  lifetime?: Duration | undefined;
+
+  /**
+   * How long one lives without being used; absent: without end. A connection that rests is renewed
+   * before that.
+   *
+   * @generated from field: google.protobuf.Duration idle_lifetime = 3;
+   */
+  idleLifetime?: Duration | undefined;
+
+  /**
+   * How long one lives from its issue while the app is in test (`publishing`), whatever is said above;
+   * absent: as in production.
+   *
+   * @generated from field: google.protobuf.Duration testing_lifetime = 4;
+   */
+  testingLifetime?: Duration | undefined;
+
+  /**
+   * Scopes that do not bring `testing_lifetime` about, as long as no other is asked for.
+   *
+   * @generated from field: repeated string testing_exempt_scopes = 5;
+   */
+  testingExemptScopes: string[];
+
+  /**
+   * How many an account may have of one client: one more, and the oldest stops working without a word.
+   * 0: not known, or without end.
+   *
+   * @generated from field: int32 max_per_account = 6;
+   */
+  maxPerAccount: number;
+
+  /**
+   * None is given unless one of these scopes is asked for, such as `offline_access`; empty: no scope matters.
+   *
+   * @generated from field: repeated string scopes = 7;
+   */
+  scopes: string[];
+};
+
+/**
+ * Describes the message latchkey.v1.RefreshTokenRules.
+ * Use `create(RefreshTokenRulesSchema)` to create a new message.
+ */
+export const RefreshTokenRulesSchema: GenMessage<RefreshTokenRules> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_provider, 2);
+
+/**
+ * Use is what a use does to a refresh token.
+ *
+ * @generated from enum latchkey.v1.RefreshTokenRules.Use
+ */
+export const RefreshTokenRules_Use = {
+  /**
+   * Not known: an answer may bring another or not (RFC 6749, section 6).
+   *
+   * @generated from enum value: USE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It stays; no answer brings another.
+   *
+   * @generated from enum value: USE_KEEPS = 1;
+   */
+  KEEPS: 1,
+
+  /**
+   * Each answer brings another, and the used one is dead at once or soon.
+   *
+   * @generated from enum value: USE_ROTATES = 2;
+   */
+  ROTATES: 2,
+
+  /**
+   * None is ever given: an access token lives for good, or the end user authorises again.
+   *
+   * @generated from enum value: USE_NONE = 3;
+   */
+  NONE: 3,
+} as const;
+
+/**
+ * Use is what a use does to a refresh token.
+ *
+ * @generated from enum latchkey.v1.RefreshTokenRules.Use
+ */
+export type RefreshTokenRules_Use = (typeof RefreshTokenRules_Use)[keyof typeof RefreshTokenRules_Use] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.RefreshTokenRules.Use.
+ */
+export const RefreshTokenRules_UseSchema: GenEnum<RefreshTokenRules_Use> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_provider, 2, 0);
+
+/**
+ * RenewalRules say how a token is renewed where there are no refresh tokens, as with Facebook, whose
+ * access token is exchanged for one that lives longer. The request goes to the refresh URL, the client
+ * authenticates as ever, and `refresh_params` go along.
+ *
+ * @generated from message latchkey.v1.RenewalRules
+ */
+export type RenewalRules = Message<"latchkey.v1.RenewalRules"> & {
+  /**
+   * Sent as `grant_type`; empty: `refresh_token`.
+   *
+   * @generated from field: string grant_type = 1;
+   */
+  grantType: string;
+
+  /**
+   * The parameter that carries the token; empty: `refresh_token`.
+   *
+   * @generated from field: string parameter = 2;
+   */
+  parameter: string;
+
+  /**
+   * What is sent in it is the current access token, while that lives, and not a refresh token.
+   *
+   * @generated from field: bool access_token = 3;
+   */
+  accessToken: boolean;
+};
+
+/**
+ * Describes the message latchkey.v1.RenewalRules.
+ * Use `create(RenewalRulesSchema)` to create a new message.
+ */
+export const RenewalRulesSchema: GenMessage<RenewalRules> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_provider, 3);
+
+/**
+ * CallbackSignature says how a provider signs the query with which the end user comes back: all other
+ * parameters, percent-decoded, sorted by name and written `name=value` with `&` between, by HMAC with the
+ * client secret. An answer whose signature is missing or wrong is refused. Shopify does so.
+ *
+ * @generated from message latchkey.v1.CallbackSignature
+ */
+export type CallbackSignature = Message<"latchkey.v1.CallbackSignature"> & {
+  /**
+   * The parameter that holds the signature.
+   *
+   * @generated from field: string parameter = 1;
+   */
+  parameter: string;
+
+  /**
+   * The hash; empty: `sha256`.
+   *
+   * @generated from field: string hash = 2;
+   */
+  hash: string;
+
+  /**
+   * How the signature is written; empty: `hex`.
+   *
+   * @generated from field: string encoding = 3;
+   */
+  encoding: string;
+};
+
+/**
+ * Describes the message latchkey.v1.CallbackSignature.
+ * Use `create(CallbackSignatureSchema)` to create a new message.
+ */
+export const CallbackSignatureSchema: GenMessage<CallbackSignature> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_provider, 4);
+
+/**
+ * TokenAnswer says where in a token endpoint's answer a field stands, as dotted paths. The answer is
+ * asked for as JSON (`accept: application/json`), and read as a form where its content type says so.
  *
  * @generated from message latchkey.v1.TokenAnswer
  */
@@ -416,32 +710,58 @@ export type TokenAnswer = Message<"latchkey.v1.TokenAnswer"> & {
   expiresInUnit: string;
 
   /**
-   * Of the granted scopes; empty: `scope`.
+   * Of the granted scopes; empty: `scope`. A list is taken as it is, text is parted at blanks and commas.
    *
    * @generated from field: string scope = 5;
    */
   scope: string;
 
   /**
-   * Fields that become the connection's `connection_config`, by the name they get there.
+   * Fields that become the connection's `connection_config`, by the name they get there. One that its
+   * connection field does not allow fails the authorization: it may be a host that somebody made up.
    *
    * @generated from field: map<string, string> connection_config = 6;
    */
   connectionConfig: { [key: string]: string };
 
   /**
-   * Fields that become the connection's metadata, by the name they get there.
+   * Fields that become the connection's metadata, by the name they get there, in place of what was there.
    *
    * @generated from field: map<string, string> metadata = 7;
    */
   metadata: { [key: string]: string };
 
   /**
-   * Of a field that is false, or of an error code, in an answer of 200 that is none.
+   * Of the error code; empty: `error`. An answer of any status that has text there, or false, is a
+   * failure, also a 200.
    *
    * @generated from field: string error = 8;
    */
   error: string;
+
+  /**
+   * Of the moment when the access token runs out; empty: the lifetime says it. GitHub's installation
+   * tokens have `expires_at`.
+   *
+   * @generated from field: string expires_at = 9;
+   */
+  expiresAt: string;
+
+  /**
+   * How that moment is written: seconds or milliseconds since 1970, or a date and time of RFC 3339;
+   * empty: `s`. Never guessed from the value.
+   *
+   * @generated from field: string expires_at_unit = 10;
+   */
+  expiresAtUnit: string;
+
+  /**
+   * Of how long the refresh token lives, in the same unit as the access token's lifetime; empty:
+   * `refresh_token_expires_in`. What is not there, the provider's refresh token rules say.
+   *
+   * @generated from field: string refresh_token_expires_in = 11;
+   */
+  refreshTokenExpiresIn: string;
 };
 
 /**
@@ -449,7 +769,7 @@ export type TokenAnswer = Message<"latchkey.v1.TokenAnswer"> & {
  * Use `create(TokenAnswerSchema)` to create a new message.
  */
 export const TokenAnswerSchema: GenMessage<TokenAnswer> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 2);
+  messageDesc(file_latchkey_v1_provider, 5);
 
 /**
  * ScopeNote says what a scope means.
@@ -484,7 +804,7 @@ export type ScopeNote = Message<"latchkey.v1.ScopeNote"> & {
  * Use `create(ScopeNoteSchema)` to create a new message.
  */
 export const ScopeNoteSchema: GenMessage<ScopeNote> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 3);
+  messageDesc(file_latchkey_v1_provider, 6);
 
 /**
  * Sensitivity of a scope.
@@ -532,7 +852,7 @@ export type ScopeNote_Sensitivity = (typeof ScopeNote_Sensitivity)[keyof typeof 
  * Describes the enum latchkey.v1.ScopeNote.Sensitivity.
  */
 export const ScopeNote_SensitivitySchema: GenEnum<ScopeNote_Sensitivity> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_provider, 3, 0);
+  enumDesc(file_latchkey_v1_provider, 6, 0);
 
 /**
  * OAuth1Rules say how a provider speaks OAuth 1.0a.
@@ -581,7 +901,7 @@ export type OAuth1Rules = Message<"latchkey.v1.OAuth1Rules"> & {
  * Use `create(OAuth1RulesSchema)` to create a new message.
  */
 export const OAuth1RulesSchema: GenMessage<OAuth1Rules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 4);
+  messageDesc(file_latchkey_v1_provider, 7);
 
 /**
  * ApiKeyRules say where a key goes: into one header or one query parameter.
@@ -616,7 +936,7 @@ export type ApiKeyRules = Message<"latchkey.v1.ApiKeyRules"> & {
  * Use `create(ApiKeyRulesSchema)` to create a new message.
  */
 export const ApiKeyRulesSchema: GenMessage<ApiKeyRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 5);
+  messageDesc(file_latchkey_v1_provider, 8);
 
 /**
  * BasicRules: HTTP Basic needs none.
@@ -631,7 +951,7 @@ export type BasicRules = Message<"latchkey.v1.BasicRules"> & {
  * Use `create(BasicRulesSchema)` to create a new message.
  */
 export const BasicRulesSchema: GenMessage<BasicRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 6);
+  messageDesc(file_latchkey_v1_provider, 9);
 
 /**
  * TokenRules say how a token is minted or exchanged for.
@@ -675,11 +995,20 @@ export type TokenRules = Message<"latchkey.v1.TokenRules"> & {
   defaultLifetime?: Duration | undefined;
 
   /**
-   * How it is minted here, without asking the provider. Looked at for `jwt` alone.
+   * How it is minted here, without asking the provider: for `jwt`, the token itself; for `app`, what
+   * the exchange is authorised by.
    *
    * @generated from field: latchkey.v1.JwtRules jwt = 6;
    */
   jwt?: JwtRules | undefined;
+
+  /**
+   * What the exchange looks like; absent: a form of all `fields`, by their names. Looked at for `app`,
+   * `two_step` and `signature`.
+   *
+   * @generated from field: latchkey.v1.TokenRequest request = 7;
+   */
+  request?: TokenRequest | undefined;
 };
 
 /**
@@ -687,7 +1016,60 @@ export type TokenRules = Message<"latchkey.v1.TokenRules"> & {
  * Use `create(TokenRulesSchema)` to create a new message.
  */
 export const TokenRulesSchema: GenMessage<TokenRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 7);
+  messageDesc(file_latchkey_v1_provider, 10);
+
+/**
+ * TokenRequest is the request that exchanges a connection's fields for a token. Text in it may hold
+ * `${credentials.NAME}`, with dots into what is within, and `${connectionConfig.NAME}`. So may the
+ * token URL, of `credentials` a whole segment of its path (letters, digits and `-._~`), such as the
+ * `installation_id` of a GitHub app.
+ *
+ * @generated from message latchkey.v1.TokenRequest
+ */
+export type TokenRequest = Message<"latchkey.v1.TokenRequest"> & {
+  /**
+   * The method; empty: `POST`.
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * How the parameters are sent; empty: `form`. Of a GET they are the query, whatever is said here.
+   *
+   * @generated from field: string format = 2;
+   */
+  format: string;
+
+  /**
+   * The parameters.
+   *
+   * @generated from field: map<string, string> params = 3;
+   */
+  params: { [key: string]: string };
+
+  /**
+   * Headers beside those that the format and the authorization bring.
+   *
+   * @generated from field: map<string, string> headers = 4;
+   */
+  headers: { [key: string]: string };
+
+  /**
+   * What goes into `authorization`: nothing; HTTP Basic of the credentials' `username` and `password`;
+   * or, as a bearer token, the JWT that `jwt` mints.
+   *
+   * @generated from field: string authorization = 5;
+   */
+  authorization: string;
+};
+
+/**
+ * Describes the message latchkey.v1.TokenRequest.
+ * Use `create(TokenRequestSchema)` to create a new message.
+ */
+export const TokenRequestSchema: GenMessage<TokenRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_provider, 11);
 
 /**
  * JwtRules say how a JWT (RFC 7519) is minted from a key that the connection or its integration
@@ -747,7 +1129,7 @@ export type JwtRules = Message<"latchkey.v1.JwtRules"> & {
  * Use `create(JwtRulesSchema)` to create a new message.
  */
 export const JwtRulesSchema: GenMessage<JwtRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 8);
+  messageDesc(file_latchkey_v1_provider, 12);
 
 /**
  * AwsSigV4Rules: which service is signed for.
@@ -768,7 +1150,7 @@ export type AwsSigV4Rules = Message<"latchkey.v1.AwsSigV4Rules"> & {
  * Use `create(AwsSigV4RulesSchema)` to create a new message.
  */
 export const AwsSigV4RulesSchema: GenMessage<AwsSigV4Rules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 9);
+  messageDesc(file_latchkey_v1_provider, 13);
 
 /**
  * ClientCertificateRules: a client certificate needs none.
@@ -783,7 +1165,7 @@ export type ClientCertificateRules = Message<"latchkey.v1.ClientCertificateRules
  * Use `create(ClientCertificateRulesSchema)` to create a new message.
  */
 export const ClientCertificateRulesSchema: GenMessage<ClientCertificateRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 10);
+  messageDesc(file_latchkey_v1_provider, 14);
 
 /**
  * NoAuthRules: nothing is attached.
@@ -798,7 +1180,7 @@ export type NoAuthRules = Message<"latchkey.v1.NoAuthRules"> & {
  * Use `create(NoAuthRulesSchema)` to create a new message.
  */
 export const NoAuthRulesSchema: GenMessage<NoAuthRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 11);
+  messageDesc(file_latchkey_v1_provider, 15);
 
 /**
  * ProxyRules say where a request goes and what it always carries. A credential travels only to the
@@ -808,8 +1190,8 @@ export const NoAuthRulesSchema: GenMessage<NoAuthRules> = /*@__PURE__*/
  */
 export type ProxyRules = Message<"latchkey.v1.ProxyRules"> & {
   /**
-   * Where the path is appended: `https`, without query. A part of the host may be
-   * `${connectionConfig.NAME}`, if a connection field of that name says what it may look like.
+   * Where the path is appended: `https`, without query. May hold `${connectionConfig.NAME}`, as every
+   * URL of a provider.
    *
    * @generated from field: string base_url = 1;
    */
@@ -856,7 +1238,7 @@ export type ProxyRules = Message<"latchkey.v1.ProxyRules"> & {
  * Use `create(ProxyRulesSchema)` to create a new message.
  */
 export const ProxyRulesSchema: GenMessage<ProxyRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 12);
+  messageDesc(file_latchkey_v1_provider, 16);
 
 /**
  * HostRule sends the paths that begin with a prefix to another origin of the same provider.
@@ -865,7 +1247,7 @@ export const ProxyRulesSchema: GenMessage<ProxyRules> = /*@__PURE__*/
  */
 export type HostRule = Message<"latchkey.v1.HostRule"> & {
   /**
-   * Of the path, such as `/gmail/`; empty: none, the origin is only allowed.
+   * Of the path, such as `/gmail/`; empty: none, the origin is only allowed. The longest that fits wins.
    *
    * @generated from field: string prefix = 1;
    */
@@ -884,7 +1266,7 @@ export type HostRule = Message<"latchkey.v1.HostRule"> & {
  * Use `create(HostRuleSchema)` to create a new message.
  */
 export const HostRuleSchema: GenMessage<HostRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 13);
+  messageDesc(file_latchkey_v1_provider, 17);
 
 /**
  * RetryRules say how a provider asks to wait.
@@ -912,6 +1294,16 @@ export type RetryRules = Message<"latchkey.v1.RetryRules"> & {
    * @generated from field: repeated int32 statuses = 3;
    */
   statuses: number[];
+
+  /**
+   * The header that counts the requests that are left. Where it is given, `statuses` are tried again only
+   * in an answer in which it says 0 or that has `retry-after`, and `after_header` is looked at only where it
+   * says 0. GitHub's 403 is for a limit reached and for a right missing alike, and every answer of its says
+   * when the limit ends.
+   *
+   * @generated from field: string remaining_header = 4;
+   */
+  remainingHeader: string;
 };
 
 /**
@@ -919,7 +1311,7 @@ export type RetryRules = Message<"latchkey.v1.RetryRules"> & {
  * Use `create(RetryRulesSchema)` to create a new message.
  */
 export const RetryRulesSchema: GenMessage<RetryRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 14);
+  messageDesc(file_latchkey_v1_provider, 18);
 
 /**
  * PaginationRules say how a provider pages its lists.
@@ -935,14 +1327,15 @@ export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
   kind: string;
 
   /**
-   * Dotted path of the items in an answer.
+   * Dotted path of the items in an answer; empty: the answer is the list.
    *
    * @generated from field: string items = 2;
    */
   items: string;
 
   /**
-   * Dotted path of the next cursor or link in an answer.
+   * Dotted path of the next cursor or link in an answer; of a link, empty: the `link` header (RFC 8288,
+   * `rel="next"`).
    *
    * @generated from field: string next = 3;
    */
@@ -968,6 +1361,20 @@ export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
    * @generated from field: int32 limit = 6;
    */
   limit: number;
+
+  /**
+   * Dotted path of the next cursor within the last item, where the answer itself has none: Stripe's `id`.
+   *
+   * @generated from field: string last_item = 7;
+   */
+  lastItem: string;
+
+  /**
+   * Dotted path of a field that is false on the last page, where a cursor is there nevertheless.
+   *
+   * @generated from field: string more = 8;
+   */
+  more: string;
 };
 
 /**
@@ -975,10 +1382,11 @@ export type PaginationRules = Message<"latchkey.v1.PaginationRules"> & {
  * Use `create(PaginationRulesSchema)` to create a new message.
  */
 export const PaginationRulesSchema: GenMessage<PaginationRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 15);
+  messageDesc(file_latchkey_v1_provider, 19);
 
 /**
- * ConnectionField is one entry of a connection's `connection_config`.
+ * ConnectionField is one entry of a connection's `connection_config`. What a URL takes from there is
+ * held to it on every use, and not only when it is stored.
  *
  * @generated from message latchkey.v1.ConnectionField
  */
@@ -1019,7 +1427,8 @@ export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
   pattern: string;
 
   /**
-   * The value is a URL or host name which must end, after a dot, in one of these.
+   * The value is a host name or an `https` URL of no more than a host, with a port or without, and the host
+   * is one of these domains or lies within it.
    *
    * @generated from field: repeated string suffixes = 6;
    */
@@ -1038,6 +1447,14 @@ export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
    * @generated from field: string default_value = 8;
    */
   defaultValue: string;
+
+  /**
+   * Comes with the token answer or from what is asked once a connection exists, so that no end user is
+   * asked for it. An import brings it along, where it is required.
+   *
+   * @generated from field: bool automatic = 9;
+   */
+  automatic: boolean;
 };
 
 /**
@@ -1045,7 +1462,7 @@ export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
  * Use `create(ConnectionFieldSchema)` to create a new message.
  */
 export const ConnectionFieldSchema: GenMessage<ConnectionField> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 16);
+  messageDesc(file_latchkey_v1_provider, 20);
 
 /**
  * NotificationRules say how a provider's webhooks are told apart, verified and matched.
@@ -1115,7 +1532,7 @@ export type NotificationRules = Message<"latchkey.v1.NotificationRules"> & {
  * Use `create(NotificationRulesSchema)` to create a new message.
  */
 export const NotificationRulesSchema: GenMessage<NotificationRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 17);
+  messageDesc(file_latchkey_v1_provider, 21);
 
 /**
  * ValueRule says where a value stands in a notification.
@@ -1157,7 +1574,7 @@ export type ValueRule = Message<"latchkey.v1.ValueRule"> & {
  * Use `create(ValueRuleSchema)` to create a new message.
  */
 export const ValueRuleSchema: GenMessage<ValueRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 18);
+  messageDesc(file_latchkey_v1_provider, 22);
 
 /**
  * LookupRule compares a value with what connections are filed under.
@@ -1192,7 +1609,7 @@ export type LookupRule = Message<"latchkey.v1.LookupRule"> & {
  * Use `create(LookupRuleSchema)` to create a new message.
  */
 export const LookupRuleSchema: GenMessage<LookupRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 19);
+  messageDesc(file_latchkey_v1_provider, 23);
 
 /**
  * Transform of a value.
@@ -1233,7 +1650,7 @@ export type LookupRule_Transform = (typeof LookupRule_Transform)[keyof typeof Lo
  * Describes the enum latchkey.v1.LookupRule.Transform.
  */
 export const LookupRule_TransformSchema: GenEnum<LookupRule_Transform> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_provider, 19, 0);
+  enumDesc(file_latchkey_v1_provider, 23, 0);
 
 /**
  * SignatureRules say how a notification proves where it comes from.
@@ -1310,7 +1727,7 @@ export type SignatureRules = Message<"latchkey.v1.SignatureRules"> & {
  * Use `create(SignatureRulesSchema)` to create a new message.
  */
 export const SignatureRulesSchema: GenMessage<SignatureRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 20);
+  messageDesc(file_latchkey_v1_provider, 24);
 
 /**
  * ChallengeRules say how a sender makes sure that it is heard.
@@ -1345,7 +1762,7 @@ export type ChallengeRules = Message<"latchkey.v1.ChallengeRules"> & {
  * Use `create(ChallengeRulesSchema)` to create a new message.
  */
 export const ChallengeRulesSchema: GenMessage<ChallengeRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 21);
+  messageDesc(file_latchkey_v1_provider, 25);
 
 /**
  * ChannelRules say how a provider's notification channels live.
@@ -1394,7 +1811,7 @@ export type ChannelRules = Message<"latchkey.v1.ChannelRules"> & {
  * Use `create(ChannelRulesSchema)` to create a new message.
  */
 export const ChannelRulesSchema: GenMessage<ChannelRules> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 22);
+  messageDesc(file_latchkey_v1_provider, 26);
 
 /**
  * WatchableResource is something that can be watched.
@@ -1443,10 +1860,14 @@ export type WatchableResource = Message<"latchkey.v1.WatchableResource"> & {
  * Use `create(WatchableResourceSchema)` to create a new message.
  */
 export const WatchableResourceSchema: GenMessage<WatchableResource> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 23);
+  messageDesc(file_latchkey_v1_provider, 27);
 
 /**
- * RequestTemplate is a request with `${…}` where values go. Values are encoded for their place.
+ * RequestTemplate is a request with `${…}` where values go. Values are encoded for their place: in a
+ * path a segment is percent-encoded, in a body text is escaped as JSON has it. Requests that are asked
+ * about a connection may hold `${connectionConfig.NAME}`, and are not made when it has no such value.
+ * Those for channels may hold `${id}`, `${address}`, `${token}`, `${expiration}` (milliseconds since 1970)
+ * and `${resource}`, what is watched, when one is made; `${id}` and `${resourceId}` when one is stopped.
  *
  * @generated from message latchkey.v1.RequestTemplate
  */
@@ -1478,16 +1899,18 @@ export type RequestTemplate = Message<"latchkey.v1.RequestTemplate"> & {
  * Use `create(RequestTemplateSchema)` to create a new message.
  */
 export const RequestTemplateSchema: GenMessage<RequestTemplate> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 24);
+  messageDesc(file_latchkey_v1_provider, 28);
 
 /**
- * DescribeRule asks the provider once a connection exists and files what it says.
+ * DescribeRule asks the provider once a connection exists, and again when it is re-authorised, and files
+ * what it says in place of what was there. Rules with the same request are answered by one. An answer
+ * without the value, or none at all, is no harm to the connection.
  *
  * @generated from message latchkey.v1.DescribeRule
  */
 export type DescribeRule = Message<"latchkey.v1.DescribeRule"> & {
   /**
-   * The request.
+   * The request, as through the proxy: to the provider's hosts, with the connection's credentials.
    *
    * @generated from field: latchkey.v1.RequestTemplate request = 1;
    */
@@ -1520,7 +1943,7 @@ export type DescribeRule = Message<"latchkey.v1.DescribeRule"> & {
  * Use `create(DescribeRuleSchema)` to create a new message.
  */
 export const DescribeRuleSchema: GenMessage<DescribeRule> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 25);
+  messageDesc(file_latchkey_v1_provider, 29);
 
 /**
  * Probe is a small request whose answer proves credentials good or bad.
@@ -1529,18 +1952,26 @@ export const DescribeRuleSchema: GenMessage<DescribeRule> = /*@__PURE__*/
  */
 export type Probe = Message<"latchkey.v1.Probe"> & {
   /**
-   * The request.
+   * The request, as through the proxy: to the provider's hosts, with the connection's credentials.
    *
    * @generated from field: latchkey.v1.RequestTemplate request = 1;
    */
   request?: RequestTemplate | undefined;
 
   /**
-   * Statuses that prove them bad; none: 401 and 403.
+   * Statuses that prove them bad; none: 401 and 403. Any other status but 2xx proves nothing.
    *
    * @generated from field: repeated int32 refused_statuses = 2;
    */
   refusedStatuses: number[];
+
+  /**
+   * Dotted path of a field without which, or with false or null or nothing in it, an answer of 2xx proves
+   * them bad, too; empty: the status says all. Slack answers 200 with `ok` false.
+   *
+   * @generated from field: string accepted = 3;
+   */
+  accepted: string;
 };
 
 /**
@@ -1548,7 +1979,7 @@ export type Probe = Message<"latchkey.v1.Probe"> & {
  * Use `create(ProbeSchema)` to create a new message.
  */
 export const ProbeSchema: GenMessage<Probe> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 26);
+  messageDesc(file_latchkey_v1_provider, 30);
 
 /**
  * ListProvidersRequest asks for a page of providers.
@@ -1583,7 +2014,7 @@ export type ListProvidersRequest = Message<"latchkey.v1.ListProvidersRequest"> &
  * Use `create(ListProvidersRequestSchema)` to create a new message.
  */
 export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 27);
+  messageDesc(file_latchkey_v1_provider, 31);
 
 /**
  * ListProvidersResponse is a page of providers.
@@ -1611,7 +2042,7 @@ export type ListProvidersResponse = Message<"latchkey.v1.ListProvidersResponse">
  * Use `create(ListProvidersResponseSchema)` to create a new message.
  */
 export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 28);
+  messageDesc(file_latchkey_v1_provider, 32);
 
 /**
  * GetProviderRequest names a provider.
@@ -1632,7 +2063,7 @@ export type GetProviderRequest = Message<"latchkey.v1.GetProviderRequest"> & {
  * Use `create(GetProviderRequestSchema)` to create a new message.
  */
 export const GetProviderRequestSchema: GenMessage<GetProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 29);
+  messageDesc(file_latchkey_v1_provider, 33);
 
 /**
  * GetProviderResponse holds the provider.
@@ -1653,7 +2084,7 @@ export type GetProviderResponse = Message<"latchkey.v1.GetProviderResponse"> & {
  * Use `create(GetProviderResponseSchema)` to create a new message.
  */
 export const GetProviderResponseSchema: GenMessage<GetProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 30);
+  messageDesc(file_latchkey_v1_provider, 34);
 
 /**
  * CreateProviderRequest holds a custom provider.
@@ -1674,7 +2105,7 @@ export type CreateProviderRequest = Message<"latchkey.v1.CreateProviderRequest">
  * Use `create(CreateProviderRequestSchema)` to create a new message.
  */
 export const CreateProviderRequestSchema: GenMessage<CreateProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 31);
+  messageDesc(file_latchkey_v1_provider, 35);
 
 /**
  * CreateProviderResponse holds the new provider.
@@ -1695,7 +2126,7 @@ export type CreateProviderResponse = Message<"latchkey.v1.CreateProviderResponse
  * Use `create(CreateProviderResponseSchema)` to create a new message.
  */
 export const CreateProviderResponseSchema: GenMessage<CreateProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 32);
+  messageDesc(file_latchkey_v1_provider, 36);
 
 /**
  * UpdateProviderRequest holds a custom provider's new description.
@@ -1723,7 +2154,7 @@ export type UpdateProviderRequest = Message<"latchkey.v1.UpdateProviderRequest">
  * Use `create(UpdateProviderRequestSchema)` to create a new message.
  */
 export const UpdateProviderRequestSchema: GenMessage<UpdateProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 33);
+  messageDesc(file_latchkey_v1_provider, 37);
 
 /**
  * UpdateProviderResponse holds the changed provider.
@@ -1744,7 +2175,7 @@ export type UpdateProviderResponse = Message<"latchkey.v1.UpdateProviderResponse
  * Use `create(UpdateProviderResponseSchema)` to create a new message.
  */
 export const UpdateProviderResponseSchema: GenMessage<UpdateProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 34);
+  messageDesc(file_latchkey_v1_provider, 38);
 
 /**
  * DeleteProviderRequest names the custom provider to delete.
@@ -1772,7 +2203,7 @@ export type DeleteProviderRequest = Message<"latchkey.v1.DeleteProviderRequest">
  * Use `create(DeleteProviderRequestSchema)` to create a new message.
  */
 export const DeleteProviderRequestSchema: GenMessage<DeleteProviderRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 35);
+  messageDesc(file_latchkey_v1_provider, 39);
 
 /**
  * DeleteProviderResponse says that the provider is gone.
@@ -1787,7 +2218,7 @@ export type DeleteProviderResponse = Message<"latchkey.v1.DeleteProviderResponse
  * Use `create(DeleteProviderResponseSchema)` to create a new message.
  */
 export const DeleteProviderResponseSchema: GenMessage<DeleteProviderResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_provider, 36);
+  messageDesc(file_latchkey_v1_provider, 40);
 
 /**
  * ProviderService shows what latchkey knows of third-party providers, and takes descriptions of

@@ -1,0 +1,103 @@
+import { create } from "@bufbuild/protobuf";
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import {
+  type Integration,
+  type IntegrationWarning,
+  IntegrationWarningSchema,
+  OAuthApp_Publishing,
+} from "../gen/latchkey/v1/integration_pb.ts";
+import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
+
+interface Plan {
+  readonly provider: Provider;
+  readonly publishing: OAuthApp_Publishing;
+  /** What end users are asked for. */
+  readonly scopes: readonly string[];
+}
+
+/** What an integration is in for, as its provider's data tells; in the order in which it will hurt. */
+export function integrationWarnings(
+  { oauth }: Pick<Integration, "oauth">,
+  provider: Provider | undefined,
+): IntegrationWarning[] {
+  if (provider?.auth.case !== "oauth2") return [];
+  const { scopes = [], publishing = OAuthApp_Publishing.UNSPECIFIED } = oauth ?? {};
+  return warningsOf({ provider, publishing, scopes: scopes.length > 0 ? scopes : provider.auth.value.defaultScopes });
+}
+
+/** The same for any set of scopes, such as those that one end user is about to be asked for. */
+export function warningsOf({ provider, publishing, scopes }: Plan): IntegrationWarning[] {
+  if (provider.auth.case !== "oauth2") return [];
+  const told = { name: provider.displayName || provider.name, rules: provider.auth.value, scopes };
+  const lasting = noRefreshTokens(told);
+  if (publishing === OAuthApp_Publishing.PRODUCTION) return lasting;
+  const ofTesting = [...shortLived(told), ...verificationNeeded(told)];
+  if (publishing === OAuthApp_Publishing.TESTING) return [...lasting, ...ofTesting];
+  return [...lasting, ...(ofTesting.length === 0 ? [] : [publishingUnknown(ofTesting)])];
+}
+
+interface Told {
+  /** What a person calls the provider. */
+  readonly name: string;
+  readonly rules: OAuth2Rules;
+  readonly scopes: readonly string[];
+}
+
+const warning = (code: string, message: string, scopes: readonly string[]) =>
+  create(IntegrationWarningSchema, { code, message, scopes: [...scopes] });
+
+function shortLived({ name, rules, scopes }: Told): IntegrationWarning[] {
+  const { testingLifetime, testingExemptScopes = [] } = rules.refreshTokens ?? {};
+  const harmful = scopes.filter((scope) => !testingExemptScopes.includes(scope));
+  if (testingLifetime === undefined || harmful.length === 0) return [];
+  const message =
+    `while the app is in testing and not for one organization alone, refresh tokens of ${name} die ` +
+    `${daysOf(durationMs(testingLifetime))} after they were issued, and every end user must authorise again: ` +
+    "publish the app, then set publishing to production";
+  return [warning("short_lived_refresh_tokens", message, harmful)];
+}
+
+function verificationNeeded({ name, rules, scopes }: Told): IntegrationWarning[] {
+  const classed = (wanted: ScopeNote_Sensitivity) =>
+    scopes.filter((scope) => rules.scopeNotes.some((note) => note.scope === scope && note.sensitivity === wanted));
+  const sensitive = classed(ScopeNote_Sensitivity.SENSITIVE);
+  const restricted = classed(ScopeNote_Sensitivity.RESTRICTED);
+  if (sensitive.length + restricted.length === 0) return [];
+  const assessment =
+    restricted.length === 0 ? "" : ` and, for ${restricted.join(", ")}, a security assessment, which takes weeks`;
+  const message = `before the app goes live, ${name} wants it verified for ${[...sensitive, ...restricted].join(", ")}${assessment}`;
+  return [warning("verification_needed", message, [...sensitive, ...restricted])];
+}
+
+function publishingUnknown(ofTesting: readonly IntegrationWarning[]): IntegrationWarning {
+  const scopes = [...new Set(ofTesting.flatMap((one) => one.scopes))];
+  const message = `say whether the app is in testing or production (publishing); if it is in testing: ${ofTesting
+    .map((one) => one.message)
+    .join("; ")}`;
+  return warning("publishing_unknown", message, scopes);
+}
+
+function noRefreshTokens({ name, rules, scopes }: Told): IntegrationWarning[] {
+  const needed = rules.refreshTokens?.scopes ?? [];
+  if (needed.length === 0 || needed.some((scope) => scopes.includes(scope))) return [];
+  const message = `${name} gives no refresh tokens unless ${needed.join(" or ")} is among the scopes: a connection ends with its first access token`;
+  return [warning("no_refresh_tokens", message, needed)];
+}
+
+/** From here on the operator is told. */
+const usedUpShare = 0.9;
+
+/** Of the tokens that one account may have of one client; asked when there is a new one. */
+export function refreshTokensUsedUp(provider: Provider, live: number): IntegrationWarning | undefined {
+  const most = provider.auth.case === "oauth2" ? (provider.auth.value.refreshTokens?.maxPerAccount ?? 0) : 0;
+  if (most === 0 || live <= most * usedUpShare) return undefined;
+  const message =
+    `${live} of the ${most} refresh tokens that one account of ${provider.displayName || provider.name} may have of ` +
+    "this app are used up; one more than that, and the oldest stops working: revoke those that nobody needs";
+  return warning("refresh_tokens_used_up", message, []);
+}
+
+function daysOf(ms: number): string {
+  const days = Math.round(ms / 86_400_000);
+  return days === 1 ? "1 day" : `${days} days`;
+}

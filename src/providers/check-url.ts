@@ -1,0 +1,74 @@
+import type { Mistake } from "../base/fault.ts";
+import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
+import { mistake } from "./mistake.ts";
+import { placeholder, urlTemplate } from "./url-template.ts";
+
+interface CheckedUrl {
+  readonly url: string;
+  readonly path: string;
+  readonly fields: readonly ConnectionField[];
+  /** Paths are appended to it. */
+  readonly isBase?: boolean;
+  readonly mayNameCredentials?: boolean;
+  /** No credential travels there: on this machine (RFC 8252, section 8.3) it may be http. */
+  readonly isForBrowsers?: boolean;
+}
+
+const onThisMachine = /^http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d{1,5})?(?:[/?]|$)/;
+
+/** In a host, whole labels; in a path, a whole segment: what is put in cannot reach beyond. */
+const inHost = /(?<=^|\.)\$\{connectionConfig\.\w+\}(?=\.|:|$)/g;
+const inPath = /(?<=\/)\$\{(?:connectionConfig|credentials)\.\w+\}(?=\/|$)/g;
+
+/** A URL to which a secret may go, or an end user; empty, it is none. */
+export function checkUrl(checked: CheckedUrl): Mistake[] {
+  const { url, path, fields, isBase = false, mayNameCredentials = false, isForBrowsers = false } = checked;
+  if (url === "") return [];
+  // A letter in each place: what is left must be an ordinary URL.
+  const filled = url.replaceAll(placeholder, "a");
+  if (!URL.canParse(filled)) return [mistake(path, "must be a URL")];
+  const { protocol, search, hash, username, password } = new URL(filled);
+  if (protocol !== "https:" && !(isForBrowsers && onThisMachine.test(url))) {
+    return [mistake(path, isForBrowsers ? "must be https, or http on this machine" : "must be https")];
+  }
+  if ((isBase ? search : "") + hash + username + password !== "") {
+    return [mistake(path, isBase ? "must be no more than host and path" : "must be no more than host, path and query")];
+  }
+  if (filled.includes("${")) return [mistake(path, "may only hold ${connectionConfig.NAME}")];
+  const { host = "", path: ofPath = "", rest = "" } = urlTemplate(url) ?? {};
+  const isWhole = ![host.replaceAll(inHost, ""), ofPath.replaceAll(inPath, ""), rest].join(" ").includes("${");
+  if (!isWhole) return [mistake(path, "may hold ${…} only as whole labels of the host or a whole segment of the path")];
+  return [
+    ...placesIn(host).flatMap(([, name]) => checkPlace({ name, path, fields, knowsSuffixes: true })),
+    ...placesIn(ofPath).flatMap(([from, name]) => {
+      if (from === "connectionConfig") return checkPlace({ name, path, fields, knowsSuffixes: false });
+      return mayNameCredentials ? [] : [mistake(path, "may not name credentials")];
+    }),
+  ];
+}
+
+const placesIn = (text: string) =>
+  [...text.matchAll(placeholder)].map(([, from = "", name = ""]) => [from, name] as const);
+
+interface Place {
+  readonly name: string;
+  readonly path: string;
+  readonly fields: readonly ConnectionField[];
+  readonly knowsSuffixes: boolean;
+}
+
+function checkPlace({ name, path, fields, knowsSuffixes }: Place): Mistake[] {
+  const field = fields.find((one) => one.name === name);
+  const isRestricted = field !== undefined && (field.pattern !== "" || (knowsSuffixes && field.suffixes.length > 0));
+  return isRestricted
+    ? []
+    : [mistake(path, `uses connectionConfig.${name}, which no connection field describes by a pattern`)];
+}
+
+export function checkOrigin(origin: string, path: string): Mistake[] {
+  const valid = URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://");
+  return valid ? [] : [mistake(path, "must be https://host or https://host:port")];
+}
+
+export const checkPrefix = (prefix: string, path: string): Mistake[] =>
+  prefix === "" || prefix.startsWith("/") ? [] : [mistake(path, "must begin with a slash")];
