@@ -18,6 +18,7 @@ import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf } from "../relay/front.ts";
 import { authorityOf, type Origin, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
+import type { RateLimits } from "./rate-limits.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
@@ -58,6 +59,7 @@ interface ProviderCallsOptions {
   readonly live: Live;
   readonly attachments: Attachments;
   readonly upstream: Upstream;
+  readonly rates: RateLimits;
   readonly world: World;
 }
 
@@ -66,7 +68,7 @@ export const proxyPrefix = "/proxy";
 type Admitted = Pick<ProviderCall, "origin" | "host">;
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, upstream, world } = options;
+  const { access, live, attachments, upstream, rates, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Admitted>>();
 
@@ -81,6 +83,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       requireScope(caller, Scope.PROXY);
       const ref = refOf(header, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions(header);
+      rates.take?.(caller.keyId, ref, since);
       const held = live.peek(ref);
       const found = (one: LiveConnection) => {
         try {

@@ -13,6 +13,7 @@ import { type Caller, createCaller } from "../relay/caller.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { readBody } from "./body.ts";
+import type { Load } from "./load.ts";
 import {
   type Asking,
   createProviderCalls,
@@ -22,6 +23,7 @@ import {
   relocated,
 } from "./provider-call.ts";
 import { type Again, againAfter } from "./proxy-again.ts";
+import type { RateLimits } from "./rate-limits.ts";
 import { guardReflection } from "./reflection.ts";
 import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
 
@@ -45,6 +47,8 @@ interface ProxyOptionsOf {
   readonly attachments: Attachments;
   readonly upstream: Upstream;
   readonly limits: UpstreamLimits;
+  readonly rates: RateLimits;
+  readonly load: Load;
   readonly world: World;
 }
 
@@ -56,13 +60,22 @@ interface Going extends ProxyCall, ProviderCall {
   readonly content: Uint8Array | undefined;
 }
 
-export function createProxy({ access, live, attachments, upstream, limits, world }: ProxyOptionsOf): ProviderProxy {
+export function createProxy(options: ProxyOptionsOf): ProviderProxy {
+  const { access, live, attachments, upstream, limits, rates, load, world } = options;
   const { metrics } = world;
-  const calls = createProviderCalls({ access, live, attachments, upstream, world });
+  const calls = createProviderCalls({ access, live, attachments, upstream, rates, world });
 
   function handle(call: ProxyCall): void {
+    const turnedAway = load.enter();
+    if (turnedAway !== undefined) {
+      fail(call)(turnedAway);
+      return;
+    }
     metrics.proxyOpen.inc();
-    call.response.on("close", () => metrics.proxyOpen.dec());
+    call.response.on("close", () => {
+      metrics.proxyOpen.dec();
+      load.leave();
+    });
     if (wantsUpgrade(call.request)) {
       fail(call)(new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
       return;
@@ -184,7 +197,7 @@ export function createProxy({ access, live, attachments, upstream, limits, world
     };
   }
 
-  return { handle, upgrade: createUpgrades({ calls, upstream, limits, world }) };
+  return { handle, upgrade: createUpgrades({ calls, upstream, limits, load, world }) };
 }
 
 interface Trying {

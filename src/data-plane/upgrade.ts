@@ -13,6 +13,7 @@ import { failureOf } from "../relay/dial.ts";
 import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
+import type { Load } from "./load.ts";
 import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
@@ -30,6 +31,7 @@ interface UpgradesOptions {
   readonly calls: ProviderCalls;
   readonly upstream: Upstream;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
+  readonly load: Load;
   readonly world: World;
 }
 
@@ -57,7 +59,7 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
  * that nobody asked for, leave a caller hanging whose provider died within another answer, and it throws where
  * nobody listens.
  */
-export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptions): (call: UpgradeCall) => void {
+export function createUpgrades({ calls, upstream, limits, load, world }: UpgradesOptions): (call: UpgradeCall) => void {
   const { metrics } = world;
   const tunnels = createProxyServer({ toProxy: true });
   // Without a listener beside its own it throws. What goes wrong is told to each tunnel.
@@ -75,9 +77,17 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
     const leave = () => leaving.abort();
     const onEnd = () => socket.destroy();
     const onEarly = () => fail(tooEarly());
-    metrics.proxyOpen.inc();
-    socket.once("close", () => metrics.proxyOpen.dec());
     socket.on("error", () => socket.destroy());
+    const turnedAway = load.enter();
+    if (turnedAway !== undefined) {
+      fail(turnedAway);
+      return;
+    }
+    metrics.proxyOpen.inc();
+    socket.once("close", () => {
+      metrics.proxyOpen.dec();
+      load.leave();
+    });
     // Read, though nothing may come: else nobody would learn that the caller has left.
     socket.once("close", leave).once("end", onEnd).on("data", onEarly);
 
