@@ -94,6 +94,8 @@ export const fileSchema = v.strictObject({
         reflection: v.optional(v.picklist(["off", "mask", "refuse"])),
         forward: v.optional(v.boolean()),
         connection_defaults: v.optional(v.record(v.string(), v.string())),
+        use_record: v.optional(v.picklist(["off", "host", "path"])),
+        keep_set_cookie: v.optional(v.boolean()),
       }),
     ),
   ),

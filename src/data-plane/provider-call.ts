@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
@@ -9,6 +10,7 @@ import type { Attached, Attachments } from "../broker/attachments.ts";
 import type { Live, LiveConnection } from "../broker/live.ts";
 import type { Address, Binding } from "../core/binding.ts";
 import { callerKey } from "../core/caller-key.ts";
+import { countedForward } from "../core/max-forwards.ts";
 import type { Asked, Going } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
@@ -20,6 +22,7 @@ import { authorityOf, type Origin, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { isReflectionGuarded } from "./reflection.ts";
+import { isUseRecorded, type Use, type Uses } from "./uses.ts";
 
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
 export interface ProviderCalls {
@@ -31,6 +34,9 @@ export interface ProviderCalls {
 
 export interface Asking {
   readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Of a request that asks to go on as a tunnel. */
+  readonly socket?: Socket;
   /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
   readonly alias?: ConnectionRef;
 }
@@ -52,6 +58,10 @@ export interface ProviderCall {
   readonly origin: Origin;
   /** As a Host field has it. */
   readonly host: string;
+  /** Of an integration that has its uses recorded. */
+  readonly use: Use | undefined;
+  /** By `Max-Forwards`, ours to answer. */
+  readonly isLastHop: boolean;
 }
 
 interface ProviderCallsOptions {
@@ -60,15 +70,18 @@ interface ProviderCallsOptions {
   readonly attachments: Attachments;
   readonly upstream: Upstream;
   readonly rates: RateLimits;
+  readonly uses: Uses;
   readonly world: World;
 }
 
 export const proxyPrefix = "/proxy";
+/** Any other goes as well, but for TRACE and CONNECT. */
+export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 type Admitted = Pick<ProviderCall, "origin" | "host">;
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, upstream, rates, world } = options;
+  const { access, live, attachments, upstream, rates, uses, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Admitted>>();
 
@@ -87,7 +100,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const held = live.peek(ref);
       const found = (one: LiveConnection) => {
         try {
-          ready(callOf(asking, { since, live: one, key, options }));
+          const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
+          ready(callOf(asking, { since, live: one, key, options, use }));
         } catch (error) {
           fail(faultOfPreparing(error));
         }
@@ -101,7 +115,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   function callOf(
     { request, alias }: Asking,
-    { since, live: found, key, options }: Pick<ProviderCall, "since" | "live" | "options"> & { readonly key: string },
+    {
+      since,
+      live: found,
+      key,
+      options,
+      use,
+    }: Pick<ProviderCall, "since" | "live" | "options" | "use"> & { readonly key: string },
   ): ProviderCall {
     const own = attachments(found);
     const { address, path } = addressOf({
@@ -112,13 +132,17 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+    const kept = withoutKey(request.rawHeaders, key);
+    const counted = request.method === "OPTIONS" ? countedForward(kept) : kept;
+    if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const asked = {
       method: request.method ?? "GET",
       path,
-      rawHeaders: withoutKey(request.rawHeaders, key),
+      rawHeaders: counted === "none" ? kept : counted,
       body: bodyOf(request),
     };
     const { origin, host } = admit(own, address);
+    use?.going({ host, path, attachment: own.attachment, key });
     return {
       since,
       live: found,
@@ -129,6 +153,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       address,
       origin,
       host,
+      use,
+      isLastHop: counted === "none",
     };
   }
 
@@ -176,8 +202,7 @@ function withoutKey(rawHeaders: readonly string[], key: string): readonly string
 function requireMethod({ method = "" }: IncomingMessage): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
-  const allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow } });
+  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
 function headerOf({ headers }: IncomingMessage, name: string): string | undefined {

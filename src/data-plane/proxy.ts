@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Attachment } from "../auth/attachment.ts";
 import { Fault } from "../base/fault.ts";
+import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
 import type { Access } from "../broker/access.ts";
 import type { Attachments } from "../broker/attachments.ts";
@@ -16,6 +17,7 @@ import { readBody } from "./body.ts";
 import type { Load } from "./load.ts";
 import {
   type Asking,
+  allowedMethods,
   createProviderCalls,
   faultOfPreparing,
   faultOfRelay,
@@ -26,6 +28,7 @@ import { type Again, againAfter } from "./proxy-again.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { guardReflection } from "./reflection.ts";
 import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
+import { createUses } from "./uses.ts";
 
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
@@ -63,7 +66,8 @@ interface Going extends ProxyCall, ProviderCall {
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const { access, live, attachments, upstream, limits, rates, load, world } = options;
   const { metrics } = world;
-  const calls = createProviderCalls({ access, live, attachments, upstream, rates, world });
+  const uses = createUses(world);
+  const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, world });
 
   function handle(call: ProxyCall): void {
     const turnedAway = load.enter();
@@ -94,6 +98,10 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     const { request, response, asked, attachment } = going;
     // Who left while the connection was looked up would never be heard to leave.
     if (response.closed) return;
+    if (going.isLastHop) {
+      answerLastHop(going);
+      return;
+    }
     const needsBody =
       asked.body !== "none" &&
       ((attachment.kind === "signing" && needsContent(attachment, request)) || isHeldForRetries(going));
@@ -113,11 +121,19 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     const caller = createCaller({
       request,
       response,
-      fieldsFor: ({ fields }) => incomingFields({ fields, relocate: (location) => relocated(going, location) }),
+      fieldsFor: ({ fields }) =>
+        incomingFields({
+          fields,
+          relocate: (location) => relocated(going, location),
+          keepsSetCookie: found.integration.keepSetCookie,
+        }),
       onFailure: (failure) => fail(going)(faultOfRelay(failure)),
       onLeave: () => exchange?.abort(),
       onMore: () => exchange?.resume(),
-      onCut: (by) => metrics.proxyCut.inc({ by }),
+      onCut: (by) => {
+        metrics.proxyCut.inc({ by });
+        going.use?.cut(by);
+      },
     });
     const guarded = guardReflection(caller.receiver, {
       integration: found.integration,
@@ -127,7 +143,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
         fail(going)(new Fault("credential_echo", "the provider's answer holds the credentials that were sent to it"));
       },
     });
-    const counting = counted(guarded, found);
+    const counting = counted(going.use?.watched(guarded) ?? guarded, found);
     const receiver = options.retries === 0 ? counting : trying(counting, { again, abort: () => exchange?.abort() });
     attempt();
 
@@ -166,6 +182,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     );
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const exchange = upstream.send({ origin, method: asked.method, head, body }, receiver);
+    going.use?.sent(content ?? (asked.body === "none" ? "none" : "streams"));
     metrics.proxyAddedSeconds.observe((performance.now() - going.since) / 1_000);
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
@@ -217,6 +234,15 @@ function trying(receiver: Receiver, { again, abort }: Trying): Receiver {
       if (!again({ failure })) receiver.onFailure(failure);
     },
   };
+}
+
+/** RFC 9110, 7.6.2: an OPTIONS that may go no further is answered by whoever has it. */
+function answerLastHop({ response, asked }: Pick<Going, "response" | "asked">): void {
+  // Nobody reads it.
+  if (asked.body !== "none") response.setHeader("connection", "close");
+  response.setHeader("allow", allowedMethods);
+  response.setHeader("latchkey-version", version);
+  response.writeHead(204).end();
 }
 
 function needsContent({ needs }: Extract<Attachment, { kind: "signing" }>, request: IncomingMessage): boolean {

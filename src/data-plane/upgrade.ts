@@ -72,7 +72,7 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
   });
 
   return (call) => {
-    const { request, socket, response, early } = call;
+    const { socket, response, early } = call;
     const leaving = new AbortController();
     const leave = () => leaving.abort();
     const onEnd = () => socket.destroy();
@@ -111,6 +111,7 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
       const headers = recordOf([...own, "connection", "Upgrade", "upgrade", "websocket"]);
       const accept = acceptFor(headers);
       const { asking, tunnel } = ask({ ready, target, headers });
+      ready.use?.sent("none");
       metrics.proxyAddedSeconds.observe((performance.now() - ready.since) / 1_000);
       leaving.signal.addEventListener("abort", () => asking.destroy());
       if (leaving.signal.aborted) asking.destroy();
@@ -133,6 +134,7 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
         count(ready, 101);
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
+        ready.use?.tunnelled(head.length);
       });
       asking.on("response", (answer) => {
         clearTimeout(late);
@@ -140,7 +142,7 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
         try {
           // A 101 that names no protocol is taken for an answer, and has no end.
           if (answer.statusCode === 101) throw new RangeError("no answer may have the status 101");
-          answerInstead(answer, fieldsOf(answer, call, ready));
+          answerInstead(answer, ready);
         } catch (error) {
           answer.destroy();
           fail(new Fault("provider_malformed", "the head of the answer is not well-formed", { cause: error }));
@@ -195,14 +197,19 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
     }
 
     /** The provider would rather say something else. */
-    function answerInstead(answer: IncomingMessage, fields: readonly string[]): void {
+    function answerInstead(answer: IncomingMessage, ready: ProviderCall): void {
+      const fields = fieldsOf(answer, call, ready);
       socket.off("data", onEarly).resume();
       socket.setTimeout(limits.idleMs, () => socket.destroy());
       response.sendDate = false;
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage, [...fields, "Connection", "close"]);
       answer.once("close", () => {
-        if (!answer.complete) metrics.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
+        if (answer.complete) return;
+        const by = leaving.signal.aborted ? "caller" : "provider";
+        metrics.proxyCut.inc({ by });
+        ready.use?.cut(by);
       });
+      if (ready.use !== undefined) answer.on("data", ready.use.down);
       // It ends either side when the other does. What went wrong has been counted.
       pipeline(answer, response, () => {});
     }
@@ -212,7 +219,7 @@ export function createUpgrades({ calls, upstream, limits, load, world }: Upgrade
       metrics.proxyRequests.inc({ credentials, answer: `${Math.floor(status / 100)}xx` });
     }
 
-    calls.begin({ request, ...(call.alias === undefined ? {} : { alias: call.alias }) }, { ready: open, fail });
+    calls.begin(call, { ready: open, fail });
   };
 }
 
@@ -264,6 +271,7 @@ function fieldsOf(answer: IncomingMessage, { alias }: Asking, call: ProviderCall
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
     relocate: (location) => relocated(redirected, location),
+    keepsSetCookie: call.live.integration.keepSetCookie,
   });
 }
 
