@@ -9,13 +9,15 @@ import { createReadiness } from "./base/readiness.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
-import type { Config, DoorConfig, DoorName } from "./config/config.ts";
+import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import type { Declared } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
+import { createLoad, type Load } from "./data-plane/load.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
 import { createProxy } from "./data-plane/proxy.ts";
+import { createRateLimits } from "./data-plane/rate-limits.ts";
 import { restRoutes } from "./data-plane/rest.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
@@ -37,7 +39,7 @@ export interface Sidecar {
   /** What the process may do with the verbs themselves: `latchkey dev` puts something there to play with. */
   readonly broker: Broker;
   /** Applies a configuration file that changed. A bad one is refused, and what was in force stays. */
-  reload(read: () => Declared): Promise<void>;
+  reload(read: () => Changeable): Promise<void>;
   /** Finishes what is under way, within the grace period, and ends the rest. */
   stop(): Promise<void>;
 }
@@ -97,6 +99,7 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
   try {
     let broker: Broker | undefined;
     let upstream: Upstream | undefined;
+    let load: Load | undefined;
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
     const ops = createOpsDoor({ readiness, trouble, tls: doors.ops.tls, world });
@@ -140,12 +143,18 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
           metrics.proxyConnections.set({ state: "waiting" }, waiting);
         },
       });
+      const rates = createRateLimits(metrics);
+      rates.configure(config.proxy.rates);
+      const atDoor = createLoad({ limits: config.proxy, onLook: rates.sweep, world });
+      load = atDoor;
       const proxy = createProxy({
         access: held.access,
         live: held.live,
         attachments: held.attachments,
         upstream,
         limits: config.relay,
+        rates,
+        load,
         world,
       });
       const common = { access: held.access, limits, warn, world };
@@ -177,7 +186,10 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
         broker: held,
         async reload(read) {
           try {
-            await held.declare(withPinned(read(), config));
+            const { declared, proxy: limits } = read();
+            await held.declare(withPinned(declared, config));
+            rates.configure(limits.rates);
+            atDoor.configure(limits);
             metrics.configRejected.set(0);
             log.info("the configuration file was applied");
           } catch (err) {
@@ -196,6 +208,7 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
           upstream?.destroy();
+          load?.close();
           await held.close();
           store.close();
           await backend.close();
@@ -206,6 +219,7 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
       };
     } catch (error) {
       upstream?.destroy();
+      load?.close();
       await backend.close();
       throw error;
     }

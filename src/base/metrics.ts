@@ -192,6 +192,24 @@ export const metricTable = {
     help: "Requests and tunnels under way.",
     labels: [],
   },
+  proxyLimited: {
+    kind: "counter",
+    name: "latchkey_proxy_limited_total",
+    help: "Requests to providers that were turned away to keep within a limit, by the limit.",
+    labels: ["limit"],
+  },
+  overloaded: {
+    kind: "gauge",
+    name: "latchkey_overloaded",
+    help: "1 while the process cannot keep up and turns new requests to providers away.",
+    labels: [],
+  },
+  rateBuckets: {
+    kind: "gauge",
+    name: "latchkey_rate_buckets",
+    help: "Keys, integrations and connections that have used some of their rate, by the limit.",
+    labels: ["limit"],
+  },
   proxyConnections: {
     kind: "gauge",
     name: "latchkey_proxy_connections",

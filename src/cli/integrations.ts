@@ -3,6 +3,7 @@ import {
   DeleteIntegrationResponseSchema,
   Integration_Callback,
   Integration_Reflection,
+  Integration_UseRecord,
   IntegrationSchema,
   IntegrationService,
   OAuthApp_Publishing,
@@ -20,6 +21,11 @@ const reflections = {
   mask: Integration_Reflection.MASK,
   refuse: Integration_Reflection.REFUSE,
 } as const;
+const useRecords = {
+  off: Integration_UseRecord.OFF,
+  host: Integration_UseRecord.HOST,
+  path: Integration_UseRecord.PATH,
+} as const;
 const publishings = { testing: OAuthApp_Publishing.TESTING, production: OAuthApp_Publishing.PRODUCTION } as const;
 
 interface Settings {
@@ -33,6 +39,8 @@ interface Settings {
   readonly publishing?: keyof typeof publishings;
   readonly callback?: keyof typeof callbacks;
   readonly reflection?: keyof typeof reflections;
+  readonly useRecord?: keyof typeof useRecords;
+  readonly keepSetCookie?: boolean;
   readonly host?: readonly string[];
   readonly automaticChannels?: boolean;
   readonly catchUpSync?: readonly string[];
@@ -169,6 +177,14 @@ const withSettings = (command: Command): Command =>
         Object.keys(reflections),
       ),
     )
+    .addOption(
+      new Option(
+        "--use-record <how>",
+        "a line in the log for each use of a connection: with its host, or its path",
+      ).choices(Object.keys(useRecords)),
+    )
+    .option("--keep-set-cookie", "pass the provider's Set-Cookie on")
+    .option("--no-keep-set-cookie", "leave it out")
     .option(
       "--host <[prefix=]origin>",
       "a further origin that credentials may travel to; repeatable, replaces all",
@@ -216,6 +232,8 @@ async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSe
     channels: given.automaticChannels ?? given.catchUpSync,
     no_forward: given.forward,
     connection_defaults: given.connectionDefault,
+    use_record: given.useRecord,
+    keep_set_cookie: given.keepSetCookie,
   };
   const paths = Object.entries(mask).flatMap(([path, value]) => (value === undefined ? [] : [path]));
   return { fields: fieldsOf(given, secrets), paths };
@@ -243,6 +261,8 @@ function fieldsOf(
     },
     noForward: given.forward === false,
     connectionDefaults: { ...given.connectionDefault },
+    useRecord: given.useRecord === undefined ? Integration_UseRecord.UNSPECIFIED : useRecords[given.useRecord],
+    keepSetCookie: given.keepSetCookie === true,
   };
 }
 

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { createLog, type Log } from "../base/log.ts";
 import { createMetrics } from "../base/metrics.ts";
 import type { World } from "../base/world.ts";
-import { type Config, ConfigMistakes, parseConfig, parseDeclared } from "../config/config.ts";
+import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../config/config.ts";
 import type { FileReader } from "../config/secrets.ts";
 import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
 import { StoreRefused } from "../store/contract.ts";
@@ -65,7 +65,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     config.configFile === undefined ? () => {} : process.watchFile(config.configFile, () => void reload());
   function reload(): Promise<void> {
     const { configFile: path } = config;
-    return path === undefined ? Promise.resolve() : sidecar.reload(() => parseDeclared({ path, env, files }));
+    return path === undefined ? Promise.resolve() : sidecar.reload(() => parseChangeable({ path, env, files }));
   }
 
   const ended = new Promise<number>((resolve) => {

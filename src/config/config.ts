@@ -5,6 +5,7 @@ import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
+import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { readConfigFile } from "./read-file.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import {
@@ -65,6 +66,7 @@ export interface Config {
   readonly providerCa: string | undefined;
   readonly aliases: readonly AliasConfig[];
   readonly relay: UpstreamLimits;
+  readonly proxy: ProxyLimits;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly graceMs: number;
@@ -171,6 +173,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
     aliases,
     relay: relayOf(file),
+    proxy: proxyLimitsOf({ file, refuse }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
@@ -195,14 +198,20 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   return Object.freeze(config);
 }
 
-/** The declared part alone, for a file that changed while the sidecar runs. */
-export function parseDeclared({ path, env, files }: ConfigSource & { readonly path: string }): Declared {
+/** What of the configuration file is applied when it changes while the sidecar runs. */
+export interface Changeable {
+  readonly declared: Declared;
+  readonly proxy: ProxyLimits;
+}
+
+export function parseChangeable({ path, env, files }: ConfigSource & { readonly path: string }): Changeable {
   const mistakes: string[] = [];
   const refuse = (message: string) => void mistakes.push(message);
   const file = readConfigFile({ path, files, refuse });
   const declared = declaredIn({ file, secrets: createSecretSource({ env, files }), refuse });
+  const proxy = proxyLimitsOf({ file, refuse });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return declared;
+  return { declared, proxy };
 }
 
 const logLevels = ["debug", "info", "warn", "error"] as const;

@@ -4,6 +4,7 @@ import { defaultScopes, scopesByName } from "../core/scopes.ts";
 import {
   Integration_Callback,
   Integration_Reflection,
+  Integration_UseRecord,
   IntegrationSchema,
   OAuthApp_Publishing,
 } from "../gen/latchkey/v1/integration_pb.ts";
@@ -104,6 +105,8 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     reflection: reflections[one.reflection ?? ""] ?? 0,
     noForward: one.forward === false,
     connectionDefaults: one.connection_defaults ?? {},
+    useRecord: useRecords[one.use_record ?? ""] ?? 0,
+    keepSetCookie: one.keep_set_cookie ?? false,
   };
 }
 
@@ -119,4 +122,9 @@ const reflections: Readonly<Record<string, Integration_Reflection>> = {
   off: Integration_Reflection.OFF,
   mask: Integration_Reflection.MASK,
   refuse: Integration_Reflection.REFUSE,
+};
+const useRecords: Readonly<Record<string, Integration_UseRecord>> = {
+  off: Integration_UseRecord.OFF,
+  host: Integration_UseRecord.HOST,
+  path: Integration_UseRecord.PATH,
 };

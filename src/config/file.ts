@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { scopesByName } from "../core/scopes.ts";
+import { durationForm } from "./duration.ts";
 
 /**
  * The configuration file, every block once. Unknown keys are refused by name. Its JSON Schema is generated from
@@ -27,6 +28,16 @@ const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_07
 
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
+
+const duration = v.pipe(v.string(), v.regex(durationForm, "must be a duration such as 500ms, 1s, 15m or 24h"));
+const rate = v.pipe(
+  v.strictObject({
+    requests: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000_000)),
+    per: v.pipe(duration, v.regex(/[1-9]/, "must be longer than nothing")),
+    burst: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000_000))),
+  }),
+  v.description("So many requests in so much time; burst, as many unless said, is how many may come at once."),
+);
 
 const tls = v.pipe(
   v.strictObject({
@@ -83,6 +94,8 @@ export const fileSchema = v.strictObject({
         reflection: v.optional(v.picklist(["off", "mask", "refuse"])),
         forward: v.optional(v.boolean()),
         connection_defaults: v.optional(v.record(v.string(), v.string())),
+        use_record: v.optional(v.picklist(["off", "host", "path"])),
+        keep_set_cookie: v.optional(v.boolean()),
       }),
     ),
   ),
@@ -105,6 +118,38 @@ export const fileSchema = v.strictObject({
       idle_ms: v.optional(v.pipe(milliseconds, v.description("Without a byte in either direction."))),
       requests_per_host: v.optional(count),
       waiting_per_host: v.optional(count),
+      requests: v.optional(v.pipe(count, v.description("Requests and tunnels under way, to all hosts together."))),
+      overload: v.optional(
+        v.pipe(
+          v.strictObject({ delay: v.optional(duration), for: v.optional(duration) }),
+          v.description(
+            "The event loop takes delay to come round, for so long: new requests are refused. A delay of 0s: never.",
+          ),
+        ),
+      ),
+      rates: v.optional(
+        v.pipe(
+          v.strictObject({
+            per_key: v.optional(rate),
+            per_integration: v.optional(rate),
+            per_connection: v.optional(rate),
+            integrations: v.optional(
+              v.array(
+                v.pipe(
+                  v.strictObject({
+                    environment: name,
+                    key: v.string(),
+                    per_integration: v.optional(rate),
+                    per_connection: v.optional(rate),
+                  }),
+                  v.description("In place of what holds for all; what is left out is as for all."),
+                ),
+              ),
+            ),
+          }),
+          v.description("How often callers may go to providers, in each process."),
+        ),
+      ),
     }),
   ),
   aliases: v.optional(

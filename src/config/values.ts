@@ -1,4 +1,6 @@
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
+import { millisecondsIn } from "./duration.ts";
+
 /** How the value of one variable is read. What is wrong with it is said by name, and never with a secret. */
 export type Refuse = (message: string) => void;
 
@@ -91,15 +93,10 @@ export function pinned({
   return value;
 }
 
-const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 };
-
 export function durationOf({ text, refuse }: { text: string; refuse: Refuse }): number {
-  const [, amount, unit = ""] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? [];
-  if (amount === undefined) {
-    refuse("LATCHKEY_GRACE must be a duration such as 25s");
-    return 0;
-  }
-  return Number(amount) * (unitsMs[unit] ?? 0);
+  const ms = millisecondsIn(text);
+  if (ms === undefined) refuse("LATCHKEY_GRACE must be a duration such as 25s");
+  return ms ?? 0;
 }
 
 interface Choice<T extends string> {

@@ -43,7 +43,7 @@ export const variables = [
   {
     name: "LATCHKEY_CONFIG",
     default: "none",
-    meaning: "YAML file of environments, keys, integrations, providers, limits and TLS",
+    meaning: "YAML file of environments, keys, integrations, providers, limits, rates and TLS",
   },
   {
     name: "LATCHKEY_ALLOWED_HOSTS",

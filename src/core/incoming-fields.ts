@@ -11,10 +11,12 @@ interface Incoming {
   readonly fields: readonly string[];
   /** Where a redirect of the provider's leads on this door; undefined: as it is. */
   readonly relocate: (location: string) => string | undefined;
+  /** The integration wants its `Set-Cookie`. */
+  readonly keepsSetCookie: boolean;
 }
 
 /** The fields of an answer on its way to the caller. */
-export function incomingFields({ fields, relocate }: Incoming): string[] {
+export function incomingFields({ fields, relocate, keepsSetCookie }: Incoming): string[] {
   const kept: string[] = [];
   let vary = varies;
   for (let i = 0; i < fields.length; i += 2) {
@@ -22,7 +24,7 @@ export function incomingFields({ fields, relocate }: Incoming): string[] {
     const value = fields[i + 1] ?? "";
     const lower = lowerCase(name);
     // What begins like ours could be taken for ours.
-    if (dropped.has(lower) || lower.startsWith("latchkey-")) continue;
+    if (lower.startsWith("latchkey-") || (dropped.has(lower) && !(keepsSetCookie && lower === "set-cookie"))) continue;
     if (lower === "vary") vary = value === "*" || vary === "*" ? "*" : `${value}, ${vary}`;
     else if (lower === "location") kept.push(name, relocate(value) ?? value);
     else kept.push(name, value);

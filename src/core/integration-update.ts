@@ -23,6 +23,8 @@ const fields: Readonly<Record<string, Taken>> = {
   reflection: ({ reflection }) => ({ reflection }),
   no_forward: ({ noForward }) => ({ noForward }),
   connection_defaults: ({ connectionDefaults }) => ({ connectionDefaults }),
+  use_record: ({ useRecord }) => ({ useRecord }),
+  keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
 };
 
 const secretFields: Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>> = {

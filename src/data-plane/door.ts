@@ -95,7 +95,6 @@ export function createDoor(options: DoorOptions): Door {
   const { metrics, log } = world;
   const router = createRouter(routes);
   const count = createDoorCount(metrics, door);
-  const toProviders = metrics.proxyOpen.series({});
   /** By connection: the answer to what was asked last. */
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
   /** RFC 9112, 9.6: on a connection that is said to end, no further request is processed. */
@@ -176,17 +175,17 @@ export function createDoor(options: DoorOptions): Door {
   function toProvider(to: ProviderProxy, { request, response, proceed }: Asked): void {
     const since = performance.now();
     count.begin();
-    toProviders.add();
+    let isIn = false;
     // Not `once`: it comes once anyway, and needs no wrapper that is taken off again.
     response.on("close", () => {
       forget(response);
-      toProviders.add(-1);
+      if (isIn) to.left();
       count.end({ route: providerRoute, status: response.statusCode, since });
     });
     const answer = (fault: Fault) => answerFault({ request, response, fault });
     try {
       checkProviderHead(request);
-      to.handle({ request, response, proceed, answerFault: answer, ...aliased(request) });
+      isIn = to.handle({ request, response, proceed, answerFault: answer, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }
@@ -195,11 +194,11 @@ export function createDoor(options: DoorOptions): Door {
   /** The same for what goes on as a tunnel. */
   function toTunnel(to: ProviderProxy, { request, response, socket, early }: Upgrading): void {
     count.begin();
-    toProviders.add();
+    let isIn = false;
     tunnels.add(socket);
     socket.once("close", () => {
       tunnels.delete(socket);
-      toProviders.add(-1);
+      if (isIn) to.left();
       count.end({ route: providerRoute, status: response.statusCode, since: undefined });
     });
     const answer = (fault: Fault) => answerFault({ request, response, fault });
@@ -207,7 +206,7 @@ export function createDoor(options: DoorOptions): Door {
       checkProviderHead(request);
       if (draining)
         throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
-      to.upgrade({ request, socket, early, response, answerFault: answer, ...aliased(request) });
+      isIn = to.upgrade({ request, socket, early, response, answerFault: answer, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
@@ -9,6 +9,7 @@ import type { Attached, Attachments } from "../broker/attachments.ts";
 import type { Live, LiveConnection } from "../broker/live.ts";
 import type { Address, Binding } from "../core/binding.ts";
 import { callerKey } from "../core/caller-key.ts";
+import { countedForward } from "../core/max-forwards.ts";
 import type { Asked, Going } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
@@ -18,7 +19,9 @@ import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
+import type { RateLimits } from "./rate-limits.ts";
 import { isReflectionGuarded } from "./reflection.ts";
+import { isUseRecorded, type Use, type Uses } from "./uses.ts";
 
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
 export interface ProviderCalls {
@@ -30,6 +33,9 @@ export interface ProviderCalls {
 
 export interface Asking {
   readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Of a request that asks to go on as a tunnel. */
+  readonly socket?: Socket;
   /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
   readonly alias?: ConnectionRef;
 }
@@ -51,6 +57,10 @@ export interface ProviderCall {
   readonly origin: Admitted;
   /** As a Host field has it. */
   readonly host: string;
+  /** Of an integration that has its uses recorded. */
+  readonly use: Use | undefined;
+  /** By `Max-Forwards`, ours to answer. */
+  readonly isLastHop: boolean;
 }
 
 interface ProviderCallsOptions {
@@ -58,12 +68,18 @@ interface ProviderCallsOptions {
   readonly live: Live;
   readonly attachments: Attachments;
   readonly upstream: Upstream;
+  readonly rates: RateLimits;
+  readonly uses: Uses;
   readonly world: World;
 }
 
 export const proxyPrefix = "/proxy";
+/** Any other goes as well, but for TRACE and CONNECT. */
+export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 type Place = Pick<ProviderCall, "origin" | "host">;
+
+type Found = Pick<ProviderCall, "since" | "live" | "options" | "use"> & { readonly key: string };
 
 interface Authenticated {
   readonly authorization: string | undefined;
@@ -72,7 +88,7 @@ interface Authenticated {
 }
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, upstream, world } = options;
+  const { access, live, attachments, upstream, rates, uses, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
@@ -85,8 +101,12 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const { key, caller } = authenticate(request);
       const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions((name) => headerOf(request, name));
+      rates.take?.(caller.keyId, ref, since);
       const held = live.peek(ref);
-      const found = (one: LiveConnection) => ready(callOf(asking, { since, live: one, key, options }));
+      const found = (one: LiveConnection) => {
+        const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
+        ready(callOf(asking, { since, live: one, key, options, use }));
+      };
       if (held !== undefined) found(held);
       else
         live
@@ -115,19 +135,21 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return authenticated;
   }
 
-  function callOf(
-    { request, alias }: Asking,
-    { since, live: found, key, options }: Pick<ProviderCall, "since" | "live" | "options"> & { readonly key: string },
-  ): ProviderCall {
+  function callOf({ request, alias }: Asking, { since, live: found, key, options, use }: Found): ProviderCall {
     const own = attachments(found);
     const { attachment, binding } = own;
     const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
-    const { method = "GET", rawHeaders } = request;
+    const { method = "GET" } = request;
+    const counted = method === "OPTIONS" ? countedForward(request.rawHeaders) : request.rawHeaders;
+    if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
+    const isLastHop = counted === "none";
+    const rawHeaders = isLastHop ? request.rawHeaders : counted;
     const asked = { method, path, rawHeaders, body: bodyOf(request), key };
     const { origin, host } = admit(own, address);
-    return { since, live: found, attachment, binding, asked, options, address, origin, host };
+    use?.going({ host, path, attachment, key });
+    return { since, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
   }
 
   function admit(attached: Attached, { origin: href }: Address): Place {
@@ -166,8 +188,7 @@ const nonce = () => randomBytes(16).toString("hex");
 function requireMethod({ method = "" }: IncomingMessage): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
-  const allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow } });
+  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
 function headerOf({ headers }: IncomingMessage, name: string): string | undefined {

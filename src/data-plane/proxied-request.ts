@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
@@ -22,7 +21,6 @@ import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection } from "./reflection.ts";
 
 export interface ProxyCall extends Asking {
-  readonly response: ServerResponse;
   /** Tells a caller that waits for it to send the body. */
   readonly proceed: () => void;
   readonly answerFault: (fault: Fault) => void;
@@ -85,6 +83,7 @@ export class ProxiedRequest implements Answering, Receiver {
     );
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const exchange = upstream.send({ origin, method: asked.method, head, body }, this);
+    ready.use?.sent(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
@@ -135,6 +134,7 @@ export class ProxiedRequest implements Answering, Receiver {
 
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
     this.#shared.count.down.add(content.length);
+    this.#ready.use?.down(content.length);
     return this.#guard.onContent(content, release);
   }
 
@@ -156,6 +156,7 @@ export class ProxiedRequest implements Answering, Receiver {
     return incomingFields({
       fields,
       relocate: (location) => relocated(ready, { location, isAlias: alias !== undefined }),
+      keepsSetCookie: ready.live.integration.keepSetCookie,
     });
   }
 
@@ -169,6 +170,7 @@ export class ProxiedRequest implements Answering, Receiver {
 
   passedOn(bytes: number): void {
     this.#shared.count.up.add(bytes);
+    this.#ready.use?.up(bytes);
   }
 
   takeMore(): void {
@@ -177,6 +179,7 @@ export class ProxiedRequest implements Answering, Receiver {
 
   cut(by: "caller" | "provider"): void {
     this.#shared.count.proxyCut.inc({ by });
+    this.#ready.use?.cut(by);
   }
 }
 

@@ -35,7 +35,7 @@ export function guardReflection(receiver: Receiver, { integration, attachment, r
 }
 
 /** The bytes that were sent, and what of them is the secret: a scheme before it is none. */
-function secretsOf(attachment: Attachment): readonly Buffer[] {
+export function secretsOf(attachment: Attachment): readonly Buffer[] {
   if (attachment.kind !== "fixed") return [];
   const values = [...attachment.headers, ...attachment.query].flatMap(([, value]) => {
     const bare = value.replace(/^[A-Za-z]+ +/, "");

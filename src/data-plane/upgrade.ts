@@ -69,7 +69,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
   });
 
   return (call) => {
-    const { request, socket, response, early } = call;
+    const { socket, response, early } = call;
     const leaving = new AbortController();
     const leave = () => leaving.abort();
     const onEnd = () => socket.destroy();
@@ -98,6 +98,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
       const headers = recordOf([...own, "connection", "Upgrade", "upgrade", "websocket"]);
       const accept = acceptFor(headers);
       const { asking, tunnel } = ask({ ready, target, headers });
+      ready.use?.sent(0);
       count.added.observe((performance.now() - ready.since) / 1_000);
       leaving.signal.addEventListener("abort", () => asking.destroy());
       if (leaving.signal.aborted) asking.destroy();
@@ -120,6 +121,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
         noteAnswer(ready, 101);
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
+        ready.use?.tunnelled(head.length);
       });
       asking.on("response", (answer) => {
         clearTimeout(late);
@@ -127,7 +129,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
         try {
           // A 101 that names no protocol is taken for an answer, and has no end.
           if (answer.statusCode === 101) throw new RangeError("no answer may have the status 101");
-          answerInstead(answer, fieldsOf(answer, call, ready));
+          answerInstead(answer, ready);
         } catch (error) {
           answer.destroy();
           fail(new Fault("provider_malformed", "the head of the answer is not well-formed", { cause: error }));
@@ -182,14 +184,20 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
     }
 
     /** The provider would rather say something else. */
-    function answerInstead(answer: IncomingMessage, fields: readonly string[]): void {
+    function answerInstead(answer: IncomingMessage, ready: ProviderCall): void {
+      const fields = fieldsOf(answer, call, ready);
       socket.off("data", onEarly).resume();
       socket.setTimeout(limits.idleMs, () => socket.destroy());
       response.sendDate = false;
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage, [...fields, "Connection", "close"]);
       answer.once("close", () => {
-        if (!answer.complete) count.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
+        if (answer.complete) return;
+        const by = leaving.signal.aborted ? "caller" : "provider";
+        count.proxyCut.inc({ by });
+        ready.use?.cut(by);
       });
+      const { use } = ready;
+      if (use !== undefined) answer.on("data", ({ length }: Buffer) => use.down(length));
       // It ends either side when the other does. What went wrong has been counted.
       pipeline(answer, response, () => {});
     }
@@ -198,7 +206,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
       count.answered(live.credentials.kind.case ?? "none", status);
     }
 
-    calls.begin({ request, ...(call.alias === undefined ? {} : { alias: call.alias }) }, { ready: open, fail });
+    calls.begin(call, { ready: open, fail });
   };
 }
 
@@ -249,6 +257,7 @@ function fieldsOf(answer: IncomingMessage, { alias }: Asking, call: ProviderCall
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
     relocate: (location) => relocated(call, { location, isAlias: alias !== undefined }),
+    keepsSetCookie: call.live.integration.keepSetCookie,
   });
 }
 

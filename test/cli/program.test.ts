@@ -21,6 +21,7 @@ import {
 } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import {
   type CreateIntegrationRequest,
+  Integration_UseRecord,
   IntegrationService,
   type UpdateIntegrationRequest,
 } from "../../src/gen/latchkey/v1/integration_pb.ts";
@@ -396,7 +397,16 @@ it("reads a client secret from a file, a pipe or a variable, and never from an a
   const update = ["integrations", "update", "calendar"];
   await run([...update, "--no-forward", "--host", "/gmail/=https://mail.test", "--host", "https://b.test"]);
   await run([...update, "--automatic-channels"]);
-  expect(updated.map(({ updateMask }) => updateMask?.paths)).toEqual([["hosts", "no_forward"], ["channels"]]);
+  await run([...update, "--use-record", "path", "--keep-set-cookie"]);
+  await run([...update, "--no-keep-set-cookie"]);
+  expect(updated.map(({ updateMask }) => updateMask?.paths)).toEqual([
+    ["hosts", "no_forward"],
+    ["channels"],
+    ["use_record", "keep_set_cookie"],
+    ["keep_set_cookie"],
+  ]);
+  expect(updated[2]?.integration).toMatchObject({ useRecord: Integration_UseRecord.PATH, keepSetCookie: true });
+  expect(updated[3]?.integration).toMatchObject({ keepSetCookie: false });
   expect(updated[0]?.integration).toMatchObject({
     noForward: true,
     hosts: [

@@ -1,0 +1,62 @@
+import type { OverloadRule } from "../core/overload.ts";
+import { type IntegrationRates, integrationName, type Rates } from "../core/rates.ts";
+import type { Rate } from "../core/token-buckets.ts";
+import { millisecondsIn } from "./duration.ts";
+import type { ConfigFile } from "./file.ts";
+import type { Refuse } from "./values.ts";
+
+/** What may be changed of the proxy while it runs. */
+export interface ProxyLimits {
+  /** Requests and tunnels under way, to all hosts together. */
+  readonly requests: number;
+  readonly overload: OverloadRule;
+  /** Undefined: callers may go as often as they like. */
+  readonly rates: Rates | undefined;
+}
+
+export const defaultProxyLimits: ProxyLimits = {
+  requests: 10_000,
+  // Half of what a kubelet waits for a probe: shed before we are restarted for being slow.
+  overload: { delayMs: 500, forMs: 2_000 },
+  rates: undefined,
+};
+
+export function proxyLimitsOf({ file: { proxy = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): ProxyLimits {
+  const { requests, overload } = defaultProxyLimits;
+  return {
+    requests: proxy.requests ?? requests,
+    overload: {
+      delayMs: millisecondsIn(proxy.overload?.delay ?? "") ?? overload.delayMs,
+      forMs: millisecondsIn(proxy.overload?.for ?? "") ?? overload.forMs,
+    },
+    rates: proxy.rates === undefined ? undefined : ratesOf(proxy.rates, refuse),
+  };
+}
+
+type FileRates = NonNullable<NonNullable<ConfigFile["proxy"]>["rates"]>;
+type FileRate = NonNullable<FileRates["per_key"]>;
+
+function ratesOf({ integrations = [], per_key, ...rest }: FileRates, refuse: Refuse): Rates | undefined {
+  const general: IntegrationRates = {
+    perIntegration: rateOf(rest.per_integration),
+    perConnection: rateOf(rest.per_connection),
+  };
+  const own = new Map(
+    integrations.map(({ environment, key, per_integration, per_connection }) => [
+      integrationName(environment, key),
+      {
+        perIntegration: rateOf(per_integration) ?? general.perIntegration,
+        perConnection: rateOf(per_connection) ?? general.perConnection,
+      },
+    ]),
+  );
+  if (own.size < integrations.length) refuse("proxy.rates.integrations: an integration is there twice");
+  const perKey = rateOf(per_key);
+  const all = [{ perKey }, general, ...own.values()];
+  // Nothing is asked of a request when there is nothing to ask.
+  if (all.every((rates) => Object.values(rates).every((rate) => rate === undefined))) return undefined;
+  return { perKey, ...general, integrations: own };
+}
+
+const rateOf = (rate: FileRate | undefined): Rate | undefined =>
+  rate && { requests: rate.requests, perMs: millisecondsIn(rate.per) ?? 0, burst: rate.burst ?? rate.requests };
