@@ -22,6 +22,7 @@ import {
   relocated,
 } from "./provider-call.ts";
 import { type Again, againAfter } from "./proxy-again.ts";
+import { beginProxyTrace, type ProxyTrace } from "./proxy-trace.ts";
 import { guardReflection } from "./reflection.ts";
 import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
 
@@ -54,20 +55,22 @@ const maxHeldBytes = 1024 * 1024;
 /** A call whose connection is at hand. */
 interface Going extends ProxyCall, ProviderCall {
   readonly content: Uint8Array | undefined;
+  readonly trace: ProxyTrace | undefined;
 }
 
 export function createProxy({ access, live, attachments, upstream, limits, world }: ProxyOptionsOf): ProviderProxy {
-  const { metrics } = world;
+  const { metrics, tracing } = world;
   const calls = createProviderCalls({ access, live, attachments, upstream, world });
 
   function handle(call: ProxyCall): void {
     metrics.proxyOpen.inc();
     call.response.on("close", () => metrics.proxyOpen.dec());
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, call);
     if (wantsUpgrade(call.request)) {
       fail(call)(new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
       return;
     }
-    calls.begin(call, { ready: (ready) => start({ ...call, ...ready, content: undefined }), fail: fail(call) });
+    calls.begin(call, { ready: (ready) => start({ ...call, ...ready, content: undefined, trace }), fail: fail(call) });
   }
 
   const fail = (call: ProxyCall) => (error: unknown) => {
@@ -78,7 +81,8 @@ export function createProxy({ access, live, attachments, upstream, limits, world
   };
 
   function start(going: Going): void {
-    const { request, response, asked, attachment } = going;
+    const { request, response, asked, attachment, trace } = going;
+    trace?.found(going);
     // Who left while the connection was looked up would never be heard to leave.
     if (response.closed) return;
     const needsBody =
@@ -124,6 +128,7 @@ export function createProxy({ access, live, attachments, upstream, limits, world
       if (delayMs === undefined) return false;
       tried += 1;
       metrics.proxyRetries.inc();
+      going.trace?.again();
       setTimeout(() => {
         if (!response.destroyed) attempt();
       }, delayMs);
@@ -146,13 +151,17 @@ export function createProxy({ access, live, attachments, upstream, limits, world
 
   function send(going: Going, { receiver, sendBody }: Sending): Exchange {
     const { asked, origin, content } = going;
-    const { head, attached } = outgoing(
+    const plain =
       content === undefined
         ? calls.goingOf(going)
-        : calls.goingOf(going, { ...asked, body: "length", rawHeaders: withLength(asked, content) }, content),
-    );
+        : calls.goingOf(going, { ...asked, body: "length", rawHeaders: withLength(asked, content) }, content);
+    const attempt = going.trace?.attempt(going);
+    const { head, attached } = outgoing(attempt === undefined ? plain : attempt.joined(plain));
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
-    const exchange = upstream.send({ origin, method: asked.method, head, body }, receiver);
+    const exchange = upstream.send(
+      { origin, method: asked.method, head, body },
+      attempt?.watched(receiver) ?? receiver,
+    );
     metrics.proxyAddedSeconds.observe((performance.now() - going.since) / 1_000);
     if (content !== undefined) {
       exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));

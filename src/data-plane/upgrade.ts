@@ -14,6 +14,7 @@ import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
+import { type AttemptTrace, beginProxyTrace } from "./proxy-trace.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
@@ -58,7 +59,7 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
  * nobody listens.
  */
 export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptions): (call: UpgradeCall) => void {
-  const { metrics } = world;
+  const { metrics, tracing } = world;
   const tunnels = createProxyServer({ toProxy: true });
   // Without a listener beside its own it throws. What goes wrong is told to each tunnel.
   tunnels.on("error", () => {});
@@ -77,6 +78,8 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
     const onEarly = () => fail(tooEarly());
     metrics.proxyOpen.inc();
     socket.once("close", () => metrics.proxyOpen.dec());
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, over: socket });
+    let attempt: AttemptTrace | undefined;
     socket.on("error", () => socket.destroy());
     // Read, though nothing may come: else nobody would learn that the caller has left.
     socket.once("close", leave).once("end", onEnd).on("data", onEarly);
@@ -90,13 +93,16 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
     }
 
     function open(ready: ProviderCall): void {
+      trace?.found(ready);
       if (early.length > 0) throw tooEarly();
       if (ready.asked.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket has no body");
       // Frames are not looked at, and are whatever the two ends make of them.
       if (isReflectionGuarded(ready.live.integration)) {
         throw new Fault("not_implemented", "an integration whose answers are looked at has no WebSockets");
       }
-      const { target, fields, attached } = outgoingParts(calls.goingOf(ready));
+      attempt = trace?.attempt(ready);
+      const plain = calls.goingOf(ready);
+      const { target, fields, attached } = outgoingParts(attempt === undefined ? plain : attempt.joined(plain));
       const own = ["Host", ready.host, ...fields, ...attached.flat(), "Via", via];
       const headers = recordOf([...own, "connection", "Upgrade", "upgrade", "websocket"]);
       const accept = acceptFor(headers);
@@ -121,6 +127,7 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
           return;
         }
         count(ready, 101);
+        trace?.tunnelled();
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
       });
@@ -191,13 +198,16 @@ export function createUpgrades({ calls, upstream, limits, world }: UpgradesOptio
       response.sendDate = false;
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage, [...fields, "Connection", "close"]);
       answer.once("close", () => {
-        if (!answer.complete) metrics.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
+        if (answer.complete) return;
+        metrics.proxyCut.inc({ by: leaving.signal.aborted ? "caller" : "provider" });
+        if (!leaving.signal.aborted) attempt?.failed("provider_closed");
       });
       // It ends either side when the other does. What went wrong has been counted.
       pipeline(answer, response, () => {});
     }
 
     function count({ live }: ProviderCall, status: number): void {
+      attempt?.answered(status);
       const credentials = live.credentials.kind.case ?? "none";
       metrics.proxyRequests.inc({ credentials, answer: `${Math.floor(status / 100)}xx` });
     }
