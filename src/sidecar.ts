@@ -6,6 +6,7 @@ import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
+import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
@@ -29,6 +30,7 @@ import type { StoreLocation } from "./store/location.ts";
 import { openBackend } from "./store/open.ts";
 import { localSealKey } from "./store/seal-key.ts";
 import { openSealedStore } from "./store/sealed.ts";
+import type { TracingConfig } from "./tracing/tracing.ts";
 
 /** A running latchkey. */
 export interface Sidecar {
@@ -48,9 +50,11 @@ export interface Sidecar {
 export const defaultEnvironment = "dev";
 
 /** Starts everything: ops and control first, so that probes have an answer; the data door when all can be served. */
-export async function startSidecar(config: Config, world: World, told: Told = {}): Promise<Sidecar> {
+export async function startSidecar(config: Config, given: World, told: Told = {}): Promise<Sidecar> {
   const { doors, limits } = config;
-  const { log, metrics } = world;
+  const { log, metrics } = given;
+  const tracing = config.tracing === undefined ? undefined : await startTracing(config.tracing, given);
+  const world: World = { ...given, tracing };
   const shutdown = new AbortController();
   const warn = createRareWarning(world);
   const readiness = createReadiness((phase) => {
@@ -200,6 +204,7 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
         async stop() {
           readiness.set("draining");
           shutdown.abort();
+          const since = performance.now();
           const grace = setTimeout(() => {
             log.warn("the grace period is over; what is still under way is cut off");
             for (const { door } of opened) door.destroy();
@@ -210,6 +215,7 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
           upstream?.destroy();
           load?.close();
           await held.close();
+          await tracing?.close(Math.max(minSpanFlushMs, config.graceMs - (performance.now() - since)));
           store.close();
           await backend.close();
           ops.destroy();
@@ -227,6 +233,15 @@ export async function startSidecar(config: Config, world: World, told: Told = {}
     await closeAll();
     throw error;
   }
+}
+
+/** Requests that took all of the grace period are the ones whose spans somebody will look for. */
+const minSpanFlushMs = 500;
+
+/** Not loaded unless it is wanted. */
+async function startTracing(config: TracingConfig, world: World): Promise<Tracing> {
+  const { createTracing } = await import("./tracing/tracing.ts");
+  return createTracing(config, world);
 }
 
 /** Why latchkey cannot start, in a sentence for its operator. */

@@ -20,6 +20,7 @@ const floors: Readonly<Record<string, number>> = {
   store: 2,
   relay: 2,
   sandbox: 2,
+  tracing: 2,
   base: 1,
   gen: 0,
 };
@@ -41,6 +42,11 @@ const strangers: readonly (readonly [string, string])[] = [
   ["broker", "relay"],
   ["control-plane", "relay"],
   ["control-plane", "store"],
+  // What makes spans is handed to them by the sidecar; they know it as `base/tracing` says.
+  ["core", "tracing"],
+  ["broker", "tracing"],
+  ["control-plane", "tracing"],
+  ["data-plane", "tracing"],
   ["data-plane", "store"],
   ["control-plane", "config"],
   ["data-plane", "config"],

@@ -228,6 +228,12 @@ export const metricTable = {
     help: "1 while the configuration file as it stands is refused and the last good one is in force.",
     labels: [],
   },
+  spansDropped: {
+    kind: "counter",
+    name: "latchkey_spans_dropped_total",
+    help: "Spans that no collector has taken.",
+    labels: [],
+  },
   unhandled: {
     kind: "counter",
     name: "latchkey_unhandled_errors_total",

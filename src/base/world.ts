@@ -1,5 +1,6 @@
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Tracing } from "./tracing.ts";
 
 /** What a room needs of the outside, and what a test wants to hold in its hand. */
 export interface World {
@@ -7,4 +8,6 @@ export interface World {
   readonly now: () => number;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Undefined unless somebody collects spans. */
+  readonly tracing?: Tracing | undefined;
 }

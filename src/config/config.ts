@@ -3,11 +3,13 @@ import type { LogLevel } from "../base/log.ts";
 import type { Declared } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
+import type { TracingConfig } from "../tracing/tracing.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { readConfigFile } from "./read-file.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
+import { type TracingVariable, tracingOf } from "./tracing.ts";
 import {
   allowPrivateOf,
   choice,
@@ -73,6 +75,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
   readonly limits: Limits;
+  /** Undefined: no spans. */
+  readonly tracing: TracingConfig | undefined;
   readonly configFile: string | undefined;
   readonly declared: Declared;
   /** What is allowed and probably not meant. */
@@ -113,6 +117,13 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const refuse = (message: string) => void mistakes.push(message);
   const secrets = createSecretSource({ env, files });
   const text = (name: VariableName) => env[name]?.trim() || undefined;
+
+  function withTwin(name: TracingVariable) {
+    const row = variables.find((one) => one.name === name);
+    const twin = row !== undefined && "twin" in row ? row.twin : undefined;
+    const ofTwin = twin === undefined ? undefined : env[twin]?.trim() || undefined;
+    return ofTwin === undefined ? { name, value: text(name) } : { name: twin ?? name, value: ofTwin };
+  }
 
   function secret(name: VariableName): string | undefined {
     const file = env[`${name}_FILE`];
@@ -187,6 +198,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       refuse,
     }),
     limits: limitsOf(file),
+    tracing: tracingOf({ text: withTwin, files, refuse, warn: (message) => void warnings.push(message) }),
     configFile,
     declared,
     warnings,

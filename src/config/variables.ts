@@ -1,6 +1,6 @@
 /**
  * Every environment variable, in the order in which help lists them. `_FILE` beside a secret takes it from a
- * mounted file instead.
+ * mounted file instead. What begins with OTEL_ is OpenTelemetry's, named and read as its specification says.
  */
 export const variables = [
   {
@@ -64,13 +64,66 @@ export const variables = [
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take" },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },
   { name: "LATCHKEY_LOG_FORMAT", default: "`pretty` on a terminal, else `json`", meaning: "`json` or `pretty`" },
+  {
+    name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    default: "off",
+    twin: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    meaning: "collector of spans, `http://host:4318`, to which `/v1/traces` is added; its twin is taken as it is",
+  },
+  {
+    name: "OTEL_EXPORTER_OTLP_HEADERS",
+    default: "none",
+    twin: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    meaning: "sent to it: `name=value`, comma-separated, percent-encoded",
+  },
+  {
+    name: "OTEL_EXPORTER_OTLP_PROTOCOL",
+    default: "http/json",
+    twin: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    meaning: "`http/json`, which is also sent for `http/protobuf`",
+  },
+  {
+    name: "OTEL_EXPORTER_OTLP_TIMEOUT",
+    default: "10000",
+    twin: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    meaning: "milliseconds that it may take for a batch",
+  },
+  {
+    name: "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    default: "the usual authorities",
+    twin: "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+    meaning: "PEM file of authorities that its certificate may come from",
+  },
+  { name: "OTEL_SERVICE_NAME", default: "latchkey", meaning: "who made the spans" },
+  {
+    name: "OTEL_RESOURCE_ATTRIBUTES",
+    default: "none",
+    meaning: "more about it: `name=value`, comma-separated, percent-encoded",
+  },
+  {
+    name: "OTEL_TRACES_SAMPLER",
+    default: "parentbased_always_on",
+    meaning: "`always_on`, `always_off` or `traceidratio`, each also as `parentbased_…`",
+  },
+  { name: "OTEL_TRACES_SAMPLER_ARG", default: "1", meaning: "the share of traces that `traceidratio` keeps" },
+  {
+    name: "OTEL_TRACES_EXPORTER",
+    default: "otlp",
+    meaning: "`otlp`, which alone means a collector at `http://localhost:4318`, or `none`",
+  },
+  { name: "OTEL_BSP_SCHEDULE_DELAY", default: "5000", meaning: "milliseconds that a span waits for others" },
+  { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default: "512", meaning: "spans that are sent together" },
+  { name: "OTEL_BSP_MAX_QUEUE_SIZE", default: "2048", meaning: "spans that wait; what comes beyond is dropped" },
+  { name: "OTEL_SDK_DISABLED", default: "false", meaning: "`true`: no spans, whatever else is set" },
 ] as const satisfies readonly Variable[];
 
 interface Variable {
-  readonly name: `LATCHKEY_${string}`;
+  readonly name: `LATCHKEY_${string}` | `OTEL_${string}`;
   readonly default: string;
   readonly meaning: string;
   readonly secret?: true;
+  /** Of OpenTelemetry's: the same for traces alone, which goes before it. */
+  readonly twin?: `OTEL_EXPORTER_OTLP_TRACES_${string}`;
 }
 
 export type VariableName = (typeof variables)[number]["name"];
@@ -82,7 +135,7 @@ export const clientVariables: readonly string[] = ["LATCHKEY_CONTROL", "LATCHKEY
 export const variablesHelp = (): string =>
   variables
     .map((row) => {
-      const twin = "secret" in row ? ` (or ${row.name}_FILE)` : "";
+      const twin = "secret" in row ? ` (or ${row.name}_FILE)` : "twin" in row ? ` (or ${row.twin})` : "";
       return `  ${row.name}${twin}\n      ${row.meaning}\n      default: ${row.default}`;
     })
     .join("\n");

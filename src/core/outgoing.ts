@@ -35,6 +35,8 @@ export interface Going {
   readonly content: Uint8Array | undefined;
   readonly nowMs: number;
   readonly nonce: () => string;
+  /** Of a span of ours, in place of the caller's, which is not among its fields any more. */
+  readonly traceparent?: string;
 }
 
 /** RFC 9110, 7.6.3: a gateway says that it was there. */
@@ -58,6 +60,7 @@ export function outgoingParts(going: Going): OutgoingParts {
   const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
   if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
   if (going.wantsPlain) fields.push("Accept-Encoding", "identity");
+  if (going.traceparent !== undefined) fields.push("traceparent", going.traceparent);
   const target = basePath + targetWith(asked.path, { attachment, proxy });
   const attached =
     attachment.kind === "fixed" ? attachment.headers : attachment.sign(draftOf({ ...going, target, fields })).headers;

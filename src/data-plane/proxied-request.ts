@@ -18,6 +18,7 @@ import {
 } from "./provider-call.ts";
 import { type Again, againAfter } from "./proxy-again.ts";
 import type { ProxyCount } from "./proxy-count.ts";
+import type { AttemptTrace, ProxyTrace } from "./proxy-trace.ts";
 import { guardReflection } from "./reflection.ts";
 
 export interface ProxyCall extends Asking {
@@ -42,17 +43,20 @@ export class ProxiedRequest implements Answering, Receiver {
   readonly #ready: ProviderCall;
   /** A body that had to be known before the first byte went out. */
   readonly #content: Uint8Array | undefined;
+  readonly #trace: ProxyTrace | undefined;
+  #attempt: AttemptTrace | undefined;
   readonly #caller: Caller;
   /** Sees the answer first, and hands on to the caller what that may see. */
   readonly #guard: Receiver;
   #exchange: Exchange | undefined;
   #tried = 0;
 
-  constructor(shared: Shared, { call, ready, content }: Begun) {
+  constructor(shared: Shared, { call, ready, content, trace }: Begun) {
     this.#shared = shared;
     this.#call = call;
     this.#ready = ready;
     this.#content = content;
+    this.#trace = trace;
     this.#caller = new Caller(call.request, call.response, this);
     const { integration } = ready.live;
     const { attachment } = ready;
@@ -72,15 +76,16 @@ export class ProxiedRequest implements Answering, Receiver {
     const ready = this.#ready;
     const { asked, origin } = ready;
     const content = this.#content;
-    const { head } = outgoing(
+    const going =
       content === undefined
         ? calls.goingOf(ready, asked, undefined)
         : calls.goingOf(
             ready,
             { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content) },
             content,
-          ),
-    );
+          );
+    this.#attempt = this.#trace?.attempt(ready);
+    const { head } = outgoing(this.#attempt?.joined(going) ?? going);
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const exchange = upstream.send({ origin, method: asked.method, head, body }, this);
     ready.use?.sent(content?.length ?? 0);
@@ -107,6 +112,7 @@ export class ProxiedRequest implements Answering, Receiver {
     if (delayMs === undefined) return false;
     this.#tried += 1;
     count.proxyRetries.inc();
+    this.#trace?.again();
     setTimeout(() => {
       if (!response.destroyed) this.attempt();
     }, delayMs);
@@ -124,6 +130,7 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   onHead(head: ResponseHead, hasMore: boolean): void {
+    this.#attempt?.answered(head.status);
     if (this.#isTriedAgain({ head })) {
       this.#exchange?.abort();
       return;
@@ -139,10 +146,12 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   onEnd(trailers: readonly string[]): void {
+    this.#attempt?.ended();
     this.#guard.onEnd(trailers);
   }
 
   onFailure(failure: RelayFailure): void {
+    this.#attempt?.failed(faultOfRelay(failure).code);
     if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
   }
 
@@ -188,6 +197,7 @@ export interface Begun {
   readonly call: ProxyCall;
   readonly ready: ProviderCall;
   readonly content: Uint8Array | undefined;
+  readonly trace: ProxyTrace | undefined;
 }
 
 /** What was read whole goes out with its length. */

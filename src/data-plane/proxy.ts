@@ -11,8 +11,9 @@ import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { readBody } from "./body.ts";
 import type { Load } from "./load.ts";
 import { allowedMethods, createProviderCalls, type ProviderCall } from "./provider-call.ts";
-import { ProxiedRequest, type ProxyCall, type Shared } from "./proxied-request.ts";
+import { type Begun, ProxiedRequest, type ProxyCall, type Shared } from "./proxied-request.ts";
 import { createProxyCount } from "./proxy-count.ts";
+import { beginProxyTrace } from "./proxy-trace.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
 import { createUses } from "./uses.ts";
@@ -42,12 +43,12 @@ const maxHeldBytes = 1024 * 1024;
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const { access, live, attachments, upstream, limits, rates, load, world } = options;
-  const { metrics } = world;
+  const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
   const uses = createUses(world);
   const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, world });
   const open = metrics.proxyOpen.series({});
-  const upgrade = createUpgrades({ calls, upstream, limits, count });
+  const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: Shared = { calls, upstream, world, count, fail };
 
   function enter(call: Pick<ProxyCall, "response" | "answerFault">): boolean {
@@ -58,11 +59,12 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   }
 
   function begin(call: ProxyCall): void {
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, call);
     if (wantsUpgrade(call.request)) {
       fail(call, new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
       return;
     }
-    calls.begin(call, { ready: (ready) => start(call, ready), fail: (error) => fail(call, error) });
+    calls.begin(call, { ready: (ready) => start({ call, ready, trace }), fail: (error) => fail(call, error) });
   }
 
   function fail(call: Pick<ProxyCall, "response" | "answerFault">, error: unknown): void {
@@ -72,8 +74,10 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     call.answerFault(fault);
   }
 
-  function start(call: ProxyCall, ready: ProviderCall): void {
+  function start(begun: Omit<Begun, "content">): void {
+    const { call, ready, trace } = begun;
     const { request, response } = call;
+    trace?.found(ready);
     // Who left while the connection was looked up would never be heard to leave.
     if (response.closed) return;
     if (ready.isLastHop) {
@@ -81,12 +85,12 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       return;
     }
     if (!needsContent(request, ready)) {
-      new ProxiedRequest(shared, { call, ready, content: undefined }).attempt();
+      new ProxiedRequest(shared, { ...begun, content: undefined }).attempt();
       return;
     }
     call.proceed();
     readBody(request, maxHeldBytes).then(
-      (content) => new ProxiedRequest(shared, { call, ready, content }).attempt(),
+      (content) => new ProxiedRequest(shared, { ...begun, content }).attempt(),
       (error) => fail(call, error),
     );
   }

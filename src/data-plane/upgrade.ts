@@ -5,6 +5,7 @@ import { type Duplex, pipeline } from "node:stream";
 import { createProxyServer } from "http-proxy-3";
 import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
+import type { Tracing } from "../base/tracing.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { outgoingParts, via } from "../core/outgoing.ts";
@@ -14,6 +15,7 @@ import { endToEnd } from "../relay/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
+import { type AttemptTrace, beginProxyTrace } from "./proxy-trace.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
@@ -31,6 +33,7 @@ interface UpgradesOptions {
   readonly upstream: Upstream;
   readonly limits: Pick<UpstreamLimits, "answerMs" | "idleMs">;
   readonly count: ProxyCount;
+  readonly tracing: Tracing | undefined;
 }
 
 /**
@@ -57,7 +60,8 @@ export const wantsWebSocket = (request: IncomingMessage): boolean =>
  * that nobody asked for, leave a caller hanging whose provider died within another answer, and it throws where
  * nobody listens.
  */
-export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptions): (call: UpgradeCall) => void {
+export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) => void {
+  const { calls, upstream, limits, count, tracing } = options;
   const tunnels = createProxyServer({ toProxy: true });
   // Without a listener beside its own it throws. What goes wrong is told to each tunnel.
   tunnels.on("error", () => {});
@@ -69,11 +73,13 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
   });
 
   return (call) => {
-    const { socket, response, early } = call;
+    const { request, socket, response, early } = call;
     const leaving = new AbortController();
     const leave = () => leaving.abort();
     const onEnd = () => socket.destroy();
     const onEarly = () => fail(tooEarly());
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, over: socket });
+    let attempt: AttemptTrace | undefined;
     socket.on("error", () => socket.destroy());
     // Read, though nothing may come: else nobody would learn that the caller has left.
     socket.once("close", leave).once("end", onEnd).on("data", onEarly);
@@ -87,13 +93,16 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
     }
 
     function open(ready: ProviderCall): void {
+      trace?.found(ready);
       if (early.length > 0) throw tooEarly();
       if (ready.asked.body !== "none") throw new Fault("malformed_request", "a request for a WebSocket has no body");
       // Frames are not looked at, and are whatever the two ends make of them.
       if (isReflectionGuarded(ready.live.integration)) {
         throw new Fault("not_implemented", "an integration whose answers are looked at has no WebSockets");
       }
-      const { target, fields, attached } = outgoingParts(calls.goingOf(ready, ready.asked, undefined));
+      attempt = trace?.attempt(ready);
+      const going = calls.goingOf(ready, ready.asked, undefined);
+      const { target, fields, attached } = outgoingParts(attempt?.joined(going) ?? going);
       const own = ["Host", ready.host, ...fields, ...attached.flat(), "Via", via];
       const headers = recordOf([...own, "connection", "Upgrade", "upgrade", "websocket"]);
       const accept = acceptFor(headers);
@@ -122,6 +131,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
         ready.use?.tunnelled(head.length);
+        trace?.tunnelled();
       });
       asking.on("response", (answer) => {
         clearTimeout(late);
@@ -195,6 +205,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
         const by = leaving.signal.aborted ? "caller" : "provider";
         count.proxyCut.inc({ by });
         ready.use?.cut(by);
+        if (by === "provider") attempt?.failed("provider_closed");
       });
       const { use } = ready;
       if (use !== undefined) answer.on("data", ({ length }: Buffer) => use.down(length));
@@ -204,6 +215,7 @@ export function createUpgrades({ calls, upstream, limits, count }: UpgradesOptio
 
     function noteAnswer({ live }: ProviderCall, status: number): void {
       count.answered(live.credentials.kind.case ?? "none", status);
+      attempt?.answered(status);
     }
 
     calls.begin(call, { ready: open, fail });

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { parseConfig } from "../../src/config/config.ts";
 import { adminKey, sealKey, secretKey, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { launch, serveInProcess } from "../process.ts";
@@ -53,6 +54,67 @@ it.each([
   const { code, said } = await refusal(env);
   expect(code).toBe(78);
   expect(said).toMatch(message);
+});
+
+const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
+
+it.each([
+  ["an address that is none", { OTEL_EXPORTER_OTLP_ENDPOINT: "localhost:4318" }, /OTEL_EXPORTER_OTLP_ENDPOINT must be/],
+  [
+    "a user in it",
+    { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://ada:hunter2@127.0.0.1:4318" },
+    /OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be/,
+  ],
+  [
+    "fields that are none",
+    { ...collector, OTEL_EXPORTER_OTLP_HEADERS: "a=1,hunter2" },
+    /OTLP_HEADERS: entry 2 must be/,
+  ],
+  [
+    "a line break in a field",
+    { ...collector, OTEL_EXPORTER_OTLP_TRACES_HEADERS: "a=hunter2%0d%0a" },
+    /OTLP_TRACES_HEADERS: entry 1 must be/,
+  ],
+  ["a protocol we do not speak", { ...collector, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" }, /OTLP_PROTOCOL must be one of/],
+  ["a sampler that is none", { ...collector, OTEL_TRACES_SAMPLER: "xray" }, /OTEL_TRACES_SAMPLER must be one of/],
+  [
+    "a share that is none",
+    { ...collector, OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "2" },
+    /OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1/,
+  ],
+  [
+    "an exporter that is none",
+    { ...collector, OTEL_TRACES_EXPORTER: "console" },
+    /OTEL_TRACES_EXPORTER must be one of/,
+  ],
+  ["a time that is none", { ...collector, OTEL_BSP_SCHEDULE_DELAY: "5s" }, /OTEL_BSP_SCHEDULE_DELAY must be a whole/],
+  ["a list that is none", { ...collector, OTEL_RESOURCE_ATTRIBUTES: "a" }, /OTEL_RESOURCE_ATTRIBUTES: entry 1 must be/],
+  ["neither true nor false", { ...collector, OTEL_SDK_DISABLED: "perhaps" }, /OTEL_SDK_DISABLED must be one of/],
+  [
+    "authorities that are not there",
+    { ...collector, OTEL_EXPORTER_OTLP_CERTIFICATE: "/nowhere" },
+    /OTLP_CERTIFICATE: .nowhere cannot be read \(ENOENT\)/,
+  ],
+])("F02 refuses a configuration of spans with %s by name, and shows no value", async (_what, env, message) => {
+  const { code, said } = await refusal(env);
+  expect(code).toBe(78);
+  expect(said).toMatch(message);
+  expect(said).not.toMatch(/hunter2/);
+});
+
+it("minds nothing of OpenTelemetry's while no spans are wanted: other programs of the pod may share it", () => {
+  const others = { OTEL_TRACES_SAMPLER: "xray", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_METRICS_EXPORTER: "none" };
+  const files = { read: () => ({ text: "", mode: 0o600 }) };
+  expect(parseConfig({ env: { LATCHKEY_SEAL_KEYS: sealKey, ...others }, files }).tracing).toBeUndefined();
+  // The specification's own address, for who names the exporter alone.
+  const named = {
+    LATCHKEY_SEAL_KEYS: sealKey,
+    OTEL_TRACES_EXPORTER: "otlp",
+    OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+  };
+  const { tracing, warnings } = parseConfig({ env: named, files });
+  expect(tracing?.endpoint).toBe("http://localhost:4318/v1/traces");
+  expect(warnings).toEqual([expect.stringContaining("http/json")]);
 });
 
 it.each([

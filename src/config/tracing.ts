@@ -1,0 +1,141 @@
+import { randomUUID } from "node:crypto";
+import { version } from "../base/version.ts";
+import type { SamplerConfig } from "../tracing/sampler.ts";
+import type { TracingConfig } from "../tracing/tracing.ts";
+import type { FileReader } from "./secrets.ts";
+import { choice, type Refuse } from "./values.ts";
+import type { VariableName } from "./variables.ts";
+
+/** A variable of OpenTelemetry's: other programs of the pod may share it, so it counts only where spans are wanted. */
+export type TracingVariable = Extract<VariableName, `OTEL_${string}`>;
+
+interface TracingSource {
+  /** A variable, or the one for traces alone that goes before it. */
+  readonly text: (name: TracingVariable) => { readonly name: string; readonly value: string | undefined };
+  readonly files: FileReader;
+  readonly refuse: Refuse;
+  readonly warn: Refuse;
+}
+
+/** Undefined: no spans. */
+export function tracingOf(source: TracingSource): TracingConfig | undefined {
+  const { refuse } = source;
+  const value = (name: TracingVariable) => source.text(name).value;
+  const choose = <T extends string>(name: TracingVariable, of: readonly [T, ...T[]]): T =>
+    choice({ name: source.text(name).name, text: value(name)?.toLowerCase() ?? of[0], of, refuse });
+  const isWanted = value("OTEL_EXPORTER_OTLP_ENDPOINT") !== undefined || value("OTEL_TRACES_EXPORTER") === "otlp";
+  if (!isWanted || choose("OTEL_SDK_DISABLED", ["false", "true"]) === "true") return undefined;
+  if (choose("OTEL_TRACES_EXPORTER", ["otlp", "none"]) === "none") return undefined;
+
+  if (choose("OTEL_EXPORTER_OTLP_PROTOCOL", ["http/json", "http/protobuf"]) === "http/protobuf") {
+    source.warn("spans are sent as http/json: OTLP has it taken where http/protobuf is, at the same address");
+  }
+  const maxWaiting = countOf(source, { name: "OTEL_BSP_MAX_QUEUE_SIZE", fallback: 2_048, max: 100_000 });
+  const maxBatch = countOf(source, { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", fallback: 512, max: 10_000 });
+  return {
+    endpoint: endpointOf(source),
+    headers: Object.fromEntries(pairsOf(source, "OTEL_EXPORTER_OTLP_HEADERS", /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/)),
+    timeoutMs: countOf(source, { name: "OTEL_EXPORTER_OTLP_TIMEOUT", fallback: 10_000, max: 600_000 }),
+    ca: authorityOf(source),
+    delayMs: countOf(source, { name: "OTEL_BSP_SCHEDULE_DELAY", fallback: 5_000, max: 600_000 }),
+    maxWaiting,
+    maxBatch: Math.min(maxBatch, maxWaiting),
+    sampler: samplerOf(source),
+    resource: {
+      "service.name": "latchkey",
+      "service.version": version,
+      // Of this process: replicas are told apart by it.
+      "service.instance.id": randomUUID(),
+      ...Object.fromEntries(pairsOf(source, "OTEL_RESOURCE_ATTRIBUTES", /^[\x21-\x7e]+$/)),
+      ...nameOf(value("OTEL_SERVICE_NAME")),
+    },
+  };
+}
+
+const nameOf = (name: string | undefined) => (name === undefined ? {} : { "service.name": name });
+
+/** The specification's own when only the exporter is named. */
+const defaultEndpoint = "http://localhost:4318";
+const tracesPath = "v1/traces";
+
+function endpointOf({ text, refuse }: TracingSource): string {
+  const { name, value = defaultEndpoint } = text("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+  // Not quoted: it may hold a password.
+  if (url === undefined || url.username + url.password + url.hash !== "") {
+    refuse(`${name} must be http://host:port or https://host, without a user`);
+    return defaultEndpoint;
+  }
+  // The one for traces alone is taken as it is.
+  if (name === "OTEL_EXPORTER_OTLP_ENDPOINT") url.pathname = `${url.pathname.replace(/\/+$/, "")}/${tracesPath}`;
+  return url.href;
+}
+
+function authorityOf({ text, files, refuse }: TracingSource): string | undefined {
+  const { name, value: path } = text("OTEL_EXPORTER_OTLP_CERTIFICATE");
+  if (path === undefined) return undefined;
+  try {
+    const { text: pem } = files.read(path);
+    if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
+    refuse(`${name}: ${path} holds no certificate in PEM`);
+  } catch (error) {
+    refuse(`${name}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`);
+  }
+  return undefined;
+}
+
+const samplerNames = [
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+  "always_on",
+  "always_off",
+  "traceidratio",
+] as const satisfies readonly SamplerConfig["name"][];
+
+function samplerOf({ text, refuse }: TracingSource): SamplerConfig {
+  const { name: variable, value } = text("OTEL_TRACES_SAMPLER");
+  const name = choice({ name: variable, text: value ?? samplerNames[0], of: samplerNames, refuse });
+  const { name: argument, value: written = "1" } = text("OTEL_TRACES_SAMPLER_ARG");
+  const ratio = Number(written);
+  // Of a sampler that takes none it is no mistake: it is ignored.
+  if (name.endsWith("ratio") && !(ratio >= 0 && ratio <= 1)) refuse(`${argument} must be a number from 0 to 1`);
+  return { name, ratio };
+}
+
+interface Counted {
+  readonly name: TracingVariable;
+  readonly fallback: number;
+  readonly max: number;
+}
+
+function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }: Counted): number {
+  const { name, value } = text(asked);
+  if (value === undefined) return fallback;
+  const count = /^[0-9]{1,9}$/.test(value) ? Number(value) : 0;
+  if (count < 1 || count > max) refuse(`${name} must be a whole number from 1 to ${max}`);
+  return count;
+}
+
+/** `key=value,key=value`, values percent-encoded, as W3C Baggage writes them. No value is ever quoted: most are keys. */
+function pairsOf({ text, refuse }: TracingSource, asked: TracingVariable, keys: RegExp): [string, string][] {
+  const { name, value = "" } = text(asked);
+  return value.split(",").flatMap((part, i): [string, string][] => {
+    if (part.trim() === "") return [];
+    const at = part.indexOf("=");
+    const key = part.slice(0, Math.max(0, at)).trim();
+    const decoded = decodedOf(part.slice(at + 1).trim());
+    if (keys.test(key) && decoded !== undefined) return [[key, decoded]];
+    refuse(`${name}: entry ${i + 1} must be key=value, with what is not printable in percent-encoding`);
+    return [];
+  });
+}
+
+function decodedOf(text: string): string | undefined {
+  try {
+    const decoded = decodeURIComponent(text);
+    return /^[\x20-\x7e]*$/.test(decoded) ? decoded : undefined;
+  } catch {
+    return undefined;
+  }
+}
