@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import type { Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
+import { TokenFailure } from "./auth/tokens.ts";
 import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
@@ -10,10 +11,12 @@ import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
+import type { TokenEndpoint } from "./broker/token-endpoint.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import type { Declared } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
+import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createLoad, type Load } from "./data-plane/load.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
@@ -24,6 +27,7 @@ import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
 import { createEgress, type Resolve } from "./relay/egress.ts";
+import { createSend } from "./relay/send.ts";
 import { createUpstream, type Upstream } from "./relay/upstream.ts";
 import { type Backend, StoreUnavailable } from "./store/contract.ts";
 import type { StoreLocation } from "./store/location.ts";
@@ -131,11 +135,6 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     try {
       const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
       obstacle = undefined;
-      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, world });
-      const held = broker;
-      await held.declare(withPinned(config.declared, config));
-
-      const routes = restRoutes(held);
       const egress = createEgress({ resolve: told.resolve ?? resolveHost, allowPrivate: config.allowPrivate });
       upstream = createUpstream({
         egress,
@@ -147,6 +146,21 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           metrics.proxyConnections.set({ state: "waiting" }, waiting);
         },
       });
+      const send = createSend(upstream);
+      broker = await openBroker({
+        store,
+        backend,
+        catalogue: loadCatalogue(),
+        publicUrl,
+        send,
+        tokenEndpoint: noTokenEndpoint,
+        world,
+      });
+      const held = broker;
+      await held.declare(withPinned(config.declared, config));
+      const sockets = createConnectSockets(world);
+      const routes = restRoutes({ broker: held, sockets, publicUrl });
+      const pages = { origins: { isKnown: held.origins.isKnown, publicUrl }, sockets };
       const rates = createRateLimits(metrics);
       rates.configure(config.proxy.rates);
       const atDoor = createLoad({ limits: config.proxy, onLook: rates.sweep, world });
@@ -164,7 +178,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
       const toProviders = { ...common, name: "data" as const, proxy, guard: createDoorGuard({ hosts }) };
-      const dataDoor = createDoor({ ...toProviders, routes, aliases: refs, tls: doors.data.tls });
+      const dataDoor = createDoor({ ...toProviders, routes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);
       for (const { name, address } of config.aliases) {
         const alias = refs.get(`${name}.localhost`);
@@ -178,7 +192,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         addresses.public = await open(
           "public",
           doors.public,
-          createDoor({ ...common, name: "public", routes: publicRoutes, guard, tls: doors.public.tls }),
+          createDoor({ ...common, name: "public", routes: publicRoutes, pages, guard, tls: doors.public.tls }),
         );
       }
       control.open(held);
@@ -284,6 +298,20 @@ async function openWhenPossible(location: StoreLocation, { world, told, onObstac
     });
   }
 }
+
+/** Nobody speaks to token endpoints yet: whatever is asked of one fails as if it were set up wrongly. */
+const refuse = (): Promise<never> =>
+  Promise.reject(new TokenFailure({ kind: "misconfigured", code: "not_built", retryAfterMs: undefined }, "not built"));
+const noTokenEndpoint: TokenEndpoint = {
+  ask: refuse,
+  authorization: refuse,
+  push: refuse,
+  beginDevice: refuse,
+  revoke: refuse,
+  verifyIdToken: refuse,
+  requestToken: refuse,
+  accessToken: refuse,
+};
 
 const resolveHost: Resolve = (host) => lookup(host, { all: true });
 

@@ -4,6 +4,8 @@ import { Fault } from "./fault.ts";
 export interface DoorGuard {
   /** Throws what the door answers to a request that was meant for another host, or that a foreign page sent. */
   check(head: RequestOrigin): void;
+  /** The first half of it, for what browsers are meant to reach. */
+  checkHost(host: string | undefined): void;
   /** The same, of a request that names its host itself and takes the door for a forward proxy. */
   checkPage(head: Omit<RequestOrigin, "host">): void;
 }
@@ -34,16 +36,21 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
     }
   }
 
+  function checkHost(host: string | undefined): void {
+    const name = host === undefined ? undefined : hostName(host);
+    if (name === undefined || !hosts().has(name)) {
+      throw new Fault(
+        "misdirected_request",
+        "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
+      );
+    }
+  }
+
   return {
     checkPage,
+    checkHost,
     check({ host, origin, fetchSite }) {
-      const name = host === undefined ? undefined : hostName(host);
-      if (name === undefined || !hosts().has(name)) {
-        throw new Fault(
-          "misdirected_request",
-          "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
-        );
-      }
+      checkHost(host);
       checkPage({ origin, fetchSite });
     },
   };

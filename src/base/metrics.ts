@@ -139,6 +139,30 @@ export const metricTable = {
     help: "Values sealed and opened, by operation.",
     labels: ["operation"],
   },
+  connectSessions: {
+    kind: "counter",
+    name: "latchkey_connect_sessions_total",
+    help: "Connect sessions made.",
+    labels: [],
+  },
+  authorizationsBegun: {
+    kind: "counter",
+    name: "latchkey_authorizations_begun_total",
+    help: "End users sent to a provider, by kind of credentials.",
+    labels: ["credentials"],
+  },
+  authorizations: {
+    kind: "counter",
+    name: "latchkey_authorizations_total",
+    help: "Attempts of end users to connect that came to an end, by kind of credentials and outcome.",
+    labels: ["credentials", "outcome"],
+  },
+  connectSockets: {
+    kind: "gauge",
+    name: "latchkey_connect_sockets_open",
+    help: "Open WebSockets of pages that wait to hear what came of an authorization.",
+    labels: [],
+  },
   liveLookups: {
     kind: "counter",
     isHot: true,

@@ -1,3 +1,4 @@
+import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
@@ -8,7 +9,9 @@ import type { SealedStore } from "../store/sealed.ts";
 import { type Access, openAccess } from "./access.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
+import { type Authorizations, createAuthorizations, pendingLifetimeMs } from "./authorize.ts";
 import { createCollections } from "./collections.ts";
+import { createConnectSweep } from "./connect-sweep.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
@@ -19,7 +22,11 @@ import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import { createNumbers } from "./numbers.ts";
+import { type Origins, openOrigins } from "./origins.ts";
+import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
+import { createSessions, type Sessions, sessionLifetimeMs } from "./sessions.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTouches } from "./touches.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
@@ -33,6 +40,9 @@ export interface Broker {
   readonly integrations: Integrations;
   readonly connections: Connections;
   readonly imports: Imports;
+  readonly sessions: Sessions;
+  readonly authorizations: Authorizations;
+  readonly origins: Origins;
   readonly listing: Listing;
   readonly live: Live;
   readonly attachments: Attachments;
@@ -56,10 +66,14 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  /** How small requests of our own reach providers. */
+  readonly send: Send;
+  readonly tokenEndpoint: TokenEndpoint;
   readonly world: World;
 }
 
-export async function openBroker({ store, backend, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
+export async function openBroker(options: BrokerOptions): Promise<Broker> {
+  const { store, backend, catalogue, publicUrl, send, tokenEndpoint, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -71,6 +85,26 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
   const numbers = createNumbers(store);
   const imports = createImports({ store, collections, integrations, providers, numbers, audit, world });
   const attachments = createAttachments(world);
+  const asks = createProviderAsks({ attachments, send, world });
+  const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
+  const authorizations = createAuthorizations({
+    store,
+    collections,
+    environments,
+    integrations,
+    providers,
+    connections,
+    sessions,
+    imports,
+    tokenEndpoint,
+    asks,
+    publicUrl,
+    audit,
+    world,
+  });
+  const origins = await openOrigins({ store, collections, world });
+  const lifetimes = { sessionMs: sessionLifetimeMs, pendingMs: pendingLifetimeMs };
+  const sweep = createConnectSweep({ store, collections, lifetimes, world });
   const live = await openLive({ store, connections, integrations, providers, touches, world });
   return {
     access,
@@ -80,6 +114,9 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
     integrations,
     connections,
     imports,
+    sessions,
+    authorizations,
+    origins,
     live,
     attachments,
     explain: createExplain({ live, attachments }),
@@ -96,6 +133,8 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
     upkeep: createUpkeep({ store, backend, world }),
     declare: createDeclarations({ environments, access, integrations, providers }),
     async close() {
+      sweep.close();
+      origins.close();
       live.close();
       providers.close();
       access.close();

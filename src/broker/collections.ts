@@ -1,4 +1,7 @@
 import type { Message } from "@bufbuild/protobuf";
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { type PendingAuthorization, PendingAuthorizationSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { type Connection, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
@@ -63,6 +66,26 @@ export function createCollections(store: Store) {
           Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
       },
     }),
+    connectSessions: createRecords({
+      store,
+      name: "connect-session",
+      schema: ConnectSessionSchema,
+      key: ({ id }: ConnectSession) => [id],
+      complete,
+      strip,
+      indexes: { age: ({ createdAt }: ConnectSession) => [[sortable(createdAt)]] },
+    }),
+    pendingAuthorizations: createRecords({
+      store,
+      name: "pending-authorization",
+      schema: PendingAuthorizationSchema,
+      secret: true,
+      key: ({ stateHash }: PendingAuthorization) => [stateHash],
+      indexes: {
+        age: ({ createdAt }: PendingAuthorization) => [[sortable(createdAt)]],
+        session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
+      },
+    }),
     audit: createRecords({
       store,
       name: "audit",
@@ -72,6 +95,10 @@ export function createCollections(store: Store) {
     }),
   } as const;
 }
+
+/** Milliseconds since 1970, in as many digits each. */
+const sortable = (at: Timestamp | undefined): string =>
+  String(at === undefined ? 0 : timestampMs(at)).padStart(15, "0");
 
 export type Collections = ReturnType<typeof createCollections>;
 

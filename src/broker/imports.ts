@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
@@ -57,6 +57,26 @@ export interface Imports {
     item: ConnectionImport,
     actor: string,
   ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
+  /** A connection that its end user authorised: as an import of it, in one commit with what that brings about. */
+  authorizeOne(
+    authorized: Authorized,
+    actor: string,
+  ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
+}
+
+/** What an end user's consent brought. */
+export interface Authorized {
+  /** Names it, and holds its credentials, its end user and its tags. */
+  readonly item: ConnectionImport;
+  /** It is there already, and is authorised again: if it is gone meanwhile, none is made in its place. */
+  readonly isAgain: boolean;
+  /** Filed over what is there: all else of it is kept. */
+  readonly metadata: JsonObject;
+  readonly connectionConfig: JsonObject;
+  readonly grantedScopes: readonly string[];
+  readonly missingScopes: readonly string[];
+  /** What else the commit changes, as of now; asked for again when somebody else was first. */
+  readonly alongside: () => Promise<readonly Change[]>;
 }
 
 interface ImportsOptions {
@@ -104,7 +124,16 @@ export function createImports(options: ImportsOptions): Imports {
     return keys.map((key) => (namesNothing(...key) ? undefined : found.next().value));
   }
 
-  async function importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
+  interface Whose {
+    readonly actor: string;
+    /** Of the one item that there is then. */
+    readonly authorized?: Authorized;
+  }
+
+  async function importAll(
+    items: readonly ConnectionImport[],
+    { actor, authorized }: Whose,
+  ): Promise<readonly Imported[]> {
     const named = items.map((item) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
       create(ConnectionRefSchema, { environment, integration, id }),
@@ -114,28 +143,30 @@ export function createImports(options: ImportsOptions): Imports {
       const known = await knownOf(refs);
       const batch = new Map<string, Pending>();
       const outcomes: (Pending | Fault)[] = [];
-      for (const [i, item] of named.entries()) {
-        const home = homes.get(`${item.environment}\0${item.integration}`);
+      for (const [i, asked] of named.entries()) {
+        const home = homes.get(`${asked.environment}\0${asked.integration}`);
         const ref = refs[i];
         if (home === undefined || ref === undefined) throw new Error("every item has a home and a ref");
         if (home instanceof Fault) {
           outcomes.push(home);
           continue;
         }
-        const at = `${item.environment}\0${item.integration}\0${item.id}`;
+        const at = `${asked.environment}\0${asked.integration}\0${asked.id}`;
         const before = known[i];
         const base = batch.get(at)?.after ?? before?.value;
+        if (authorized?.isAgain === true && base === undefined) throw isGone(asked);
+        const item = authorized === undefined ? asked : filedOver(base, authorized, asked);
         const fault = faultOf(item, { home, base }) ?? conflictOf(item, before);
         if (fault !== undefined) {
           outcomes.push(fault);
           continue;
         }
-        const pending = await merged({ item, ref, home, before, base });
+        const pending = await merged({ item, ref, home, before, base, authorized });
         batch.set(at, pending);
         outcomes.push(pending);
       }
       try {
-        const revision = BigInt(await commit([...batch.values()], actor));
+        const revision = BigInt(await commit([...batch.values()], { actor, ...(authorized && { authorized }) }));
         return outcomes.map((outcome, i): Imported => {
           const ref = refs[i] ?? create(ConnectionRefSchema);
           if (outcome instanceof Fault) return { ref, fault: outcome };
@@ -163,10 +194,11 @@ export function createImports(options: ImportsOptions): Imports {
     readonly before: Stored<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
     readonly base: Connection | undefined;
+    readonly authorized: Authorized | undefined;
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, home, before, base }: MergeStep): Promise<Pending> {
+  async function merged({ item, ref, home, before, base, authorized }: MergeStep): Promise<Pending> {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
@@ -182,7 +214,9 @@ export function createImports(options: ImportsOptions): Imports {
       ...(user === undefined ? {} : { endUser: user }),
       webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
       // New credentials: whatever was wrong with the former is over.
-      errors: [],
+      errors: authorized === undefined ? [] : (base?.errors ?? []).filter(({ type }) => type !== "auth"),
+      grantedScopes: [...(authorized?.grantedScopes ?? [])],
+      missingScopes: [...(authorized?.missingScopes ?? [])],
       state: Connection_State.ACTIVE,
       credentialsKind: kindName(credentials.kind.case),
       ...(expiresAt === undefined ? {} : { credentialsExpireAt: expiresAt }),
@@ -194,22 +228,26 @@ export function createImports(options: ImportsOptions): Imports {
     return { before, after, sealed, home, created: base === undefined };
   }
 
-  async function commit(batch: readonly Pending[], actor: string): Promise<number> {
+  async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {
+    const action = authorized === undefined ? "connection.import" : "connection.authorize";
     const changes = batch.flatMap(({ before, after, sealed }) => [...connections.change({ before, after }), sealed]);
     const byEnvironment = Map.groupBy(batch, ({ after }) => after.ref?.environment ?? "");
     for (const [environment, imported] of byEnvironment) {
       const targets = imported.flatMap(({ after }) => (after.ref === undefined ? [] : [targetOf(after.ref)]));
-      changes.push(...audit.changes({ actor, action: "connection.import", environment, targets }));
+      changes.push(...audit.changes({ actor, action, environment, targets }));
     }
     // An integration that is deleted meanwhile must not leave a connection behind.
     const conditions = [...new Set(batch.map(({ home }) => home))].map(({ stored }) =>
       collections.integrations.unchanged(stored),
     );
-    return changes.length === 0 ? 0 : store.commit(changes, conditions);
+    // Nothing was imported: then nothing comes of it either.
+    if (changes.length === 0) return 0;
+    changes.push(...((await authorized?.alongside()) ?? []));
+    return store.commit(changes, conditions);
   }
 
   async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
-    const results = await importAll(items, actor);
+    const results = await importAll(items, { actor });
     for (const one of results) {
       const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
       world.metrics.imports.inc({ result });
@@ -225,6 +263,25 @@ export function createImports(options: ImportsOptions): Imports {
       if (result.fault !== undefined) throw result.fault;
       return result;
     },
+    async authorizeOne(authorized, actor) {
+      const [result] = await importAll([authorized.item], { actor, authorized });
+      if (result === undefined) throw new Error("one item has one result");
+      if (result.fault !== undefined) throw result.fault;
+      return result;
+    },
+  };
+}
+
+const isGone = ({ id }: ConnectionImport) =>
+  new Fault("unknown_connection", `the connection "${id}", which was to be authorized again, is gone`);
+
+/** What is there with what the authorization brought over it: only what is named changes. */
+function filedOver(base: Connection | undefined, authorized: Authorized, item: ConnectionImport): ConnectionImport {
+  const { metadata, connectionConfig } = authorized;
+  return {
+    ...item,
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...base?.metadata, ...metadata } }),
+    connectionConfig: { ...base?.connectionConfig, ...connectionConfig },
   };
 }
 

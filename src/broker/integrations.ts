@@ -87,6 +87,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     return {
       ...rest,
       warnings: [],
+      callbackUrl: "",
       createdAt: before?.createdAt ?? timestampFromMs(now),
       updatedAt: timestampFromMs(now),
     };

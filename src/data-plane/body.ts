@@ -31,6 +31,21 @@ export async function readJsonBody(request: IncomingMessage, { maxBytes, proceed
   return value;
 }
 
+/** What a form sends: each field once, as text. */
+export async function readFormBody(request: IncomingMessage, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+  const [type = ""] = (request.headers["content-type"] ?? "").split(";");
+  if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
+    throw new Fault("unsupported_media_type", "the body must be a form");
+  }
+  requireSize(request, maxBytes);
+  proceed();
+  const fields = new URLSearchParams((await readBytes(request, maxBytes)).toString("utf8"));
+  for (const name of new Set(fields.keys())) {
+    if (fields.getAll(name).length > 1) throw new Fault("invalid_body", "a field of the form is there more than once");
+  }
+  return Object.fromEntries(fields);
+}
+
 /** A whole body, whatever it is. */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   requireSize(request, maxBytes);

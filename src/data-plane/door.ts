@@ -19,12 +19,14 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { mistakeInFraming } from "../relay/front.ts";
-import { ClientGone, readJsonBody } from "./body.ts";
+import { ClientGone, readFormBody, readJsonBody } from "./body.ts";
+import type { ConnectSockets } from "./connect-sockets.ts";
 import { createDoorCount } from "./door-count.ts";
+import { checkBrowser, corsFields, type PageOrigins, preflightFields } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { ProviderProxy } from "./proxy.ts";
 import { readQuery } from "./query.ts";
-import { createRouter, type Match, patternOf, type Route } from "./routes.ts";
+import { type Answer, createRouter, type Match, patternOf, type Route } from "./routes.ts";
 import { wantsWebSocket } from "./upgrade.ts";
 
 /** A door that speaks HTTP and JSON. */
@@ -47,6 +49,8 @@ interface DoorOptions {
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
   readonly access: Access;
   readonly guard: DoorGuard;
+  /** What browsers need, where they may come. */
+  readonly pages?: { readonly origins: PageOrigins; readonly sockets: ConnectSockets };
   readonly limits: {
     readonly jsonBodyBytes: number;
     readonly headBytes: number;
@@ -91,7 +95,7 @@ const singleHeaders = [
 const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1)) & ~1);
 
 export function createDoor(options: DoorOptions): Door {
-  const { name: door, routes, proxy, alias, aliases, access, guard, limits, tls, warn, world } = options;
+  const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
   const { metrics, log } = world;
   const router = createRouter(routes);
   const count = createDoorCount(metrics, door);
@@ -99,6 +103,8 @@ export function createDoor(options: DoorOptions): Door {
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
   /** RFC 9112, 9.6: on a connection that is said to end, no further request is processed. */
   const ending = new WeakSet<Duplex>();
+  /** The origin of the page that a request came from, where its script may read the answer. */
+  const pageOf = new WeakMap<IncomingMessage, string>();
   let draining = false;
   /** What is no more HTTP: the server does not know them any longer. */
   const tunnels = new Set<Socket>();
@@ -119,24 +125,35 @@ export function createDoor(options: DoorOptions): Door {
       count.end({ route, status: response.statusCode, since });
     };
     response.once("close", onAnswered).once(answered, onAnswered);
+    let found: Match | undefined;
     try {
-      checkHead(request);
+      checkHead(request, pages === undefined ? undefined : browserAt(request));
       const { path, query } = targetOf(request);
       if (request.method === "OPTIONS" && !router.takesAny(path)) {
-        answerOptions(response, path);
+        answerOptions(request, response, path);
         return;
       }
-      const match = router.match(request.method ?? "", path);
-      route = patternOf(match);
-      await run({ request, response, proceed, match, query });
+      found = router.match(request.method ?? "", path);
+      route = patternOf(found);
+      await run({ request, response, proceed, match: found, query });
     } catch (error) {
       if (error instanceof ClientGone || response.destroyed) return;
-      answerFault({ request, response, fault: faultOfStore(error) });
+      const { faultPage } = found?.route ?? {};
+      answerFault({ request, response, fault: faultOfStore(error), ...(faultPage && { faultPage }) });
     }
   }
 
-  function checkHead(request: IncomingMessage): void {
-    const { rawHeaders, headers } = request;
+  /** Whether pages of others may use what is there; a browser asks before it sends what no form could. */
+  function browserAt({ method = "", url = "", headers }: IncomingMessage): Route["browser"] {
+    const [path = ""] = url.split("?", 1);
+    const asksFor = headers["access-control-request-method"];
+    const isPreflight = method === "OPTIONS" && typeof asksFor === "string";
+    const browser = router.find(isPreflight ? asksFor : method, path)?.route.browser;
+    return isPreflight && browser !== "script" ? undefined : browser;
+  }
+
+  function checkHead(request: IncomingMessage, browser?: Route["browser"]): void {
+    const { rawHeaders, headers, method = "" } = request;
     const framing = mistakeInFraming(request);
     if (framing !== undefined) throw new Fault("malformed_request", framing);
     if (rawHeaders.length / 2 > limits.headLines) {
@@ -158,7 +175,12 @@ export function createDoor(options: DoorOptions): Door {
     }
     const fetchSite = headers["sec-fetch-site"] as string | undefined;
     if (isInAbsoluteForm(request)) guard.checkPage({ origin, fetchSite });
-    else guard.check({ host, origin, fetchSite });
+    else if (browser === undefined || pages === undefined) guard.check({ host, origin, fetchSite });
+    else {
+      guard.checkHost(host);
+      const shownTo = checkBrowser(browser, { method, headers }, pages.origins);
+      if (shownTo !== undefined) pageOf.set(request, shownTo);
+    }
   }
 
   function aliasOf({ headers }: IncomingMessage): ConnectionRef | undefined {
@@ -212,6 +234,28 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
+  /** A page that is going to wait for what comes of an authorization. */
+  const isForPage = (request: IncomingMessage): boolean =>
+    pages !== undefined && !isForProvider(request) && /^\/(?:\?|$)/.test(request.url ?? "");
+
+  function toPage({ request, response, socket, early }: Upgrading): void {
+    count.begin();
+    tunnels.add(socket);
+    socket.once("close", () => {
+      tunnels.delete(socket);
+      count.end({ route: "/", status: response.statusCode, since: undefined });
+    });
+    try {
+      if (pages === undefined || draining) throw new Fault("not_ready", "latchkey is stopping");
+      checkHead(request, "script");
+      pages.sockets.join(request, socket, early);
+      response.statusCode = 101;
+      response.detachSocket(socket);
+    } catch (error) {
+      answerFault({ request, response, fault: faultOfStore(error) });
+    }
+  }
+
   function checkProviderHead(request: IncomingMessage): void {
     checkHead(request);
     if (Buffer.byteLength(request.url ?? "") > limits.pathBytes) {
@@ -243,12 +287,25 @@ export function createDoor(options: DoorOptions): Door {
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
     const caller = route.scope === undefined ? undefined : authenticate(request);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
-    const body: JsonObject = route.takesBody === true ? await readJsonBody(request, reading) : {};
+    const body: JsonObject =
+      route.takesBody === true
+        ? await readJsonBody(request, reading)
+        : route.takesBody === "form"
+          ? await readFormBody(request, reading)
+          : {};
     const query = readQuery(rawQuery);
-    const { status, body: answer } = await route.answer({ caller, params, query, body });
+    const { headers } = request;
+    const answer = await route.answer({ caller, params, query, rawQuery, body, headers });
     const ignored = query.end();
     if (ignored > 0) metrics.ignoredFields.inc({ route: route.path }, ignored);
-    send({ request, response, status, body: answer === undefined ? "" : JSON.stringify(answer) });
+    sendAnswer({ request, response, answer });
+  }
+
+  function sendAnswer({ request, response, answer }: Answering & { readonly answer: Answer }): void {
+    const { status, body, headers = {} } = answer;
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    const isText = headers["content-type"] !== undefined && typeof body === "string";
+    send({ request, response, status, body: body === undefined ? "" : isText ? body : JSON.stringify(body) });
   }
 
   function authenticate({ headers }: IncomingMessage): Caller {
@@ -260,8 +317,14 @@ export function createDoor(options: DoorOptions): Door {
     return access.authenticate(secret);
   }
 
-  function answerOptions(response: ServerResponse, path: string): void {
-    if (path !== "*") response.setHeader("allow", [...router.allowed(path), "OPTIONS"].join(", "));
+  function answerOptions(request: IncomingMessage, response: ServerResponse, path: string): void {
+    const allowed = path === "*" ? [] : [...router.allowed(path), "OPTIONS"];
+    const page = pageOf.get(request);
+    if (page !== undefined) {
+      const fields = { ...corsFields(page), ...preflightFields(allowed) };
+      for (const [name, value] of Object.entries(fields)) response.setHeader(name, value);
+    }
+    if (path !== "*") response.setHeader("allow", allowed.join(", "));
     response.setHeader("latchkey-version", version);
     response.writeHead(204).end();
   }
@@ -271,14 +334,22 @@ export function createDoor(options: DoorOptions): Door {
     readonly response: ServerResponse;
   }
 
-  function answerFault({ request, response, fault: found }: Answering & { readonly fault: Fault }): void {
+  interface AnsweringFault extends Answering {
+    readonly fault: Fault;
+    readonly faultPage?: (fault: Fault) => Answer;
+  }
+
+  function answerFault({ request, response, fault: found, faultPage }: AnsweringFault): void {
     const fault = found.code === "internal" ? logged(found) : found;
     if (untrusted.has(fault.code)) ending.add(request.socket);
     if (fault.status === 401) response.setHeader("www-authenticate", "Bearer");
     if (fault.metadata["allow"] !== undefined) response.setHeader("allow", fault.metadata["allow"]);
     if (fault.retryAfterSeconds !== undefined) response.setHeader("retry-after", String(fault.retryAfterSeconds));
     response.setHeader("latchkey-error", fault.code);
-    send({ request, response, status: fault.status, body: errorBody(fault) });
+    // Not even that we know the page: it is no page of the environment that it asked about.
+    if (fault.code === "origin_not_allowed") pageOf.delete(request);
+    if (faultPage !== undefined) sendAnswer({ request, response, answer: faultPage(fault) });
+    else send({ request, response, status: fault.status, body: errorBody(fault) });
   }
 
   /** What we did not foresee says nothing to the caller but where its log is found. */
@@ -303,7 +374,10 @@ export function createDoor(options: DoorOptions): Door {
     response.setHeader("latchkey-version", version);
     response.setHeader("cache-control", "no-store");
     response.setHeader("x-content-type-options", "nosniff");
-    response.setHeader("content-type", "application/json; charset=utf-8");
+    if (!response.hasHeader("content-type")) response.setHeader("content-type", "application/json; charset=utf-8");
+    const page = pageOf.get(request);
+    if (page !== undefined)
+      for (const [name, value] of Object.entries(corsFields(page))) response.setHeader(name, value);
     response.setHeader("content-length", Buffer.byteLength(body));
     response.writeHead(status);
     const sent = request.method === "HEAD" ? "" : body;
@@ -330,7 +404,8 @@ export function createDoor(options: DoorOptions): Door {
     // Asked for by us, so that the answer is one of ours.
     requireHostHeader: false,
     // Any other upgrade is answered as if nobody had asked for it, or refused by the proxy.
-    shouldUpgradeCallback: (request: IncomingMessage) => wantsWebSocket(request) && isForProvider(request),
+    shouldUpgradeCallback: (request: IncomingMessage) =>
+      wantsWebSocket(request) && (isForProvider(request) || isForPage(request)),
   };
   /** Connections that have not asked for anything yet. */
   const silent = new Set<Socket>();
@@ -368,7 +443,9 @@ export function createDoor(options: DoorOptions): Door {
   server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
     silent.delete(socket);
     const response = responseOver(socket, request);
-    if (response !== undefined && proxy !== undefined) toTunnel(proxy, { request, response, socket, early });
+    if (response === undefined) return;
+    if (isForPage(request)) toPage({ request, response, socket, early });
+    else if (proxy !== undefined) toTunnel(proxy, { request, response, socket, early });
   });
   server.on("connect", (request: IncomingMessage, socket: Socket) => {
     const response = responseOver(socket, request);
@@ -431,6 +508,7 @@ export function createDoor(options: DoorOptions): Door {
       server.closeIdleConnections();
       // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
       for (const socket of silent) socket.destroy();
+      pages?.sockets.close();
       for (const socket of tunnels) socket.setTimeout(silentTunnelMs);
       await closed;
     },

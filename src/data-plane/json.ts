@@ -65,7 +65,7 @@ export function connectionFull(connection: Connection, credentials: Credentials 
   };
 }
 
-function endUserJson(endUser: EndUser | undefined): JsonValue {
+export function endUserJson(endUser: EndUser | undefined): JsonValue {
   if (endUser === undefined) return null;
   const { id, email, displayName, tags, organization } = endUser;
   return {

@@ -21,16 +21,6 @@ const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPu
   { method: "POST", path: "/integrations/quickstart", scope: Scope.INTEGRATIONS_WRITE },
   { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
   { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },
-  { method: "POST", path: "/connect/sessions", scope: Scope.CONNECTIONS_WRITE },
-  { method: "POST", path: "/connect/sessions/reconnect", scope: Scope.CONNECTIONS_WRITE },
-  { method: "GET", path: "/connect/session", scope: undefined, isPublic: true },
-  { method: "DELETE", path: "/connect/session", scope: undefined, isPublic: true },
-  { method: "GET", path: "/oauth/connect/:key", scope: undefined, isPublic: true },
-  { method: "GET", path: "/oauth/callback", scope: undefined, isPublic: true },
-  { method: "GET", path: "/oauth/callback/:context", scope: undefined, isPublic: true },
-  { method: "POST", path: "/api-auth/api-key/:key", scope: undefined, isPublic: true },
-  { method: "POST", path: "/api-auth/basic/:key", scope: undefined, isPublic: true },
-  { method: "POST", path: "/oauth2/auth/:key", scope: undefined, isPublic: true },
   { method: "POST", path: "/webhook/:environment/:key", scope: undefined, isPublic: true },
 ];
 

@@ -1,13 +1,26 @@
 import type { Broker } from "../broker/broker.ts";
+import { apiAuthRoutes } from "./api-auth-routes.ts";
+import { createBrowserCookies } from "./browser-cookie.ts";
+import { connectRoutes } from "./connect-routes.ts";
+import type { ConnectSockets } from "./connect-sockets.ts";
 import { connectionRoutes } from "./connection-routes.ts";
+import { hostedRoutes } from "./hosted-routes.ts";
 import { integrationRoutes } from "./integration-routes.ts";
 import { laterRoutes } from "./later-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
+import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import type { Route } from "./routes.ts";
 
-/** The JSON routes: rows over the verbs of the broker. The first that fits answers. */
-export const restRoutes = (broker: Broker): Route[] => [
+interface RestOptions {
+  readonly broker: Broker;
+  readonly sockets: ConnectSockets;
+  /** As browsers and providers reach us. */
+  readonly publicUrl: () => string;
+}
+
+/** The JSON routes and the pages: rows over the verbs of the broker. The first that fits answers. */
+export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[] => [
   {
     method: "GET",
     path: "/health",
@@ -19,5 +32,9 @@ export const restRoutes = (broker: Broker): Route[] => [
   ...connectionRoutes(broker),
   ...integrationRoutes(broker),
   ...providerRoutes(broker),
+  ...connectRoutes(broker),
+  ...hostedRoutes({ broker, publicUrl }),
+  ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
+  ...apiAuthRoutes(broker),
   ...laterRoutes(),
 ];

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { Caller } from "../broker/access.ts";
@@ -15,7 +16,15 @@ export interface Route {
   readonly scope: Scope | undefined;
   /** Reached by browsers and providers, and so also at the public door. */
   readonly isPublic?: true;
-  readonly takesBody?: true;
+  /**
+   * How a browser may come here from other sites: as somebody who follows a link or sends a form of ours (`page`), or
+   * by a script of a page on an allowed origin (`script`). Left out: not at all.
+   */
+  readonly browser?: "page" | "script";
+  /** JSON, or what a form sends: then each field is text. */
+  readonly takesBody?: true | "form";
+  /** What a person sees in place of the envelope. */
+  readonly faultPage?: (fault: Fault) => Answer;
   answer(request: RouteRequest): Promise<Answer> | Answer;
 }
 
@@ -24,13 +33,18 @@ export interface RouteRequest {
   readonly caller: Caller | undefined;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
+  /** The same, as it came. */
+  readonly rawQuery: string;
   /** Empty where the route takes none. */
   readonly body: JsonObject;
+  readonly headers: IncomingHttpHeaders;
 }
 
 export interface Answer {
   readonly status: number;
+  /** Undefined: none; a page as it stands; anything else goes as JSON. */
   readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Who asks, and in which environment: a control key has none, and cannot stand in for an environment's. */
@@ -49,6 +63,8 @@ export interface Match {
 }
 
 export interface Router {
+  /** The row that a request is for; undefined where `match` throws. */
+  find(method: string, path: string): Match | undefined;
   /** Throws `not_found`, or `method_not_allowed` with what is allowed. */
   match(method: string, path: string): Match;
   /** Throws `not_found`. */
@@ -78,12 +94,17 @@ export function createRouter(routes: readonly Route[]): Router {
     return methods.has("GET") ? [...methods, "HEAD"] : [...methods];
   };
 
+  function ofMethod(matches: readonly Match[], method: string): Match | undefined {
+    const wanted = method === "HEAD" ? "GET" : method;
+    return matches.find(({ route }) => route.method === wanted || route.method === "ANY");
+  }
+
   return {
+    find: (method, path) => ofMethod(at(path), method),
     match(method, path) {
       const matches = at(path);
       if (matches.length === 0) throw nothingHere();
-      const wanted = method === "HEAD" ? "GET" : method;
-      const match = matches.find(({ route }) => route.method === wanted || route.method === "ANY");
+      const match = ofMethod(matches, method);
       if (match !== undefined) return match;
       const allow = methodsOf(matches).join(", ");
       throw new Fault("method_not_allowed", `the method must be one of ${allow}`, { metadata: { allow } });

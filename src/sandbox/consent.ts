@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { html } from "../base/html.ts";
 import type { Settings } from "./behaviour.ts";
 import { createBounded } from "./bounded.ts";
 import { type Answer, type Call, formOf } from "./call.ts";
-import { errorPage, html, page } from "./pages.ts";
+import { errorPage, page } from "./pages.ts";
 import { type Person, people, personByEmail } from "./people.ts";
 
 /** What a client asks a user for, and what becomes of the answer. */

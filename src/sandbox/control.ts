@@ -1,10 +1,11 @@
 import * as v from "valibot";
 import { hostName } from "../base/door-guard.ts";
+import { html } from "../base/html.ts";
 import { readyApiKey, readyUser } from "./access.ts";
 import { type Behaviour, BehaviourMistake } from "./behaviour.ts";
 import { type Answer, type Call, json, objectOf, refuse } from "./call.ts";
 import { type Clients, clientSchema } from "./clients.ts";
-import { html, page, redirect } from "./pages.ts";
+import { page, redirect } from "./pages.ts";
 import { people } from "./people.ts";
 import type { SandboxReport } from "./report.ts";
 import type { Route } from "./router.ts";

@@ -1,10 +1,11 @@
 import { randomBytes, randomInt } from "node:crypto";
+import { html } from "../base/html.ts";
 import type { Settings } from "./behaviour.ts";
 import { createBounded } from "./bounded.ts";
 import { type Answer, type Call, formOf, json, refuseOAuth } from "./call.ts";
 import { authenticateClient, type Client, type Clients, parametersOf } from "./clients.ts";
 import type { Consent, Decision } from "./consent.ts";
-import { errorPage, html, page } from "./pages.ts";
+import { errorPage, page } from "./pages.ts";
 import type { Route } from "./router.ts";
 
 /** RFC 8628: a device shows a short code, and a user enters it elsewhere. */

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { html } from "../base/html.ts";
 import { withFields } from "./authorization.ts";
 import type { Settings } from "./behaviour.ts";
 import { createBounded } from "./bounded.ts";
@@ -6,7 +7,7 @@ import type { Answer, Call } from "./call.ts";
 import { type Client, type Clients, mayRedirect } from "./clients.ts";
 import type { Consent } from "./consent.ts";
 import { problem, readSignedRequest, type SignedRequest } from "./oauth1-signature.ts";
-import { errorPage, html, page, redirect } from "./pages.ts";
+import { errorPage, page, redirect } from "./pages.ts";
 import type { Person } from "./people.ts";
 import type { Route } from "./router.ts";
 import type { Seen } from "./seen.ts";

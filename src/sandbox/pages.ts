@@ -1,35 +1,8 @@
 import { hash } from "node:crypto";
+import { type Html, html } from "../base/html.ts";
 import type { Answer } from "./call.ts";
 
 /** Plain pages: no script, one style, nothing from elsewhere. */
-
-const escapes: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-/** Markup whose holes are escaped; what is markup itself goes in as it is. */
-export interface Html {
-  readonly html: string;
-}
-
-export function html(
-  parts: TemplateStringsArray,
-  ...holes: readonly (string | number | Html | readonly Html[])[]
-): Html {
-  const filled = parts.map((part, i) => part + fill(holes[i] ?? ""));
-  return { html: filled.join("") };
-}
-
-function fill(hole: string | number | Html | readonly Html[]): string {
-  if (typeof hole === "string" || typeof hole === "number") {
-    return String(hole).replace(/[&<>"']/g, (character) => escapes[character] ?? "");
-  }
-  return "html" in hole ? hole.html : hole.map((one) => one.html).join("");
-}
 
 const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}fieldset{border:1px solid #bbb;border-radius:6px;margin:1rem 0;padding:.8rem 1rem}

@@ -49,6 +49,8 @@ interface Collection<S extends DescMessage> {
   readonly store: Store;
   readonly name: string;
   readonly schema: S;
+  /** Its messages hold secrets, and are sealed whole. Their keys, and the secondary ones, lie in the open. */
+  readonly secret?: true;
   readonly key: (value: MessageShape<S>) => readonly string[];
   /** Fills in what is known of a message without being stored in it. */
   readonly complete?: (value: MessageShape<S>, revision: number) => void;
@@ -59,7 +61,7 @@ interface Collection<S extends DescMessage> {
 
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
-  const { store, name, schema, key, complete, strip = (value: T) => value, indexes = {} } = collection;
+  const { store, name, schema, secret, key, complete, strip = (value: T) => value, indexes = {} } = collection;
   const space = `${name}\0`;
   const primaryKey = (value: T) => keyOf(name, ...key(value));
   const secondaryKeys = (value: T): string[] =>
@@ -129,8 +131,9 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
       const empty = new Uint8Array();
       const holder = next ?? before?.value;
       if (holder === undefined) return [];
+      const written = next === undefined ? undefined : toBinary(schema, strip(next));
       return [
-        { key: primaryKey(holder), value: next === undefined ? undefined : toBinary(schema, strip(next)), expect },
+        { key: primaryKey(holder), value: written, expect, ...(secret && written !== undefined && { secret }) },
         ...[...old.difference(current)].map((gone) => ({ key: gone, value: undefined })),
         ...[...current.difference(old)].map((come) => ({ key: come, value: empty })),
       ];

@@ -1,4 +1,5 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
+import { createConnectSockets } from "../../src/data-plane/connect-sockets.ts";
 import { restRoutes } from "../../src/data-plane/rest.ts";
 import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
@@ -12,8 +13,12 @@ const statusWith = async (authorization: string) =>
   statusOf(await say(running().data, head("GET /connections HTTP/1.1", "host: localhost", authorization, close)));
 
 it("R01 asks for a key on every route that needs one", async () => {
-  const { rest, sidecar } = running();
-  const keyed = restRoutes(sidecar.broker).filter(({ scope }) => scope !== undefined);
+  const { rest, sidecar, world, data } = running();
+  const sockets = createConnectSockets(world);
+  onTestFinished(() => sockets.close());
+  const keyed = restRoutes({ broker: sidecar.broker, sockets, publicUrl: () => data }).filter(
+    ({ scope }) => scope !== undefined,
+  );
   expect(keyed.length).toBeGreaterThan(30);
   for (const { method, path } of keyed) {
     const url = path.replaceAll(/:\w+/g, "x").replace("*", "x");

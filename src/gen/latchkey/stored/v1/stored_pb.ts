@@ -7,14 +7,16 @@
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Message } from "@bufbuild/protobuf";
+import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ConnectionRef } from "../../v1/connection_pb.ts";
+import { file_latchkey_v1_connection } from "../../v1/connection_pb.ts";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBCLfAwoUUGVuZGluZ0F1dGhvcml6YXRpb24SEgoKc3RhdGVfaGFzaBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEi0KCXJlY29ubmVjdBgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSGgoNY29kZV92ZXJpZmllchgGIAEoCUIDgAEBEhIKBW5vbmNlGAcgASgJQgOAAQESFAoMcmVkaXJlY3RfdXJpGAggASgJEg8KB2NvbnRleHQYCSABKAkSFAoMYnJvd3Nlcl9oYXNoGAogASgJEg4KBnNjb3BlcxgLIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgMIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFQoIbGlzdGVuZXIYDSABKAlCA4ABARIRCglyZXR1cm5fdG8YDiABKAkSHQoQdGVtcG9yYXJ5X3NlY3JldBgPIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD3RlbXBvcmFyeV90b2tlbhgRIAEoCUIDgAEBYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -304,4 +306,138 @@ export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
  */
 export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 8);
+
+/**
+ * PendingAuthorization is an end user on the way to a provider and back. It lies sealed under the hash of its
+ * state, lives ten minutes, and is taken by whoever comes back first, whatever comes of it.
+ *
+ * @generated from message latchkey.stored.v1.PendingAuthorization
+ */
+export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorization"> & {
+  /**
+   * SHA-256 of the state; of OAuth 1, of the temporary token.
+   *
+   * @generated from field: string state_hash = 1;
+   */
+  stateHash: string;
+
+  /**
+   * Where the connection is to be.
+   *
+   * @generated from field: string environment = 2;
+   */
+  environment: string;
+
+  /**
+   * Of which integration.
+   *
+   * @generated from field: string integration = 3;
+   */
+  integration: string;
+
+  /**
+   * The session that allows it.
+   *
+   * @generated from field: string session_id = 4;
+   */
+  sessionId: string;
+
+  /**
+   * The connection that is authorised again; absent: a new one.
+   *
+   * @generated from field: latchkey.v1.ConnectionRef reconnect = 5;
+   */
+  reconnect?: ConnectionRef | undefined;
+
+  /**
+   * RFC 7636; empty: the provider cannot.
+   *
+   * @generated from field: string code_verifier = 6;
+   */
+  codeVerifier: string;
+
+  /**
+   * Of OpenID Connect; empty: no `id_token` is asked for.
+   *
+   * @generated from field: string nonce = 7;
+   */
+  nonce: string;
+
+  /**
+   * As the provider was told, and is told again with the code.
+   *
+   * @generated from field: string redirect_uri = 8;
+   */
+  redirectUri: string;
+
+  /**
+   * The last segment of that; empty: the one that integrations share.
+   *
+   * @generated from field: string context = 9;
+   */
+  context: string;
+
+  /**
+   * SHA-256 of the cookie of the browser that began.
+   *
+   * @generated from field: string browser_hash = 10;
+   */
+  browserHash: string;
+
+  /**
+   * What was asked for.
+   *
+   * @generated from field: repeated string scopes = 11;
+   */
+  scopes: string[];
+
+  /**
+   * What the connection's `connection_config` begins with.
+   *
+   * @generated from field: google.protobuf.Struct connection_config = 12;
+   */
+  connectionConfig?: JsonObject | undefined;
+
+  /**
+   * The WebSocket that is told what came of it; empty: none.
+   *
+   * @generated from field: string listener = 13;
+   */
+  listener: string;
+
+  /**
+   * Where the browser is sent at the end; empty: nowhere.
+   *
+   * @generated from field: string return_to = 14;
+   */
+  returnTo: string;
+
+  /**
+   * OAuth 1.0a: the secret of the temporary token.
+   *
+   * @generated from field: string temporary_secret = 15;
+   */
+  temporarySecret: string;
+
+  /**
+   * When the end user was sent away.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 16;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * The temporary token itself, which is sent with the verifier.
+   *
+   * @generated from field: string temporary_token = 17;
+   */
+  temporaryToken: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.PendingAuthorization.
+ * Use `create(PendingAuthorizationSchema)` to create a new message.
+ */
+export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 9);
 

@@ -1,0 +1,144 @@
+import { randomBytes } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../base/fault.ts";
+import { digestOf } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import { checkConnectSession } from "../core/connect-session-rules.ts";
+import { lowerTags } from "../core/connection-rules.ts";
+import { namesNothing } from "../core/names.ts";
+import {
+  type ConnectSession,
+  ConnectSessionSchema,
+  type CreateConnectSessionRequest,
+} from "../gen/latchkey/v1/connect_session_pb.ts";
+import type { Change, Store } from "../store/contract.ts";
+import { type Stored, transact } from "../store/records.ts";
+import type { Audit } from "./audit.ts";
+import type { Collections } from "./collections.ts";
+import { requireRevision } from "./conflict.ts";
+import type { Connections } from "./connections.ts";
+import type { Integrations } from "./integrations.ts";
+
+/** Short-lived permission for one browser to make one connection. */
+export interface Sessions {
+  create(asked: NewSession, actor: string): Promise<CreatedSession>;
+  /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
+  withToken(token: string): Promise<Stored<ConnectSession>>;
+  get(ref: SessionRef): Promise<ConnectSession>;
+  delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
+  end(stored: Stored<ConnectSession>): Change[];
+  /** The keys of the integrations among which its holder may choose, in order. */
+  choices(session: ConnectSession): Promise<readonly string[]>;
+}
+
+export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
+
+export interface SessionRef {
+  /** Undefined: whichever it is of. Nobody guesses an id. */
+  readonly environment: string | undefined;
+  readonly id: string;
+}
+
+export interface CreatedSession {
+  readonly session: ConnectSession;
+  /** Shown this once. */
+  readonly token: string;
+  readonly connectLink: string;
+}
+
+interface SessionsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly integrations: Integrations;
+  readonly connections: Connections;
+  readonly publicUrl: () => string;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export const sessionLifetimeMs = 30 * 60_000;
+const maxChoices = 1_000;
+
+export function createSessions(options: SessionsOptions): Sessions {
+  const { store, collections, integrations, connections, publicUrl, audit, world } = options;
+  const { connectSessions } = collections;
+
+  const isOver = ({ expiresAt }: ConnectSession): boolean =>
+    expiresAt === undefined || timestampMs(expiresAt) <= world.now();
+
+  async function find({ environment, id }: SessionRef): Promise<Stored<ConnectSession>> {
+    const found = namesNothing(id) ? undefined : await connectSessions.get(id);
+    const isTheirs = environment === undefined || found?.value.environment === environment;
+    if (found !== undefined && isTheirs && !isOver(found.value)) return found;
+    throw new Fault("not_found", "there is no such connect session, or it has ended");
+  }
+
+  /** What it names must be there: a link that leads nowhere is better refused now than shown to an end user. */
+  async function requireNamed({ environment, allowedIntegrations, integrationDefaults, reconnect }: ConnectSession) {
+    for (const key of new Set([...allowedIntegrations, ...Object.keys(integrationDefaults)])) {
+      await integrations.get({ environment, key });
+    }
+    if (reconnect !== undefined) await connections.get(reconnect);
+  }
+
+  return {
+    async create(asked, actor) {
+      const now = world.now();
+      const token = newToken();
+      const { reconnect } = asked;
+      const session = create(ConnectSessionSchema, {
+        ...asked,
+        ...(reconnect === undefined ? {} : { reconnect: { ...reconnect, environment: asked.environment } }),
+        tags: lowerTags(asked.tags),
+        allowedIntegrations: reconnect === undefined ? asked.allowedIntegrations : [reconnect.integration],
+        id: digestOf(token),
+        createdBy: actor,
+        createdAt: timestampFromMs(now),
+        expiresAt: timestampFromMs(now + sessionLifetimeMs),
+      });
+      const mistakes = checkConnectSession({ ...session, tags: asked.tags });
+      if (mistakes.length > 0) throw new Fault("invalid_body", "the connect session is not valid", { mistakes });
+      await requireNamed(session);
+      const { environment } = session;
+      const revision = await store.commit([
+        ...connectSessions.change({ before: undefined, after: session }),
+        ...audit.changes({ actor, action: "connect_session.create", environment, targets: [session.id] }),
+      ]);
+      world.metrics.connectSessions.inc();
+      const connectLink = `${publicUrl()}/connect/?session_token=${encodeURIComponent(token)}`;
+      return { session: { ...session, revision: BigInt(revision) }, token, connectLink };
+    },
+    async withToken(token) {
+      const found = isToken(token) ? await connectSessions.get(digestOf(token)) : undefined;
+      if (found !== undefined && !isOver(found.value)) return found;
+      throw new Fault("unknown_session", "the connect session is not known, has been used, or is over: make another");
+    },
+    get: async (ref) => (await find(ref)).value,
+    async delete({ expectedRevision, ...ref }, actor) {
+      await transact(store, async () => {
+        const before = await find(ref);
+        requireRevision(before, expectedRevision);
+        const { environment, id } = before.value;
+        return {
+          changes: [
+            ...connectSessions.change({ before, after: undefined }),
+            ...audit.changes({ actor, action: "connect_session.delete", environment, targets: [id] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    end: (before) => connectSessions.change({ before, after: undefined }),
+    async choices({ environment, allowedIntegrations }) {
+      if (allowedIntegrations.length > 0) return allowedIntegrations;
+      const found = await collections.integrations.page({ under: [environment], limit: maxChoices });
+      return found.map(({ value }) => value.key);
+    },
+  };
+}
+
+/** 192 random bits: whoever can guess one can make a connection in somebody's name. */
+const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;
+const isToken = (text: string): boolean => /^lk_connect_[A-Za-z0-9_-]{32}$/.test(text);

@@ -1,0 +1,111 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { type WebSocket, WebSocketServer } from "ws";
+import { Fault } from "../base/fault.ts";
+import { randomId } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+
+/** Pages that wait to hear what came of an authorization, each by a WebSocket that only speaks to them. */
+export interface ConnectSockets {
+  /** Takes a connection over. Throws `overloaded` when there are too many. */
+  join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
+  /** To whom the id was given. Returns false when nobody waits under it any more. */
+  tell(listener: string, message: Told): boolean;
+  /** Of the page that waits; undefined: nobody does, or it has none. */
+  originOf(listener: string): string | undefined;
+  /** Tells all that it goes away. */
+  close(): void;
+}
+
+/** As the frontend SDK reads it. */
+export type Told =
+  | {
+      readonly message_type: "success";
+      readonly provider_config_key: string;
+      readonly connection_id: string;
+      readonly is_pending: boolean;
+    }
+  | {
+      readonly message_type: "error";
+      readonly provider_config_key: string;
+      readonly connection_id: string;
+      readonly error_type: string;
+      readonly error_desc: string;
+    };
+
+const maxSockets = 2_000;
+/** As long as the session that a page waits for can last. */
+const lifetimeMs = 30 * 60_000;
+const lookEveryMs = 30_000;
+/** Nobody has anything to say here. */
+const maxPayloadBytes = 1_024;
+
+interface Waiting {
+  readonly page: WebSocket;
+  readonly origin: string | undefined;
+  readonly since: number;
+  isAlive: boolean;
+}
+
+export function createConnectSockets(world: World): ConnectSockets {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxPayloadBytes,
+  });
+  const waiting = new Map<string, Waiting>();
+  const timer = setInterval(look, lookEveryMs);
+  timer.unref();
+
+  /** Lets go of pages that are gone without a word, and of those that waited for too long. */
+  function look(): void {
+    const now = performance.now();
+    for (const one of waiting.values()) {
+      if (!one.isAlive) one.page.terminate();
+      else if (now - one.since > lifetimeMs) one.page.close(1000, "nothing came of it in time");
+      else one.page.ping();
+      one.isAlive = false;
+    }
+  }
+
+  return {
+    join(request, socket, early) {
+      if (waiting.size >= maxSockets) {
+        throw new Fault("overloaded", "too many pages wait for an authorization", { retryAfterSeconds: 10 });
+      }
+      server.handleUpgrade(request, socket, early, (page) => {
+        // It is all that proves who may hear of an authorization: as hard to guess as a session.
+        const id = randomId();
+        const one: Waiting = { page, origin: request.headers.origin, since: performance.now(), isAlive: true };
+        waiting.set(id, one);
+        world.metrics.connectSockets.set(waiting.size);
+        page.on("pong", () => {
+          one.isAlive = true;
+        });
+        // The protocol has no words for this side.
+        page.on("message", () => page.close(1008, "nothing is read here"));
+        page.on("error", () => page.terminate());
+        page.on("close", () => {
+          waiting.delete(id);
+          world.metrics.connectSockets.set(waiting.size);
+        });
+        page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
+      });
+    },
+    tell(listener, message) {
+      const found = waiting.get(listener);
+      if (found === undefined) return false;
+      found.page.send(JSON.stringify(message));
+      return true;
+    },
+    originOf: (listener) => waiting.get(listener)?.origin,
+    close() {
+      clearInterval(timer);
+      for (const { page } of waiting.values()) page.close(1001, "latchkey is stopping");
+    },
+  };
+}
+
+/** What a page is given to name itself by. */
+export const isListener = (text: string): boolean => /^[A-Za-z0-9_-]{22}$/.test(text);
