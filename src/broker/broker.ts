@@ -1,3 +1,4 @@
+import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
@@ -20,6 +21,8 @@ import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import { createNumbers } from "./numbers.ts";
 import { openProviders, type Providers } from "./providers.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
+import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
@@ -37,6 +40,8 @@ export interface Broker {
   readonly live: Live;
   readonly attachments: Attachments;
   readonly explain: Explain;
+  /** What providers are asked for tokens. */
+  readonly tokens: TokenEndpoint;
   readonly webhookUrls: WebhookUrls;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
@@ -56,10 +61,13 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  /** The way to providers, for requests of our own. */
+  readonly send: Send;
   readonly world: World;
 }
 
-export async function openBroker({ store, backend, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
+export async function openBroker(options: BrokerOptions): Promise<Broker> {
+  const { store, backend, catalogue, publicUrl, send, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -83,6 +91,7 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
     live,
     attachments,
     explain: createExplain({ live, attachments }),
+    tokens: createTokenEndpoint({ send, world }),
     listing: createListing(collections),
     webhookUrls: createWebhookUrls({ environments, publicUrl }),
     feeds: {
