@@ -2,7 +2,6 @@ import { lookup } from "node:dns/promises";
 import type { Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
-import { TokenFailure } from "./auth/tokens.ts";
 import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
@@ -11,7 +10,6 @@ import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
-import type { TokenEndpoint } from "./broker/token-endpoint.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import type { Declared } from "./core/declared.ts";
@@ -147,15 +145,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
       });
       const send = createSend(upstream);
-      broker = await openBroker({
-        store,
-        backend,
-        catalogue: loadCatalogue(),
-        publicUrl,
-        send,
-        tokenEndpoint: noTokenEndpoint,
-        world,
-      });
+      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, send, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
       const sockets = createConnectSockets(world);
@@ -298,20 +288,6 @@ async function openWhenPossible(location: StoreLocation, { world, told, onObstac
     });
   }
 }
-
-/** Nobody speaks to token endpoints yet: whatever is asked of one fails as if it were set up wrongly. */
-const refuse = (): Promise<never> =>
-  Promise.reject(new TokenFailure({ kind: "misconfigured", code: "not_built", retryAfterMs: undefined }, "not built"));
-const noTokenEndpoint: TokenEndpoint = {
-  ask: refuse,
-  authorization: refuse,
-  push: refuse,
-  beginDevice: refuse,
-  revoke: refuse,
-  verifyIdToken: refuse,
-  requestToken: refuse,
-  accessToken: refuse,
-};
 
 const resolveHost: Resolve = (host) => lookup(host, { all: true });
 

@@ -28,6 +28,7 @@ import type { OAuth2Rules, Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
+import { filledFor } from "./authorization-server.ts";
 import type { Collections } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import type { Environments } from "./environments.ts";
@@ -242,7 +243,7 @@ export function createAuthorizations(options: AuthorizationsOptions): Authorizat
     };
     const { location, ...pending } =
       auth.case === "oauth1"
-        ? await toOAuth1(auth.value.authorizationUrl, asking, common.redirectUri)
+        ? await toOAuth1(filledFor(asking, auth.value.authorizationUrl), asking, common.redirectUri)
         : await toOAuth2({ asked, ground, rules: auth.value, asking, redirectUri: common.redirectUri });
     const after = create(PendingAuthorizationSchema, { ...common, ...pending });
     await store.commit(pendingAuthorizations.change({ before: undefined, after }));

@@ -27,6 +27,7 @@ import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createSessions, type Sessions, sessionLifetimeMs } from "./sessions.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
+import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
@@ -47,6 +48,8 @@ export interface Broker {
   readonly live: Live;
   readonly attachments: Attachments;
   readonly explain: Explain;
+  /** What providers are asked for tokens. */
+  readonly tokens: TokenEndpoint;
   readonly webhookUrls: WebhookUrls;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
@@ -66,14 +69,13 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
-  /** How small requests of our own reach providers. */
+  /** The way to providers, for requests of our own. */
   readonly send: Send;
-  readonly tokenEndpoint: TokenEndpoint;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, send, tokenEndpoint, world } = options;
+  const { store, backend, catalogue, publicUrl, send, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -85,6 +87,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const numbers = createNumbers(store);
   const imports = createImports({ store, collections, integrations, providers, numbers, audit, world });
   const attachments = createAttachments(world);
+  const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
   const authorizations = createAuthorizations({
@@ -96,7 +99,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     connections,
     sessions,
     imports,
-    tokenEndpoint,
+    tokenEndpoint: tokens,
     asks,
     publicUrl,
     audit,
@@ -120,6 +123,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     live,
     attachments,
     explain: createExplain({ live, attachments }),
+    tokens,
     listing: createListing(collections),
     webhookUrls: createWebhookUrls({ environments, publicUrl }),
     feeds: {
