@@ -7,6 +7,8 @@ import { findPostgres } from "./postgres.ts";
 /** What a machine may lack. A test that needs it says so, and is skipped in sight. */
 const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
+  /** A browser: Debian's, or whichever is called so. */
+  chromium: () => spawnSync("chromium", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
   /** A C compiler, and a system that lets what it made step in front of libc. */
   compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,

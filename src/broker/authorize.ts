@@ -529,7 +529,7 @@ export function createAuthorizations(options: AuthorizationsOptions): Authorizat
     const obtained = await obtainedWith(ground, credentials, connectionConfig);
     const brought = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
     if ((await asks.prove(await draftOf(ground, brought, ""))) === "refused") {
-      throw new Failed("refused", "The provider does not accept these credentials. Nothing was stored.");
+      throw notAccepted();
     }
     return (await filed(ground, brought)).connection;
   }
@@ -540,16 +540,20 @@ export function createAuthorizations(options: AuthorizationsOptions): Authorizat
     if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
     const given = credentials.kind.value;
     const scopes = scopesOf(ground, auth.value, []);
-    const tokens = await tokenEndpoint.ask({
-      ...(await askingOf(ground, connectionConfig)),
-      client: {
-        id: given.clientId,
-        secret: given.clientSecret,
-        certificate: given.clientCertificate || undefined,
-        privateKey: given.clientPrivateKey || undefined,
-      },
-      grant: { type: "client_credentials", scopes },
-    });
+    const client = {
+      id: given.clientId,
+      secret: given.clientSecret,
+      certificate: given.clientCertificate || undefined,
+      privateKey: given.clientPrivateKey || undefined,
+    };
+    const asking = { ...(await askingOf(ground, connectionConfig)), client };
+    const tokens = await tokenEndpoint
+      .ask({ ...asking, grant: { type: "client_credentials", scopes } })
+      .catch((error: unknown) => {
+        // Here the client is what somebody typed in, and no operator's.
+        if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);
+        throw error;
+      });
     const value = { ...given, token: tokens.accessToken, raw: tokens.raw, ...expiryOf(tokens) };
     const grantedScopes = tokens.scopes ?? scopes;
     return {
@@ -605,6 +609,9 @@ class Failed extends Error {
     this.reason = reason;
   }
 }
+
+const notAccepted = (code?: string) =>
+  new Failed("refused", "The provider does not accept these credentials. Nothing was stored.", code);
 
 /** What the provider says went wrong, if it says so. Its own words are not shown: anybody can put some into a link. */
 function refusedOr(answer: CallbackAnswer): CallbackAnswer {

@@ -12,11 +12,13 @@ export const integrationService = ({
   providers,
   environments,
   webhookUrls,
+  authorizations,
   feeds,
 }: Broker): ServiceImpl<typeof IntegrationService> => {
   const shown = async (integration: Integration): Promise<Integration> => ({
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
+    callbackUrl: await authorizations.callbackUrl(integration),
     warnings: integrationWarnings(integration, providers.lookUp(integration.provider)),
   });
   return {

@@ -39,15 +39,15 @@ export function checkBrowser(
 /** Somebody who follows a link from anywhere, or who sends a form of a page of ours. */
 function checkNavigation({ method, headers }: Head, origins: PageOrigins): void {
   const { origin } = headers;
-  const fetchMode = headers["sec-fetch-mode"];
-  if (fetchMode !== undefined && fetchMode !== "navigate") throw refused();
+  const fetchSite = headers["sec-fetch-site"];
+  // Browsers say both; programs that say one of them are no browsers.
+  if (fetchSite !== undefined && headers["sec-fetch-mode"] !== "navigate") throw refused();
   if (method === "GET" || method === "HEAD") {
     if (origin !== undefined) throw refused();
     return;
   }
   // A page that gives no referrer away gives no origin away either, and its form comes from `null`.
   const isOurs = origin === undefined || origin === "null" || isOwn(origin, headers, origins);
-  const fetchSite = headers["sec-fetch-site"];
   if (!isOurs || (fetchSite !== undefined && fetchSite !== "same-origin")) throw refused();
 }
 

@@ -1,0 +1,49 @@
+import { createServer } from "node:http";
+import { build } from "esbuild";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
+import { describeListener, listen } from "../src/base/listener.ts";
+
+/** One browser for all tests of a file, and a clean profile for each page that is asked for. */
+export function browserOfFile(): () => Promise<Page> {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  }, 60_000);
+  afterAll(() => browser?.close());
+  return async () => {
+    if (browser === undefined) throw new Error("the browser of this file has not started");
+    const context = await browser.newContext();
+    onTestFinished(() => context.close());
+    return context.newPage();
+  };
+}
+
+/** The application of a customer: one page with the published frontend SDK in it, on an origin of its own. */
+export async function startApplication(): Promise<string> {
+  const bundled = await build({
+    stdin: { contents: 'export { default } from "@nangohq/frontend";', resolveDir: import.meta.dirname },
+    bundle: true,
+    format: "iife",
+    globalName: "Frontend",
+    write: false,
+  });
+  const script = bundled.outputFiles[0]?.text ?? "";
+  const server = createServer((request, response) => {
+    const isScript = request.url === "/sdk.js";
+    response.writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html" });
+    response.end(
+      isScript ? script : '<!doctype html><title>App</title><script src="/sdk.js"></script><button>Connect</button>',
+    );
+  });
+  await listen(server, { kind: "tcp", host: "127.0.0.1", port: 0 });
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  );
+  // Another site than the sidecar's, as applications are.
+  return describeListener(server, false).replace("127.0.0.1", "localhost");
+}

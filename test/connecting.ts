@@ -1,0 +1,169 @@
+import { LogService } from "../src/gen/latchkey/v1/log_pb.ts";
+import { allowPrivateFor, describeProviders } from "../src/sandbox/providers.ts";
+import type { SandboxOptions } from "../src/sandbox/sandbox.ts";
+import { type HarnessOptions, startTestSidecar, type TestSidecar } from "./harness.ts";
+import { type Started, started } from "./sandbox/started.ts";
+
+/** The application whose pages may use the browser routes. */
+export const appOrigin = "https://app.example.com";
+
+const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
+
+export interface Connecting {
+  readonly sandbox: Started;
+  readonly sidecar: TestSidecar;
+  /** The token of a new connect session. */
+  session(more?: object): Promise<string>;
+  reconnectSession(connection: string, more?: object): Promise<string>;
+  /** The connections of an integration, as RPC and JSON show them. */
+  connections(): Promise<readonly { readonly connection_id: string; readonly [field: string]: unknown }[]>;
+  /** A whole connection, with its credentials. */
+  connection(
+    integration: string,
+    id: string,
+  ): Promise<Record<string, unknown> & { credentials: Record<string, unknown> }>;
+  browser(): TestBrowser;
+}
+
+interface ConnectingOptions {
+  readonly sandbox?: SandboxOptions;
+  readonly sidecar?: HarnessOptions;
+  /** Of the integrations, by provider: what they have beside the usual. */
+  readonly providers?: (origin: string) => readonly object[];
+  readonly integrations?: readonly object[];
+  /** Of the application's pages; unless said, `appOrigin`. */
+  readonly origin?: string;
+}
+
+/** A sandbox, a sidecar that knows it, and an integration of each of its providers, named like it. */
+export async function connecting(options: ConnectingOptions = {}): Promise<Connecting> {
+  const sandbox = await started({ behaviour: { consent: "allow" }, ...options.sandbox });
+  const config = {
+    environments: [{ name: "dev", allowed_origins: [options.origin ?? appOrigin] }],
+    providers: [...describeProviders(sandbox.origin), ...(options.providers?.(sandbox.origin) ?? [])],
+    integrations: [
+      ...["sandbox-files", "sandbox-unified", "sandbox-calendar", "sandbox-oauth1"].map((provider) => ({
+        environment: "dev",
+        key: provider,
+        provider,
+        oauth: { client_id: app.client_id, client_secret: { env: "APP_SECRET" } },
+      })),
+      ...["sandbox-client-credentials", "sandbox-api-key", "sandbox-basic"].map((provider) => ({
+        environment: "dev",
+        key: provider,
+        provider,
+      })),
+      ...(options.integrations ?? []),
+    ],
+  };
+  const sidecar = await startTestSidecar({
+    ...options.sidecar,
+    env: {
+      LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+      LATCHKEY_CONFIG: "/latchkey.yaml",
+      APP_SECRET: app.client_secret,
+      ...options.sidecar?.env,
+    },
+    // JSON is YAML.
+    files: { "/latchkey.yaml": JSON.stringify(config) },
+  });
+  const made = async (path: string, body: object) => {
+    const answer = await sidecar.rest("POST", path, { body });
+    if (answer.status !== 201) throw new Error(`no session was made: ${JSON.stringify(answer.body)}`);
+    return answer.body.data.token as string;
+  };
+  return {
+    sandbox,
+    sidecar,
+    session: (more = {}) => made("/connect/sessions", { end_user: { id: "ada" }, ...more }),
+    reconnectSession: (connection, { integration_id = "sandbox-files", ...more }: { integration_id?: string } = {}) =>
+      made("/connect/sessions/reconnect", { connection_id: connection, integration_id, ...more }),
+    connections: async () => (await sidecar.rest("GET", "/connections")).body.connections,
+    connection: async (integration, id) =>
+      (await sidecar.rest("GET", `/connections/${id}?provider_config_key=${integration}&refresh_token=true`)).body,
+    browser: createTestBrowser,
+  };
+}
+
+/** What a browser does of itself: it keeps cookies by host, and goes where it is sent. */
+export interface TestBrowser {
+  /** One request, and where it leads. */
+  get(url: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
+  /** Follows redirects until there is a page. */
+  go(url: string): Promise<Page>;
+  /** Follows redirects until one leads to an address that begins so, and returns it without going there. */
+  until(url: string, prefix: string): Promise<string>;
+  readonly cookies: Map<string, string>;
+}
+
+export interface Page {
+  readonly status: number;
+  readonly url: string;
+  readonly text: string;
+  readonly headers: Headers;
+}
+
+export function createTestBrowser(): TestBrowser {
+  const cookies = new Map<string, string>();
+  async function get(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+    const { hostname } = new URL(url);
+    const own = [...cookies]
+      .filter(([key]) => key.startsWith(`${hostname} `))
+      .map(([key, value]) => `${key.split(" ")[1]}=${value}`);
+    const response = await fetch(url, {
+      redirect: "manual",
+      headers: { ...(own.length === 0 ? {} : { cookie: own.join("; ") }), ...headers },
+    });
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      cookies.set(`${hostname} ${name}`, value);
+    }
+    return response;
+  }
+  async function step(url: string): Promise<{ readonly response: Response; readonly next: string | undefined }> {
+    const response = await get(url);
+    const location = response.headers.get("location");
+    return { response, next: location === null ? undefined : new URL(location, url).href };
+  }
+  return {
+    get,
+    cookies,
+    async go(url) {
+      for (let at = url, i = 0; i < 10; i += 1) {
+        const { response, next } = await step(at);
+        if (next === undefined)
+          return { status: response.status, url: at, text: await response.text(), headers: response.headers };
+        await response.arrayBuffer();
+        at = next;
+      }
+      throw new Error("the browser was sent around in circles");
+    },
+    async until(url, prefix) {
+      for (let at = url, i = 0; i < 10; i += 1) {
+        const { response, next } = await step(at);
+        await response.arrayBuffer();
+        if (next === undefined) throw new Error(`a page with ${response.status} came first`);
+        if (next.startsWith(prefix)) return next;
+        at = next;
+      }
+      throw new Error("the browser was sent around in circles");
+    },
+  };
+}
+
+export const departure = (
+  { sidecar }: Connecting,
+  token: string,
+  more: Record<string, string> = {},
+  key = "sandbox-files",
+) => `${sidecar.data}/oauth/connect/${key}?${new URLSearchParams({ connect_session_token: token, ...more })}`;
+
+/** The address with which the provider sends a browser back, not yet visited. */
+export const broughtBackTo = (all: Connecting, browser: TestBrowser, url: string) =>
+  browser.until(url, `${all.sidecar.data}/oauth/callback`);
+
+/** How often the provider's token endpoint was asked for anything. */
+export const tokenCalls = ({ sandbox }: Connecting): number => sandbox.seen().requests.token ?? 0;
+
+export const auditOf = async ({ sidecar }: Connecting, action: string) =>
+  (await sidecar.client(LogService).listAuditEvents({ action })).events;
