@@ -65,13 +65,10 @@ export function createSessions(options: SessionsOptions): Sessions {
   const { store, collections, integrations, connections, publicUrl, audit, world } = options;
   const { connectSessions } = collections;
 
-  const isOver = ({ expiresAt }: ConnectSession): boolean =>
-    expiresAt === undefined || timestampMs(expiresAt) <= world.now();
-
   async function find({ environment, id }: SessionRef): Promise<Stored<ConnectSession>> {
     const found = namesNothing(id) ? undefined : await connectSessions.get(id);
     const isTheirs = environment === undefined || found?.value.environment === environment;
-    if (found !== undefined && isTheirs && !isOver(found.value)) return found;
+    if (found !== undefined && isTheirs && !isSessionOver(found.value, world.now())) return found;
     throw new Fault("not_found", "there is no such connect session, or it has ended");
   }
 
@@ -112,7 +109,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
     async withToken(token) {
       const found = isToken(token) ? await connectSessions.get(digestOf(token)) : undefined;
-      if (found !== undefined && !isOver(found.value)) return found;
+      if (found !== undefined && !isSessionOver(found.value, world.now())) return found;
       throw new Fault("unknown_session", "the connect session is not known, has been used, or is over: make another");
     },
     get: async (ref) => (await find(ref)).value,
@@ -142,3 +139,6 @@ export function createSessions(options: SessionsOptions): Sessions {
 /** 192 random bits: whoever can guess one can make a connection in somebody's name. */
 const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;
 const isToken = (text: string): boolean => /^lk_connect_[A-Za-z0-9_-]{32}$/.test(text);
+
+export const isSessionOver = ({ expiresAt }: ConnectSession, now: number): boolean =>
+  expiresAt === undefined || timestampMs(expiresAt) <= now;

@@ -1,5 +1,5 @@
 import { Fault } from "../base/fault.ts";
-import type { Outcome } from "../broker/authorize.ts";
+import type { Outcome } from "../broker/authorize-finish.ts";
 import type { Broker } from "../broker/broker.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { scopesIn } from "../core/granted-scopes.ts";

@@ -148,7 +148,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
         if (message.type() === "error") broken.push(message.text());
       });
       await page.goto(await linkOf(all));
-      const font = await page.evaluate(() => getComputedStyle(document.body).fontFamily);
+      const font = await page.evaluate("getComputedStyle(document.body).fontFamily");
       expect(font).toContain("system-ui");
       await page.getByRole("link", { name: "Sandbox: file storage" }).click();
       await page.getByRole("button", { name: "Connect" }).click();

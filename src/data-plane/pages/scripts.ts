@@ -38,7 +38,7 @@ export const inWindow = script(`(() => {
   const { to, failed, done } = document.body.dataset;
   const form = document.querySelector("form");
   const status = document.querySelector("[role=status]");
-  const say = (text) => { status.textContent = text; };
+  const say = (text, how = "bad") => { status.textContent = text; status.className = how; };
   document.querySelector("[data-close]")?.addEventListener("click", () => window.parent.postMessage({ type: "close" }, to));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -57,7 +57,7 @@ export const inWindow = script(`(() => {
       opened.close();
       if (heard.message_type === "success") {
         form.hidden = true;
-        say(done);
+        say(done, "good");
         const payload = { providerConfigKey: heard.provider_config_key, connectionId: heard.connection_id, isPending: false };
         window.parent.postMessage({ type: "connect", payload }, to);
       } else {
@@ -66,6 +66,6 @@ export const inWindow = script(`(() => {
       }
     };
     socket.onerror = () => say(failed);
-    say("Go on in the window that has opened.");
+    say("Go on in the window that has opened.", "quiet");
   });
 })()`);

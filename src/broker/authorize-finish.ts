@@ -1,0 +1,202 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Tokens } from "../auth/tokens.ts";
+import { Fault } from "../base/fault.ts";
+import { digestOf } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import { type CallbackAnswer, isSame, isSignedCallback, readCallback } from "../core/callback.ts";
+import { missingScopes } from "../core/granted-scopes.ts";
+import type { PendingAuthorization } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import { StaleWrite, type Store } from "../store/contract.ts";
+import type { Audit } from "./audit.ts";
+import { Failed, type FailedBy, failureOf, refusedOr } from "./authorize-failure.ts";
+import type { Ground, Grounds } from "./authorize-ground.ts";
+import type { AuthorizedConnections } from "./authorized-connection.ts";
+import type { Collections } from "./collections.ts";
+import { isOver } from "./pending.ts";
+import type { Providers } from "./providers.ts";
+import { isSessionOver } from "./sessions.ts";
+import type { Asking, TokenEndpoint } from "./token-endpoint.ts";
+
+/** Who comes back from a provider, and with what. */
+export interface Return {
+  /** As it came, without the question mark. */
+  readonly query: string;
+  /** The last segment of the redirect URI; empty: the one that integrations share. */
+  readonly context: string;
+  readonly browser: string | undefined;
+}
+
+/** What came of it, for its end user and for whoever waits. */
+export interface Outcome {
+  readonly integration: string;
+  /** What a person calls the integration. */
+  readonly title: string;
+  readonly listener: string;
+  readonly returnTo: string;
+  readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
+  readonly failed?: { readonly by: FailedBy; readonly message: string };
+}
+
+export type Returns = (back: Return) => Promise<Outcome>;
+
+interface ReturnsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly providers: Providers;
+  readonly grounds: Grounds;
+  readonly authorized: AuthorizedConnections;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export function createReturns(options: ReturnsOptions): Returns {
+  const { store, collections, providers, grounds, authorized, tokenEndpoint, audit, world } = options;
+  const { pendingAuthorizations } = collections;
+
+  /** Nobody else takes it after this, whatever comes of it: the commit says who was first. */
+  async function take({ state }: CallbackAnswer, context: string): Promise<PendingAuthorization> {
+    const found = await pendingAuthorizations.get(digestOf(state));
+    if (found === undefined) throw unknown();
+    const { value: pending } = found;
+    const isElsewhere = pending.context !== context;
+    const { environment, integration } = pending;
+    const line = { actor: "browser", action: "authorization.context_mismatch", environment, targets: [integration] };
+    try {
+      await store.commit([
+        ...pendingAuthorizations.change({ before: found, after: undefined }),
+        ...(isElsewhere ? audit.changes(line) : []),
+      ]);
+    } catch (error) {
+      if (error instanceof StaleWrite) throw unknown();
+      throw error;
+    }
+    if (isOver(pending, world.now())) throw unknown();
+    return pending;
+  }
+
+  async function finish({ query, context, browser }: Return): Promise<Outcome> {
+    const answer = readCallback(query);
+    if (answer === undefined) throw unknown();
+    const pending = await take(answer, context);
+    const { integration, listener, returnTo, environment } = pending;
+    const kind = await kindOf(pending);
+    const common = { integration, title: await titleOf(pending), listener, returnTo };
+    try {
+      if (pending.context !== context) throw new Failed("context_mismatch", "The answer came back to another address.");
+      if (browser === undefined || !isSame(digestOf(browser), pending.browserHash)) {
+        throw new Failed("other_browser", "This was begun in another browser, or its cookies were not kept.");
+      }
+      const connected = await complete(pending, answer);
+      world.metrics.authorizations.inc({ credentials: kind, outcome: "connected" });
+      return { ...common, connected };
+    } catch (error) {
+      const failed = failureOf(error, world);
+      world.metrics.authorizations.inc({ credentials: kind, outcome: failed.by });
+      world.log.warn("an authorization failed", {
+        environment,
+        integration,
+        outcome: failed.by,
+        reason: failed.reason,
+      });
+      return { ...common, failed: { by: failed.by, message: failed.message } };
+    }
+  }
+
+  async function kindOf({ environment, integration: key }: PendingAuthorization): Promise<string> {
+    const found = await collections.integrations.get(environment, key);
+    return (found === undefined ? undefined : providers.lookUp(found.value.provider)?.auth.case) ?? "none";
+  }
+
+  async function titleOf({ environment, integration: key }: PendingAuthorization): Promise<string> {
+    const found = await collections.integrations.get(environment, key);
+    const provider = found === undefined ? undefined : providers.lookUp(found.value.provider);
+    return found?.value.displayName || provider?.displayName || key;
+  }
+
+  /** The rest of the way, for whoever is who began. */
+  async function complete(pending: PendingAuthorization, answer: CallbackAnswer) {
+    const session = await collections.connectSessions.get(pending.sessionId);
+    if (session === undefined || isSessionOver(session.value, world.now())) {
+      throw new Failed("session_over", "The link that this began with has been used, or is too old.");
+    }
+    const ground = await grounds.of(session, pending.integration);
+    const { provider } = ground;
+    const asking = await grounds.askingOf(ground, pending.connectionConfig ?? {});
+    if (provider.auth.case === "oauth1") return completeOAuth1({ pending, answer, ground, asking });
+    if (provider.auth.case !== "oauth2") throw new Failed("misconfigured", "It is not authorized like this any more.");
+    return completeOAuth2({ pending, answer, ground, asking }, provider.auth.value);
+  }
+
+  interface Completing {
+    readonly pending: PendingAuthorization;
+    readonly answer: CallbackAnswer;
+    readonly ground: Ground;
+    readonly asking: Asking;
+  }
+
+  async function completeOAuth2({ pending, answer, ground, asking }: Completing, rules: OAuth2Rules) {
+    const { callbackSignature: rule } = rules;
+    const secret = asking.secrets?.clientSecret ?? "";
+    if (rule !== undefined && answer.error === undefined && !isSignedCallback(answer.parameters, { rule, secret })) {
+      throw new Failed("signature", "The answer is not signed as the provider signs it.");
+    }
+    // Whose answer it is is known before anything that it says is believed (RFC 9207, section 2.4).
+    const { issuer, issuerAlways } = await tokenEndpoint.authorization(asking);
+    const isForeign = answer.iss === undefined ? issuerAlways : issuer !== "" && answer.iss !== issuer;
+    if (isForeign) throw new Failed("issuer_mismatch", "The answer is not from the provider that was asked.");
+    const { code } = refusedOr(answer);
+    if (code === undefined) throw new Failed("provider_error", "The provider sent neither a code nor an error.");
+    const tokens = await tokenEndpoint.ask({
+      ...asking,
+      grant: {
+        type: "authorization_code",
+        code,
+        redirectUri: pending.redirectUri,
+        codeVerifier: pending.codeVerifier === "" ? undefined : pending.codeVerifier,
+      },
+    });
+    const granted = tokens.scopes ?? pending.scopes;
+    return authorized.file(ground, {
+      credentials: oauth2Credentials(tokens),
+      connectionConfig: { ...pending.connectionConfig, ...tokens.connectionConfig },
+      metadata: tokens.metadata,
+      grantedScopes: granted,
+      missingScopes: missingScopes(pending.scopes, granted),
+    });
+  }
+
+  async function completeOAuth1({ pending, answer, ground, asking }: Completing) {
+    const { verifier } = refusedOr(answer);
+    if (verifier === undefined) throw new Failed("provider_error", "The provider sent no verifier.");
+    const temporary = { token: pending.temporaryToken, secret: pending.temporarySecret };
+    const { token, secret, raw } = await tokenEndpoint.accessToken({ ...asking, temporary, verifier });
+    const value = { oauthToken: token, oauthTokenSecret: secret, raw };
+    return authorized.file(ground, {
+      credentials: create(CredentialsSchema, { kind: { case: "oauth1", value } }),
+      connectionConfig: pending.connectionConfig ?? {},
+      metadata: {},
+      grantedScopes: [],
+      missingScopes: [],
+    });
+  }
+
+  return finish;
+}
+
+/** The same for whatever is not to be taken: who tries states learns nothing of them. */
+const unknown = () =>
+  new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
+
+function oauth2Credentials(tokens: Tokens): Credentials {
+  const { accessToken, refreshToken = "", raw } = tokens;
+  const value = { accessToken, refreshToken, raw, ...tokenExpiry(tokens) };
+  return create(CredentialsSchema, { kind: { case: "oauth2", value } });
+}
+
+/** When an access token runs out, where anybody said. */
+export const tokenExpiry = ({ expiresAtMs }: Tokens) =>
+  expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) };

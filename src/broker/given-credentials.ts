@@ -1,0 +1,99 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { TokenFailure } from "../auth/tokens.ts";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { missingScopes } from "../core/granted-scopes.ts";
+import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
+import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Stored } from "../store/records.ts";
+import { codeOf, Failed, failureOf, notAccepted } from "./authorize-failure.ts";
+import { tokenExpiry } from "./authorize-finish.ts";
+import { configOf, type Ground, type Grounds, scopesOf } from "./authorize-ground.ts";
+import type { AuthorizedConnections } from "./authorized-connection.ts";
+import type { ProviderAsks } from "./provider-asks.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
+
+/** What an end user typed in. */
+export interface GivenCredentials {
+  readonly session: Stored<ConnectSession>;
+  readonly integration: string;
+  readonly credentials: Credentials;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+interface GivenCredentialsOptions {
+  readonly grounds: Grounds;
+  readonly authorized: AuthorizedConnections;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly asks: ProviderAsks;
+  readonly world: World;
+}
+
+export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
+
+/** Makes connections of credentials that were typed in, and of none that the provider does not take. */
+export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
+  const { grounds, authorized, tokenEndpoint, asks, world } = options;
+
+  async function connect({ session, integration: key, credentials, params }: GivenCredentials): Promise<Connection> {
+    const ground = await grounds.of(session, key);
+    const wanted = ground.provider.auth.case ?? "none";
+    if (credentials.kind.case !== wanted) {
+      throw new Fault("invalid_body", `"${key}" takes credentials of another kind`);
+    }
+    try {
+      const connection = await filedIfGood(ground, credentials, configOf(ground, params));
+      world.metrics.authorizations.inc({ credentials: wanted, outcome: "connected" });
+      return connection;
+    } catch (error) {
+      if (!(error instanceof Failed || error instanceof TokenFailure)) throw error;
+      const { by, message } = failureOf(error, world);
+      world.metrics.authorizations.inc({ credentials: wanted, outcome: by });
+      const code = by === "refused" || by === "token_refused" ? "connection_test_failed" : codeOf(by);
+      throw new Fault(code, message, { cause: error });
+    }
+  }
+
+  async function filedIfGood(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+    const obtained = await obtainedWith(ground, credentials, connectionConfig);
+    const brought = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
+    if ((await asks.prove(await authorized.draftOf(ground, brought, ""))) === "refused") {
+      throw notAccepted();
+    }
+    return (await authorized.file(ground, brought)).connection;
+  }
+
+  /** Of a client of the end user's own, a first token: whether it is good is known at once. */
+  async function obtainedWith(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+    const { auth } = ground.provider;
+    if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
+    const given = credentials.kind.value;
+    const scopes = scopesOf(ground, auth.value, []);
+    const client = {
+      id: given.clientId,
+      secret: given.clientSecret,
+      certificate: given.clientCertificate || undefined,
+      privateKey: given.clientPrivateKey || undefined,
+    };
+    const asking = { ...(await grounds.askingOf(ground, connectionConfig)), client };
+    const tokens = await tokenEndpoint
+      .ask({ ...asking, grant: { type: "client_credentials", scopes } })
+      .catch((error: unknown) => {
+        // Here the client is what somebody typed in, and no operator's.
+        if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);
+        throw error;
+      });
+    const value = { ...given, token: tokens.accessToken, raw: tokens.raw, ...tokenExpiry(tokens) };
+    const grantedScopes = tokens.scopes ?? scopes;
+    return {
+      credentials: create(CredentialsSchema, { kind: { case: "oauth2Client", value } }),
+      connectionConfig: { ...connectionConfig, ...tokens.connectionConfig },
+      metadata: tokens.metadata,
+      grantedScopes,
+      missingScopes: missingScopes(scopes, grantedScopes),
+    };
+  }
+
+  return connect;
+}
