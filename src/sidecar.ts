@@ -148,7 +148,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, send, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
-      const sockets = createConnectSockets(world);
+      const sockets = createConnectSockets({ outcomes: held.outcomes, world });
       const routes = restRoutes({ broker: held, sockets, publicUrl });
       const pages = { origins: { isKnown: held.origins.isKnown, publicUrl }, sockets };
       const rates = createRateLimits(metrics);

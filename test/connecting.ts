@@ -23,6 +23,9 @@ export interface Connecting {
     id: string,
   ): Promise<Record<string, unknown> & { credentials: Record<string, unknown> }>;
   browser(): TestBrowser;
+  /** For another sidecar that knows the same. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly files: Readonly<Record<string, string>>;
 }
 
 interface ConnectingOptions {
@@ -56,16 +59,17 @@ export async function connecting(options: ConnectingOptions = {}): Promise<Conne
       ...(options.integrations ?? []),
     ],
   };
+  const environment = {
+    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+    LATCHKEY_CONFIG: "/latchkey.yaml",
+    APP_SECRET: app.client_secret,
+  };
+  // JSON is YAML.
+  const files = { "/latchkey.yaml": JSON.stringify(config) };
   const sidecar = await startTestSidecar({
     ...options.sidecar,
-    env: {
-      LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
-      LATCHKEY_CONFIG: "/latchkey.yaml",
-      APP_SECRET: app.client_secret,
-      ...options.sidecar?.env,
-    },
-    // JSON is YAML.
-    files: { "/latchkey.yaml": JSON.stringify(config) },
+    env: { ...environment, ...options.sidecar?.env },
+    files,
   });
   const made = async (path: string, body: object) => {
     const answer = await sidecar.rest("POST", path, { body });
@@ -82,6 +86,8 @@ export async function connecting(options: ConnectingOptions = {}): Promise<Conne
     connection: async (integration, id) =>
       (await sidecar.rest("GET", `/connections/${id}?provider_config_key=${integration}&refresh_token=true`)).body,
     browser: createTestBrowser,
+    environment,
+    files,
   };
 }
 

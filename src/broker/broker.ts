@@ -23,10 +23,10 @@ import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import { createNumbers } from "./numbers.ts";
 import { type Origins, openOrigins } from "./origins.ts";
-import { pendingLifetimeMs } from "./pending.ts";
+import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
-import { createSessions, type Sessions, sessionLifetimeMs } from "./sessions.ts";
+import { createSessions, type Sessions } from "./sessions.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
@@ -45,6 +45,7 @@ export interface Broker {
   readonly sessions: Sessions;
   readonly authorizations: Authorizations;
   readonly origins: Origins;
+  readonly outcomes: Outcomes;
   readonly listing: Listing;
   readonly live: Live;
   readonly attachments: Attachments;
@@ -107,8 +108,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     world,
   });
   const origins = await openOrigins({ store, collections, world });
-  const lifetimes = { sessionMs: sessionLifetimeMs, pendingMs: pendingLifetimeMs };
-  const sweep = createConnectSweep({ store, collections, lifetimes, world });
+  const outcomes = await openOutcomes({ store, collections, world });
+  const sweep = createConnectSweep({ store, collections, world });
   const live = await openLive({ store, connections, integrations, providers, touches, world });
   return {
     access,
@@ -121,6 +122,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     sessions,
     authorizations,
     origins,
+    outcomes,
     live,
     attachments,
     explain: createExplain({ live, attachments }),
@@ -139,6 +141,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     declare: createDeclarations({ environments, access, integrations, providers }),
     async close() {
       sweep.close();
+      outcomes.close();
       origins.close();
       live.close();
       providers.close();

@@ -1,6 +1,11 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { type PendingAuthorization, PendingAuthorizationSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type ConnectOutcome,
+  ConnectOutcomeSchema,
+  type PendingAuthorization,
+  PendingAuthorizationSchema,
+} from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { type Connection, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
@@ -85,6 +90,13 @@ export function createCollections(store: Store) {
         age: ({ createdAt }: PendingAuthorization) => [[sortable(createdAt)]],
         session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
       },
+    }),
+    connectOutcomes: createRecords({
+      store,
+      name: "connect-outcome",
+      schema: ConnectOutcomeSchema,
+      key: ({ listenerHash }: ConnectOutcome) => [listenerHash],
+      indexes: { age: ({ createdAt }: ConnectOutcome) => [[sortable(createdAt)]] },
     }),
     audit: createRecords({
       store,

@@ -1,12 +1,15 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
 import { type Change, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import type { Records } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
+import { outcomeLifetimeMs } from "./outcomes.ts";
+import { pendingLifetimeMs } from "./pending.ts";
+import { sessionLifetimeMs } from "./sessions.ts";
 
 interface SweepOptions {
   readonly store: Store;
   readonly collections: Collections;
-  readonly lifetimes: { readonly sessionMs: number; readonly pendingMs: number };
   readonly world: World;
 }
 
@@ -15,27 +18,30 @@ const everyMs = 60_000;
 const perCommit = 500;
 const commitsPerSweep = 20;
 
+export interface ConnectSweep {
+  sweep(): Promise<void>;
+  close(): void;
+}
+
 /** Deletes connect sessions and authorizations that nobody came back to. They are good for nothing before that. */
-export function createConnectSweep(options: SweepOptions): { sweep(): Promise<void>; close(): void } {
-  const { store, collections, lifetimes, world } = options;
-  const { connectSessions, pendingAuthorizations } = collections;
+export function createConnectSweep({ store, collections, world }: SweepOptions): ConnectSweep {
+  const { connectSessions, pendingAuthorizations, connectOutcomes } = collections;
 
   async function outdated(): Promise<Change[]> {
-    const oldest = { under: [], limit: perCommit };
-    const [sessions, pending] = [
-      await connectSessions.pageBy("age", oldest),
-      await pendingAuthorizations.pageBy("age", oldest),
-    ];
-    const isOlder = (lifetimeMs: number) => (one: (typeof sessions | typeof pending)[number]) =>
-      one.value.createdAt === undefined || timestampMs(one.value.createdAt) + lifetimeMs <= world.now();
     return [
-      ...sessions
-        .filter(isOlder(lifetimes.sessionMs))
-        .flatMap((before) => connectSessions.change({ before, after: undefined })),
-      ...pending
-        .filter(isOlder(lifetimes.pendingMs))
-        .flatMap((before) => pendingAuthorizations.change({ before, after: undefined })),
+      ...(await olderThan(sessionLifetimeMs, connectSessions)),
+      ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
+      ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
     ];
+  }
+
+  async function olderThan<T extends Aged>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
+    const oldest = await records.pageBy("age", { under: [], limit: perCommit });
+    return oldest
+      .filter(
+        ({ value: { createdAt } }) => createdAt === undefined || timestampMs(createdAt) + lifetimeMs <= world.now(),
+      )
+      .flatMap((before) => records.change({ before, after: undefined }));
   }
 
   async function sweep(): Promise<void> {
@@ -55,4 +61,8 @@ export function createConnectSweep(options: SweepOptions): { sweep(): Promise<vo
   }, everyMs);
   timer.unref();
   return { sweep, close: () => clearInterval(timer) };
+}
+
+interface Aged {
+  readonly createdAt?: Timestamp | undefined;
 }

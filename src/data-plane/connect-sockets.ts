@@ -2,14 +2,15 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Fault } from "../base/fault.ts";
-import { randomId } from "../base/ids.ts";
+import { digestOf, randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
+import type { Outcomes } from "../broker/outcomes.ts";
 
 /** Pages that wait to hear what came of an authorization, each by a WebSocket that only speaks to them. */
 export interface ConnectSockets {
   /** Takes a connection over. Throws `overloaded` when there are too many. */
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
-  /** To whom the id was given. Returns false when nobody waits under it any more. */
+  /** To whom the id was given. False: nobody waits under it here. */
   tell(listener: string, message: Told): boolean;
   /** Of the page that waits; undefined: nobody does, or it has none. */
   originOf(listener: string): string | undefined;
@@ -47,7 +48,13 @@ interface Waiting {
   isAlive: boolean;
 }
 
-export function createConnectSockets(world: World): ConnectSockets {
+interface ConnectSocketsOptions {
+  /** From the other processes of the store. */
+  readonly outcomes: Pick<Outcomes, "onPassed">;
+  readonly world: World;
+}
+
+export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions): ConnectSockets {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -55,6 +62,8 @@ export function createConnectSockets(world: World): ConnectSockets {
     maxPayload: maxPayloadBytes,
   });
   const waiting = new Map<string, Waiting>();
+  const byHash = new Map<string, WebSocket>();
+  outcomes.onPassed((hash, message) => byHash.get(hash)?.send(JSON.stringify(message)));
   const timer = setInterval(look, lookEveryMs);
   timer.unref();
 
@@ -79,6 +88,7 @@ export function createConnectSockets(world: World): ConnectSockets {
         const id = randomId();
         const one: Waiting = { page, origin: request.headers.origin, since: performance.now(), isAlive: true };
         waiting.set(id, one);
+        byHash.set(digestOf(id), page);
         world.metrics.connectSockets.set(waiting.size);
         page.on("pong", () => {
           one.isAlive = true;
@@ -88,6 +98,7 @@ export function createConnectSockets(world: World): ConnectSockets {
         page.on("error", () => page.terminate());
         page.on("close", () => {
           waiting.delete(id);
+          byHash.delete(digestOf(id));
           world.metrics.connectSockets.set(waiting.size);
         });
         page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
@@ -95,9 +106,8 @@ export function createConnectSockets(world: World): ConnectSockets {
     },
     tell(listener, message) {
       const found = waiting.get(listener);
-      if (found === undefined) return false;
-      found.page.send(JSON.stringify(message));
-      return true;
+      found?.page.send(JSON.stringify(message));
+      return found !== undefined;
     },
     originOf: (listener) => waiting.get(listener)?.origin,
     close() {

@@ -20,7 +20,7 @@ interface OAuthRoutesOptions {
 
 /** The way to a provider's page and back. */
 export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutesOptions): Route[] {
-  const { sessions, authorizations } = broker;
+  const { sessions, authorizations, outcomes } = broker;
 
   async function depart(request: RouteRequest): Promise<Answer> {
     const { query, headers, params, rawQuery } = request;
@@ -56,6 +56,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
       return redirect(location, { "set-cookie": setCookie });
     } catch (error) {
       const { code, message } = faultOfStore(error);
+      // Here alone: who shows no session makes no other process hear of it.
       sockets.tell(listener, told(integration, { by: code, message }));
       throw error;
     }
@@ -67,7 +68,8 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     const { integration, title, listener, returnTo, connected, failed } = outcome;
     // Asked before it is told: who has heard what it waited for goes away.
     const to = sockets.originOf(listener);
-    sockets.tell(listener, messageOf(outcome));
+    const message = messageOf(outcome);
+    if (!sockets.tell(listener, message) && listener !== "") await outcomes.pass(listener, message);
     if (returnTo !== "") return redirect(withParameters(returnTo, returned(outcome)));
     if (connected !== undefined) return connectedPage({ title, integration, ...connected, to });
     return failedPage({ title, by: failed?.by ?? "", message: failed?.message ?? "", to });

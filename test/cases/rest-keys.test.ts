@@ -14,7 +14,7 @@ const statusWith = async (authorization: string) =>
 
 it("R01 asks for a key on every route that needs one", async () => {
   const { rest, sidecar, world, data } = running();
-  const sockets = createConnectSockets(world);
+  const sockets = createConnectSockets({ outcomes: sidecar.broker.outcomes, world });
   onTestFinished(() => sockets.close());
   const keyed = restRoutes({ broker: sidecar.broker, sockets, publicUrl: () => data }).filter(
     ({ scope }) => scope !== undefined,

@@ -16,7 +16,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBCLfAwoUUGVuZGluZ0F1dGhvcml6YXRpb24SEgoKc3RhdGVfaGFzaBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEi0KCXJlY29ubmVjdBgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSGgoNY29kZV92ZXJpZmllchgGIAEoCUIDgAEBEhIKBW5vbmNlGAcgASgJQgOAAQESFAoMcmVkaXJlY3RfdXJpGAggASgJEg8KB2NvbnRleHQYCSABKAkSFAoMYnJvd3Nlcl9oYXNoGAogASgJEg4KBnNjb3BlcxgLIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgMIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFQoIbGlzdGVuZXIYDSABKAlCA4ABARIRCglyZXR1cm5fdG8YDiABKAkSHQoQdGVtcG9yYXJ5X3NlY3JldBgPIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD3RlbXBvcmFyeV90b2tlbhgRIAEoCUIDgAEBYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBCLfAwoUUGVuZGluZ0F1dGhvcml6YXRpb24SEgoKc3RhdGVfaGFzaBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEi0KCXJlY29ubmVjdBgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSGgoNY29kZV92ZXJpZmllchgGIAEoCUIDgAEBEhIKBW5vbmNlGAcgASgJQgOAAQESFAoMcmVkaXJlY3RfdXJpGAggASgJEg8KB2NvbnRleHQYCSABKAkSFAoMYnJvd3Nlcl9oYXNoGAogASgJEg4KBnNjb3BlcxgLIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgMIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFQoIbGlzdGVuZXIYDSABKAlCA4ABARIRCglyZXR1cm5fdG8YDiABKAkSHQoQdGVtcG9yYXJ5X3NlY3JldBgPIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD3RlbXBvcmFyeV90b2tlbhgRIAEoCUIDgAEBIoEBCg5Db25uZWN0T3V0Y29tZRIVCg1saXN0ZW5lcl9oYXNoGAEgASgJEigKB21lc3NhZ2UYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -440,4 +440,39 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
  */
 export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 9);
+
+/**
+ * ConnectOutcome is what came of an authorization, on its way to the process at which its page waits.
+ *
+ * @generated from message latchkey.stored.v1.ConnectOutcome
+ */
+export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
+  /**
+   * SHA-256 of what names the page's WebSocket.
+   *
+   * @generated from field: string listener_hash = 1;
+   */
+  listenerHash: string;
+
+  /**
+   * What the page is told.
+   *
+   * @generated from field: google.protobuf.Struct message = 2;
+   */
+  message?: JsonObject | undefined;
+
+  /**
+   * When it was put down.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 3;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.ConnectOutcome.
+ * Use `create(ConnectOutcomeSchema)` to create a new message.
+ */
+export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 10);
 
