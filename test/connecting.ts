@@ -99,6 +99,10 @@ export interface TestBrowser {
   go(url: string): Promise<Page>;
   /** Follows redirects until one leads to an address that begins so, and returns it without going there. */
   until(url: string, prefix: string): Promise<string>;
+  /** A form, sent; where it leads is not followed. */
+  post(url: string, form: URLSearchParams): Promise<Response>;
+  /** Follows redirects to a page, or to an address that begins so, whichever comes first. */
+  toward(url: string, prefix: string): Promise<Page | string>;
   readonly cookies: Map<string, string>;
 }
 
@@ -111,14 +115,17 @@ export interface Page {
 
 export function createTestBrowser(): TestBrowser {
   const cookies = new Map<string, string>();
-  async function get(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+
+  async function ask(url: string, init: RequestInit = {}): Promise<Response> {
     const { hostname } = new URL(url);
-    const own = [...cookies]
-      .filter(([key]) => key.startsWith(`${hostname} `))
-      .map(([key, value]) => `${key.split(" ")[1]}=${value}`);
+    const own = [...cookies].flatMap(([key, value]) =>
+      key.startsWith(`${hostname} `) ? [`${key.split(" ")[1]}=${value}`] : [],
+    );
+    const cookie: Record<string, string> = own.length === 0 ? {} : { cookie: own.join("; ") };
     const response = await fetch(url, {
       redirect: "manual",
-      headers: { ...(own.length === 0 ? {} : { cookie: own.join("; ") }), ...headers },
+      ...init,
+      headers: { ...cookie, ...(init.headers as Record<string, string>) },
     });
     for (const line of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
@@ -126,33 +133,34 @@ export function createTestBrowser(): TestBrowser {
     }
     return response;
   }
-  async function step(url: string): Promise<{ readonly response: Response; readonly next: string | undefined }> {
-    const response = await get(url);
-    const location = response.headers.get("location");
-    return { response, next: location === null ? undefined : new URL(location, url).href };
+
+  async function toward(url: string, prefix: string | undefined): Promise<Page | string> {
+    for (let at = url, i = 0; i < 10; i += 1) {
+      const response = await ask(at);
+      const { status, headers } = response;
+      const text = await response.text();
+      const location = headers.get("location");
+      if (location === null) return { status, url: at, text, headers };
+      at = new URL(location, at).href;
+      if (prefix !== undefined && at.startsWith(prefix)) return at;
+    }
+    throw new Error("the browser was sent around in circles");
   }
+
   return {
-    get,
+    get: (url, headers = {}) => ask(url, { headers }),
+    post: (url, form) => ask(url, { method: "POST", body: form }),
     cookies,
+    toward,
     async go(url) {
-      for (let at = url, i = 0; i < 10; i += 1) {
-        const { response, next } = await step(at);
-        if (next === undefined)
-          return { status: response.status, url: at, text: await response.text(), headers: response.headers };
-        await response.arrayBuffer();
-        at = next;
-      }
-      throw new Error("the browser was sent around in circles");
+      const page = await toward(url, undefined);
+      if (typeof page === "string") throw new Error("nothing was to be stopped at");
+      return page;
     },
     async until(url, prefix) {
-      for (let at = url, i = 0; i < 10; i += 1) {
-        const { response, next } = await step(at);
-        await response.arrayBuffer();
-        if (next === undefined) throw new Error(`a page with ${response.status} came first`);
-        if (next.startsWith(prefix)) return next;
-        at = next;
-      }
-      throw new Error("the browser was sent around in circles");
+      const arrived = await toward(url, prefix);
+      if (typeof arrived === "string") return arrived;
+      throw new Error(`a page with ${arrived.status} came first`);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
 import { type Change, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import { partsOf, under } from "../store/keys.ts";
 import type { Records } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
 import { outcomeLifetimeMs } from "./outcomes.ts";
@@ -36,7 +37,10 @@ export function createConnectSweep({ store, collections, world }: SweepOptions):
   }
 
   async function olderThan<T extends Aged>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
-    const oldest = await records.pageBy("age", { under: [], limit: perCommit });
+    const keys = await store.list({ ...under(`${records.name}.age`), limit: perCommit });
+    // The space, the time, and the key of the record itself.
+    const found = await records.getMany(keys.map(({ key }) => partsOf(key).slice(2)));
+    const oldest = found.filter((one) => one !== undefined);
     return oldest
       .filter(
         ({ value: { createdAt } }) => createdAt === undefined || timestampMs(createdAt) + lifetimeMs <= world.now(),

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
@@ -288,6 +288,38 @@ it.each(["wrong", "missing"] as const)(
     expect(tokenCalls(all)).toBe(0);
   },
 );
+
+it("stops an answer that its provider has not signed, where it signs them", async () => {
+  const all = await connecting({
+    providers: (origin) => [
+      {
+        name: "signing",
+        oauth2: {
+          authorization_url: `${origin}/oauth2/auth`,
+          token_url: `${origin.replace("http:", "https:")}/oauth2/token`,
+          callback_signature: { parameter: "hmac" },
+        },
+        proxy: { base_url: origin.replace("http:", "https:") },
+      },
+    ],
+    integrations: [
+      {
+        environment: "dev",
+        key: "signing",
+        provider: "signing",
+        oauth: { client_id: "sandbox", client_secret: { env: "APP_SECRET" } },
+      },
+    ],
+  });
+  const browser = all.browser();
+  const go = async () => new URL(await broughtBackTo(all, browser, departure(all, await all.session(), {}, "signing")));
+  expect((await browser.go((await go()).href)).text).toContain("not signed");
+  expect(tokenCalls(all)).toBe(0);
+  const back = await go();
+  const content = [...back.searchParams].sort().map(([name, value]) => `${name}=${value}`);
+  back.searchParams.set("hmac", createHmac("sha256", "sandbox-secret").update(content.join("&")).digest("hex"));
+  expect((await browser.go(back.href)).status).toBe(200);
+});
 
 it("O19 stores a narrower scope, shows it, and names what is missing", async () => {
   const all = await connecting({

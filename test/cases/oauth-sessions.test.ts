@@ -298,3 +298,42 @@ it("has the browser's routes on the public door, and the others not", async () =
   const page = await all.browser().go(`${open}/oauth/connect/sandbox-files?connect_session_token=${token}`);
   expect([page.status, page.url.startsWith(`${open}/oauth/callback`)]).toEqual([200, true]);
 });
+
+it("K02 shows its page in no frame but an allowed one, and takes its form from nowhere else", async () => {
+  const all = await connecting();
+  const { data } = all.sidecar;
+  const token = await all.session({ allowed_integrations: ["sandbox-api-key"] });
+  const page = (more: Record<string, string>, headers: Record<string, string> = {}) =>
+    fetch(`${data}/connect/?${new URLSearchParams(more)}`, { headers });
+  const frames = (response: Response) =>
+    /frame-ancestors ([^;]+)/.exec(response.headers.get("content-security-policy") ?? "")?.[1];
+  expect(frames(await page({ session_token: token }))).toBe("'none'");
+  expect(frames(await page({ session_token: token, embedder: appOrigin }))).toBe(appOrigin);
+  expect((await page({ session_token: token, embedder: "https://evil.test" })).status).toBe(403);
+  expect((await page({ session_token: token, return_to: "https://evil.test/" })).status).toBe(400);
+  expect(frames(await page({}, { referer: `${appOrigin}/x` }))).toBe(appOrigin);
+  expect((await page({}, { referer: "https://evil.test/" })).status).toBe(401);
+  const form = (headers: Record<string, string>, more: Record<string, string> = {}) =>
+    fetch(`${data}/connect/`, {
+      method: "POST",
+      headers,
+      redirect: "manual",
+      body: new URLSearchParams({
+        session_token: token,
+        integration: "sandbox-api-key",
+        apiKey: "sandbox-api-key",
+        ...more,
+      }),
+    });
+  expect((await form({ origin: "https://evil.test" })).status).toBe(403);
+  expect((await form({ origin: appOrigin })).status).toBe(403);
+  expect((await form({}, { return_to: "https://evil.test/" })).status).toBe(400);
+  expect((await form({}, { session_token: `${token}x` })).status).toBe(401);
+  expect(await all.connections()).toEqual([]);
+  const sent = await form({ origin: "null" }, { return_to: `${appOrigin}/done` });
+  const [item] = await all.connections();
+  expect([sent.status, sent.headers.get("location")]).toEqual([
+    303,
+    `${appOrigin}/done?provider_config_key=sandbox-api-key&connection_id=${item?.connection_id}`,
+  ]);
+});

@@ -474,3 +474,12 @@ describe("errors", () => {
     expect(connections).toHaveLength(1);
   });
 });
+
+it("makes connect sessions, and sessions to reconnect", async () => {
+  await running().rest("POST", "/connections", { body: keyedConnection("to-reconnect") });
+  const made = await nango().createConnectSession({ end_user: { id: "u" }, allowed_integrations: ["keyed"] });
+  const again = await nango().createReconnectSession({ connection_id: "to-reconnect", integration_id: "keyed" });
+  for (const { data } of [made, again]) {
+    expect(wrongFields(data, { token: text, connect_link: text, expires_at: timestamp })).toEqual([]);
+  }
+});

@@ -1,0 +1,118 @@
+import { createServer } from "node:http";
+import Provider from "oidc-provider";
+import { expect, it, onTestFinished } from "vitest";
+import { describeListener, listen } from "../../src/base/listener.ts";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { createTestBrowser } from "../connecting.ts";
+import { startTestSidecar } from "../harness.ts";
+
+/** An authorization server that nobody here wrote: PKCE is required, `iss` always there, and consent given by hand. */
+async function foreignServer(redirectUri: string) {
+  const server = createServer();
+  await listen(server, { kind: "tcp", host: "127.0.0.1", port: 0 });
+  const issuer = describeListener(server, false);
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: "app",
+        client_secret: "app-secret",
+        redirect_uris: [redirectUri],
+        grant_types: ["authorization_code", "refresh_token"],
+      },
+    ],
+    pkce: { required: () => true },
+    scopes: ["openid", "offline_access", "files"],
+    features: { devInteractions: { enabled: true }, pushedAuthorizationRequests: { enabled: true } },
+  });
+  server.on("request", provider.callback());
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  );
+  return issuer;
+}
+
+it.each([
+  ["goes with the browser", { pushed: false }],
+  ["is put down beforehand", { pushed: true }],
+])(
+  "connects at a foreign authorization server that wants PKCE and names itself; the request %s",
+  async (_, { pushed }) => {
+    const publicUrl = "http://127.0.0.1:9";
+    const issuer = await foreignServer(`${publicUrl}/oauth/callback`);
+    const secure = issuer.replace("http:", "https:");
+    const config = {
+      environments: [{ name: "dev" }],
+      providers: [
+        {
+          name: "foreign",
+          oauth2: {
+            authorization_url: `${issuer}/auth`,
+            token_url: `${secure}/token`,
+            issuer,
+            issuer_always: true,
+            ...(pushed ? { pushed_authorization_url: `${secure}/request` } : {}),
+            authorization_params: { prompt: "consent" },
+            default_scopes: ["openid", "offline_access", "files"],
+          },
+          proxy: { base_url: secure },
+        },
+      ],
+      integrations: [
+        {
+          environment: "dev",
+          key: "foreign",
+          provider: "foreign",
+          oauth: { client_id: "app", client_secret: { env: "APP_SECRET" } },
+        },
+      ],
+    };
+    const sidecar = await startTestSidecar({
+      env: {
+        APP_SECRET: "app-secret",
+        LATCHKEY_PUBLIC_URL: publicUrl,
+        LATCHKEY_ALLOW_PRIVATE: issuer,
+        LATCHKEY_CONFIG: "/latchkey.yaml",
+      },
+      files: { "/latchkey.yaml": JSON.stringify(config) },
+    });
+    const { body } = await sidecar.rest("POST", "/connect/sessions", { body: { end_user: { id: "ada" } } });
+    const browser = createTestBrowser();
+    const departure = `${sidecar.data}/oauth/connect/foreign?connect_session_token=${body.data.token}`;
+    const sentTo = new URL((await browser.get(departure)).headers.get("location") ?? "");
+    expect([...sentTo.searchParams.keys()].includes("state")).toBe(!pushed);
+    expect(sentTo.searchParams.has("request_uri")).toBe(pushed);
+    let page = await browser.go(departure);
+    let back: string | undefined;
+    // Its pages ask who one is, and whether one agrees.
+    for (let i = 0; i < 5 && back === undefined; i += 1) {
+      const [, action = ""] = /action="([^"]+)"/.exec(page.text) ?? [];
+      const [, prompt = ""] = /name="prompt" value="([^"]+)"/.exec(page.text) ?? [];
+      const form = new URLSearchParams({ prompt, login: "ada", password: "x" });
+      const response = await browser.post(action, form);
+      const next = new URL(response.headers.get("location") ?? "", action).href;
+      const arrived = await browser.toward(next, publicUrl);
+      if (typeof arrived === "string") back = arrived;
+      else page = arrived;
+    }
+    expect(new URL(back ?? "").searchParams.get("iss")).toBe(issuer);
+    const done = await browser.go((back ?? "").replace(publicUrl, sidecar.data));
+    expect([done.status, done.text]).toEqual([200, expect.stringContaining("is connected")]);
+    const [item] = (await sidecar.rest("GET", "/connections")).body.connections;
+    const ref = { environment: "dev", integration: "foreign", id: item.connection_id };
+    const shown = await sidecar.client(ConnectionService).getConnection({ ref });
+    expect(shown.connection?.grantedScopes).toEqual(expect.arrayContaining(["openid", "offline_access"]));
+    const full = await sidecar.rest(
+      "GET",
+      `/connections/${item.connection_id}?provider_config_key=foreign&refresh_token=true`,
+    );
+    expect(full.body.credentials).toMatchObject({
+      type: "OAUTH2",
+      access_token: expect.any(String),
+      refresh_token: expect.any(String),
+    });
+  },
+);
