@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { createServer } from "node:http";
+import { delimiter, join } from "node:path";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
@@ -8,7 +10,7 @@ import { describeListener, listen } from "../src/base/listener.ts";
 export function browserOfFile(): () => Promise<Page> {
   let browser: Browser | undefined;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+    browser = await chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
   }, 60_000);
   afterAll(() => browser?.close());
   return async () => {
@@ -46,4 +48,11 @@ export async function startApplication(): Promise<string> {
   );
   // Another site than the sidecar's, as applications are.
   return describeListener(server, false).replace("127.0.0.1", "localhost");
+}
+
+function pathOfChromium(): string {
+  const folders = (process.env["PATH"] ?? "").split(delimiter);
+  const found = folders.map((folder) => join(folder, "chromium")).find(existsSync);
+  if (found === undefined) throw new Error("there is no chromium on the PATH");
+  return found;
 }

@@ -50,6 +50,21 @@ it("ends a session with its connection: a link makes one, however many begin", a
   expect(await all.connections()).toHaveLength(1);
 });
 
+it("makes one connection of two authorizations of a session that come back at once", async () => {
+  const all = await connecting();
+  const token = await all.session();
+  const browser = all.browser();
+  const backs = [
+    await broughtBackTo(all, browser, departure(all, token)),
+    await broughtBackTo(all, browser, departure(all, token)),
+  ];
+  // Both have their tokens before either is filed.
+  all.sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 300 }] } });
+  const statuses = await Promise.all(backs.map(async (back) => (await browser.go(back)).status));
+  expect([statuses.sort(), tokenCalls(all)]).toEqual([[200, 400], 2]);
+  expect(await all.connections()).toHaveLength(1);
+});
+
 it("O01 goes nowhere without a state, whatever the referrer", async () => {
   const all = await connecting();
   const response = await all.browser().get(callbackOf(all, "installation_id=1&setup_action=install"), {
@@ -104,7 +119,7 @@ it("O03 refuses an answer in which anything is there twice, and leaves the state
   expect((await browser.go(back)).status).toBe(200);
 });
 
-it.each(["no cookie", "another cookie", "two cookies"])(
+it.each(["no cookie", "another cookie", "another beside it", "another behind it"])(
   "O04 O06 stops a browser that did not begin (%s)",
   async (which) => {
     const all = await connecting();
@@ -338,7 +353,8 @@ it("asks for further scopes later, and keeps the earlier ones, the metadata and 
   const all = await connecting();
   const { sidecar } = all;
   const browser = all.browser();
-  await browser.go(departure(all, await all.session({ tags: { team: "sales" } })));
+  const first = { integrations_config_defaults: { "sandbox-files": { user_scopes: "spreadsheets" } } };
+  await browser.go(departure(all, await all.session({ tags: { team: "sales" }, ...first })));
   const [item] = await all.connections();
   const id = item?.connection_id ?? "";
   await sidecar.rest("PATCH", "/connection/metadata", {
@@ -349,7 +365,7 @@ it("asks for further scopes later, and keeps the earlier ones, the metadata and 
   const token = await all.reconnectSession(id, further);
   const response = await browser.get(departure(all, token));
   const asked = new URL(response.headers.get("location") ?? "").searchParams.get("scope");
-  expect(asked?.split(" ")).toEqual(["openid", "email", "profile", "drive", "calendar"]);
+  expect(asked?.split(" ")).toEqual(["openid", "email", "profile", "drive", "calendar", "spreadsheets"]);
   expect((await browser.go(departure(all, token))).status).toBe(200);
   const after = await all.connection("sandbox-files", id);
   expect(after).toMatchObject({
@@ -362,20 +378,27 @@ it("asks for further scopes later, and keeps the earlier ones, the metadata and 
   expect(await all.connections()).toHaveLength(1);
   const ref = { environment: "dev", integration: "sandbox-files", id };
   const { connection } = await sidecar.client(ConnectionService).getConnection({ ref });
-  expect(connection?.grantedScopes).toContain("drive");
-  expect(connection?.grantedScopes).toContain("calendar");
+  expect(connection?.grantedScopes).toEqual(expect.arrayContaining(["drive", "spreadsheets", "calendar"]));
 });
 
-it("does not make a connection anew that was deleted while its user was away", async () => {
-  const all = await connecting();
-  const browser = all.browser();
-  await browser.go(departure(all, await all.session()));
-  const [item] = await all.connections();
-  const back = await broughtBackTo(all, browser, departure(all, await all.reconnectSession(item?.connection_id ?? "")));
-  await all.sidecar.rest("DELETE", `/connections/${item?.connection_id}?provider_config_key=sandbox-files`);
-  expect((await browser.go(back)).status).toBe(400);
-  expect(await all.connections()).toEqual([]);
-});
+it.each(["before its user came back", "while the provider was asked"])(
+  "does not make a connection anew that was deleted %s",
+  async (when) => {
+    const all = await connecting();
+    const browser = all.browser();
+    await browser.go(departure(all, await all.session()));
+    const [item] = await all.connections();
+    const id = item?.connection_id ?? "";
+    const back = await broughtBackTo(all, browser, departure(all, await all.reconnectSession(id)));
+    const isLate = when.startsWith("while");
+    if (isLate) all.sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 500 }] } });
+    const finished = isLate ? browser.go(back) : undefined;
+    if (isLate) await expect.poll(() => tokenCalls(all)).toBe(2);
+    await all.sidecar.rest("DELETE", `/connections/${id}?provider_config_key=sandbox-files`);
+    expect((await (finished ?? browser.go(back))).status).toBe(400);
+    expect(await all.connections()).toEqual([]);
+  },
+);
 
 it("O20 proves by PKCE that it is who began, unless the provider cannot, and logs nothing of it", async () => {
   const all = await connecting({

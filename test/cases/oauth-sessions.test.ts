@@ -174,7 +174,7 @@ it("tells whoever typed in a wrong key, stores nothing, and lets them try again"
   expect([wrong.status, wrong.body.error.code]).toEqual([400, "connection_test_failed"]);
   expect(JSON.stringify(wrong.body)).not.toContain("a-wrong-key");
   expect(await all.connections()).toEqual([]);
-  all.sandbox.behave({ answers: { api: [{ kind: "reset-after-reading", times: 1 }] } });
+  all.sandbox.behave({ answers: { api: [{ kind: "reset-after-reading", times: 9 }] } });
   expect((await post(all, path, { apiKey: "sandbox-api-key" })).status).toBe(200);
   expect(all.sidecar.logged.join()).not.toContain("a-wrong-key");
 });
