@@ -127,9 +127,13 @@ it.each(["no cookie", "another cookie", "another beside it", "another behind it"
     const back = await broughtBackTo(all, browser, departure(all, await all.session()));
     const own = [...browser.cookies.values()][0];
     const other = "x".repeat(43);
-    const cookie = { "no cookie": "", "another cookie": other, "two cookies": `${other}; latchkey-browser=${own}` }[
-      which
-    ];
+    const cookies: Record<string, string> = {
+      "no cookie": "",
+      "another cookie": other,
+      "another beside it": `${other}; latchkey-browser=${own}`,
+      "another behind it": `${own}; latchkey-browser=${other}`,
+    };
+    const cookie = cookies[which];
     const stranger = await all.browser().get(back, cookie === "" ? {} : { cookie: `latchkey-browser=${cookie}` });
     expect([stranger.status, await stranger.text()]).toEqual([400, expect.stringContaining("another browser")]);
     // The state is used up: not even the right browser can go on.

@@ -17,6 +17,9 @@ it("lets the application's word stand over a page's, and either over what was th
   const existing = { shop: "old", kept: 1 };
   expect(connectConfig(fields, { existing, given: { shop: "page" }, session: {} })).toEqual({ shop: "page", kept: 1 });
   const session = { shop: "application", oauth_scopes_override: "a b" };
-  expect(connectConfig(fields, { existing, given: { shop: "page" }, session })).toEqual({ shop: "application", kept: 1 });
+  expect(connectConfig(fields, { existing, given: { shop: "page" }, session })).toEqual({
+    shop: "application",
+    kept: 1,
+  });
   expect(connectConfig(fields, { existing, given: { shop: "" }, session: {} })).toEqual(existing);
 });
