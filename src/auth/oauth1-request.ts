@@ -45,6 +45,36 @@ export function signedRequests(options: SignedRequests): SigningAttachment {
   };
 }
 
+interface SignedLeg {
+  readonly rules: OAuth1Rules;
+  readonly defaultMethod: SignatureMethod;
+  readonly client: Client;
+  /** Before the first leg there is none. */
+  readonly temporary: { readonly token: string; readonly secret: string } | undefined;
+  readonly connectionConfig: JsonObject;
+  /** `oauth_callback` of the first leg, `oauth_verifier` of the last. */
+  readonly parameter: Pair;
+}
+
+/** The authorization header of a step to a token (RFC 5849, sections 2.1 and 2.3). */
+export function signLeg(leg: SignedLeg, draft: Draft): string {
+  const { rules, defaultMethod, client, temporary, connectionConfig, parameter } = leg;
+  if (client.id === "") throw new CannotAttach("the integration has no consumer key");
+  const method = rules.signatureMethod === "" ? defaultMethod : requireMethod(rules.signatureMethod);
+  const signatureOf = createSigner({ method, client, tokenSecret: temporary?.secret ?? "" });
+  const parameters: Pair[] = [
+    ["oauth_consumer_key", client.id],
+    ...(temporary === undefined ? [] : [["oauth_token", temporary.token] as const]),
+    ["oauth_signature_method", method],
+    ["oauth_timestamp", String(Math.floor(draft.nowMs / 1000))],
+    ["oauth_nonce", draft.nonce],
+    ["oauth_version", "1.0"],
+    parameter,
+  ];
+  const signed: Pair[] = [...parameters, ["oauth_signature", signatureOf(draft, parameters)]];
+  return `OAuth ${[...realmOf(fillText(rules.realm, { connectionConfig })), ...signed.map(written)].join(", ")}`;
+}
+
 /** Section 3.5.1. */
 const written = ([name, value]: Pair) => `${percentEncode(name)}="${percentEncode(value)}"`;
 

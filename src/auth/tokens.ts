@@ -7,6 +7,8 @@ export interface Tokens {
   readonly refreshToken: string | undefined;
   /** By our clock, counted from when the request was sent. Undefined: nobody said, and the provider has no default. */
   readonly expiresAtMs: number | undefined;
+  /** Of the refresh token, where the answer says so. */
+  readonly refreshExpiresAtMs: number | undefined;
   /** What was granted, where the answer says so. */
   readonly scopes: readonly string[] | undefined;
   /** The answer as it came, for `raw`. */
@@ -16,6 +18,11 @@ export interface Tokens {
   readonly metadata: JsonObject;
   /** Of OpenID Connect, unverified. */
   readonly idToken: string | undefined;
+  /**
+   * PEM (PKCS #8): the key that the tokens are bound to (RFC 9449). Stored, and sealed, with them: without it they are
+   * good for nothing. Undefined: they are bound to none.
+   */
+  readonly dpopKey: string | undefined;
 }
 
 /** What came of asking, when it was no token. */

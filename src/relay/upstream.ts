@@ -32,10 +32,17 @@ export interface UpstreamRequest {
   /** Request line and fields, with their framing and the empty line; latin1. */
   readonly head: string;
   readonly body: "none" | "length" | "chunked";
+  /**
+   * Not on a connection that lay idle: the provider may have closed it already, and then nobody could say whether the
+   * request arrived.
+   */
+  readonly needsNew?: boolean;
 }
 
 /** A request under way. */
 export interface Exchange {
+  /** Something of it was given to a connection that stood: whatever comes, the provider may have acted on it. */
+  readonly mayHaveArrived: boolean;
   /** Returns false when the receiver's `onDrain` will say that more can be taken. */
   write(bytes: Buffer): boolean;
   /** Of a body: its end. */
@@ -110,6 +117,8 @@ class Going implements Carried, Exchange {
   isSent: boolean;
   waitingSince = 0;
   connection: Connection | undefined;
+  /** Since its connection is gone. */
+  wasGiven = false;
   readonly #giveUp: (going: Going) => void;
   /** What there is of the body, while it waits for a connection. */
   #early: Buffer[] = [];
@@ -122,6 +131,10 @@ class Going implements Carried, Exchange {
     this.isHead = request.method === "HEAD";
     this.isSent = request.body === "none";
     this.#giveUp = giveUp;
+  }
+
+  get mayHaveArrived(): boolean {
+    return this.wasGiven || this.connection?.isConnecting === false;
   }
 
   write(bytes: Buffer): boolean {
@@ -209,7 +222,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
 
   function dispatch(pool: Pool, going: Going): void {
     pool.carrying += 1;
-    const idle = pool.idle.pop();
+    const idle = going.request.needsNew === true ? undefined : pool.idle.pop();
     const connection = idle?.connection ?? connect(pool);
     watched.set(connection, { activity: -1, since: now, wasConnecting: idle === undefined });
     going.goOn(connection);
@@ -300,6 +313,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
         dispatch(pool, unanswered);
         return;
       }
+      unanswered.wasGiven = !connection.isConnecting;
       unanswered.connection = undefined;
       unanswered.receiver.onFailure(failure);
     }
@@ -313,6 +327,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
 
   function giveUp(going: Going): void {
     const { connection } = going;
+    going.wasGiven = going.mayHaveArrived;
     going.connection = undefined;
     if (connection !== undefined) {
       connection.abandon(going);

@@ -1,0 +1,50 @@
+/** One small request to a provider, and the whole of its answer. Rejects with `Unanswered`. */
+export type Send = (request: SmallRequest, options?: SendOptions) => Promise<SmallAnswer>;
+
+export interface SmallRequest {
+  /** Without a fragment. What may be sent there is judged anew each time. */
+  readonly url: string;
+  readonly method: string;
+  /** Beside those that the way itself needs: host, length, and no compression. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array | undefined;
+  /** PEM, shown to the provider when the connection is made. */
+  readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string } | undefined;
+}
+
+export interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** From the call to the end of the answer; 60 seconds unless said. */
+  readonly deadlineMs?: number;
+  /** Of the answer, decoded; 1 MiB unless said. */
+  readonly maxBytes?: number;
+}
+
+export interface SmallAnswer {
+  readonly status: number;
+  /** The first of that name, which is given in lower case. */
+  header(name: string): string | undefined;
+  readonly body: Buffer;
+}
+
+/** Why there is no answer, or none that can be taken. Nothing of the request is in the message. */
+export class Unanswered extends Error {
+  override readonly name = "Unanswered";
+  /** A word: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `too_large` and their like. */
+  readonly reason: string;
+  /** False: certainly nothing of the request reached the provider, and it may be made again. */
+  readonly mayHaveArrived: boolean;
+  /** Of an answer that began. */
+  readonly status: number | undefined;
+
+  constructor(
+    { reason, mayHaveArrived, status }: Pick<Unanswered, "reason" | "mayHaveArrived" | "status">,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.reason = reason;
+    this.mayHaveArrived = mayHaveArrived;
+    this.status = status;
+  }
+}

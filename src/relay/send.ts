@@ -1,0 +1,186 @@
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, inflate } from "node:zlib";
+import { lowerCase } from "../base/field-name.ts";
+import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/sending.ts";
+import { version } from "../base/version.ts";
+import type { Receiver } from "./connection.ts";
+import { RelayFailure } from "./failure.ts";
+import { authorityOf, parseOrigin } from "./origin.ts";
+import type { ResponseHead } from "./response-head.ts";
+import type { Exchange, Upstream, UpstreamRequest } from "./upstream.ts";
+
+const defaultDeadlineMs = 60_000;
+const defaultMaxBytes = 1024 * 1024;
+/** RFC 9110, 9.2.2: what may arrive twice may go over a connection that lay idle. */
+const repeatable = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
+
+/** Over the same way as what is relayed: to no other addresses, with the same trust, and without following redirects. */
+export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
+  return (request, { signal, deadlineMs = defaultDeadlineMs, maxBytes = defaultMaxBytes } = {}) =>
+    new Promise((resolve, reject) => {
+      let exchange: Exchange | undefined;
+      let status: number | undefined;
+      let isSettled = false;
+      const late = setTimeout(() => giveUp("deadline", "no whole answer in time"), deadlineMs);
+      const leave = () => giveUp("left", "nobody waits for it any more");
+
+      const settle = (then: () => void) => {
+        if (isSettled) return;
+        isSettled = true;
+        clearTimeout(late);
+        signal?.removeEventListener("abort", leave);
+        then();
+      };
+      const fail = (reason: string, cause: Error) => {
+        const mayHaveArrived = exchange?.mayHaveArrived === true;
+        settle(() => reject(new Unanswered({ reason, mayHaveArrived, status }, cause.message, { cause })));
+      };
+      function giveUp(reason: string, message: string): void {
+        const given = exchange;
+        fail(reason, new Error(message));
+        given?.abort();
+      }
+
+      if (signal?.aborted === true) {
+        leave();
+        return;
+      }
+      signal?.addEventListener("abort", leave);
+      const collected = collecting({
+        maxBytes,
+        began: (head) => {
+          status = head.status;
+        },
+        tooLarge: () => giveUp("too_large", `the answer is larger than ${maxBytes} bytes`),
+        ended(head, body) {
+          decoded(head, body, maxBytes).then(
+            (answer) => settle(() => resolve(answer)),
+            (error: Error) => fail(error instanceof TooLarge ? "too_large" : "malformed", error),
+          );
+        },
+        failed: (failure) => fail(failure.kind, failure),
+      });
+      try {
+        const { asked, body } = toUpstream(upstream, request);
+        exchange = upstream.send(asked, collected);
+        if (body.length > 0) exchange.write(body);
+        if (asked.body !== "none") exchange.end([]);
+      } catch (error) {
+        if (error instanceof RelayFailure) fail(error.kind, error);
+        else settle(() => reject(error));
+      }
+    });
+}
+
+interface ToUpstream {
+  readonly asked: UpstreamRequest;
+  readonly body: Buffer;
+}
+
+function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
+  const { url, method, headers, clientCertificate } = request;
+  const parsed = parseOrigin(url);
+  if (parsed === undefined) throw new RelayFailure("unknown_host", "there is no such address");
+  const origin = upstream.admit({ ...parsed, clientCertificate });
+  const { pathname, search } = new URL(url);
+  const body = Buffer.from(request.body ?? "");
+  const hasBody = request.body !== undefined;
+  // The later of a name wins, so that nobody frames a request but us.
+  const fields = Object.entries({
+    "user-agent": `latchkey/${version}`,
+    ...lowerNames(headers),
+    "accept-encoding": "identity",
+    host: authorityOf(origin),
+    ...(hasBody ? { "content-length": String(body.length) } : {}),
+  });
+  const lines = fields.map(([name = "", value = ""]) => `${name}: ${value}\r\n`).join("");
+  if (!isSendable(fields)) throw new RelayFailure("malformed", "a field of the request cannot be sent");
+  return {
+    asked: {
+      origin,
+      method,
+      head: `${method} ${pathname}${search} HTTP/1.1\r\n${lines}\r\n`,
+      body: hasBody ? "length" : "none",
+      needsNew: !repeatable.has(method),
+    },
+    body,
+  };
+}
+
+const lowerNames = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers)
+      .map(([name, value]): [string, string] => [name.toLowerCase(), value])
+      .filter(([name]) => name !== "content-length" && name !== "transfer-encoding" && name !== "connection"),
+  );
+
+/** RFC 9110, 5.5 and 5.6.2: each stays within its line. */
+const isSendable = (fields: readonly (readonly string[])[]): boolean =>
+  fields.every(([name = "", value = ""]) => {
+    return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
+  });
+
+interface Collecting {
+  readonly maxBytes: number;
+  readonly began: (head: ResponseHead) => void;
+  readonly tooLarge: () => void;
+  readonly ended: (head: ResponseHead, body: Buffer) => void;
+  readonly failed: (failure: RelayFailure) => void;
+}
+
+function collecting({ maxBytes, began, tooLarge, ended, failed }: Collecting): Receiver {
+  const parts: Buffer[] = [];
+  let head: ResponseHead | undefined;
+  let size = 0;
+  return {
+    onInformational() {},
+    onHead(given) {
+      head = given;
+      began(given);
+      if (typeof given.framing === "number" && given.framing > maxBytes) tooLarge();
+    },
+    onContent(content, release) {
+      size += content.length;
+      if (size > maxBytes) tooLarge();
+      else parts.push(Buffer.from(content));
+      release?.();
+      return true;
+    },
+    onEnd() {
+      if (head !== undefined) ended(head, Buffer.concat(parts));
+    },
+    onFailure: failed,
+    onDrain() {},
+  };
+}
+
+class TooLarge extends Error {}
+
+const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
+  gzip: promisify(gunzip),
+  "x-gzip": promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
+};
+
+/** Nobody asked for compression, and some compress all the same. */
+async function decoded({ status, fields }: ResponseHead, body: Buffer, maxBytes: number): Promise<SmallAnswer> {
+  const header = (wanted: string) => {
+    for (let i = 0; i < fields.length; i += 2) {
+      if (lowerCase(fields[i] ?? "") === wanted) return fields[i + 1];
+    }
+    return undefined;
+  };
+  const coding = (header("content-encoding") ?? "identity").toLowerCase();
+  if (coding === "identity" || coding === "" || body.length === 0) return { status, header, body };
+  const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
+  if (decode === undefined) throw new Error("the answer is encoded in a way that nobody asked for");
+  try {
+    return { status, header, body: await decode(body, { maxOutputLength: maxBytes }) };
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
+      throw new TooLarge(`the answer is larger than ${maxBytes} bytes`, { cause });
+    }
+    throw new Error("the answer is not encoded as it says", { cause });
+  }
+}
