@@ -31,6 +31,7 @@ export const faults = {
   headers_too_large: { status: 431, rpc: "ResourceExhausted" },
   reauthorization_required: { status: 424, rpc: "FailedPrecondition" },
   connection_unusable: { status: 424, rpc: "FailedPrecondition" },
+  integration_misconfigured: { status: 424, rpc: "FailedPrecondition" },
   too_many_requests: { status: 429, rpc: "ResourceExhausted" },
   watch_too_slow: { status: 429, rpc: "ResourceExhausted" },
   not_implemented: { status: 501, rpc: "Unimplemented" },
