@@ -131,7 +131,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     try {
       const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
       obstacle = undefined;
-      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, world });
+      const { retention } = config;
+      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, retention, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
 
@@ -190,8 +191,9 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         broker: held,
         async reload(read) {
           try {
-            const { declared, proxy: limits } = read();
+            const { declared, proxy: limits, retention: wanted } = read();
             await held.declare(withPinned(declared, config));
+            held.retain(wanted);
             rates.configure(limits.rates);
             atDoor.configure(limits);
             metrics.configRejected.set(0);

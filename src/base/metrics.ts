@@ -222,6 +222,18 @@ export const metricTable = {
     help: "Imported connections, by result.",
     labels: ["result"],
   },
+  connectionsUnwell: {
+    kind: "gauge",
+    name: "latchkey_connections_unwell",
+    help: "Connections that are not active, by state: the same number in each replica.",
+    labels: ["state"],
+  },
+  logsDeleted: {
+    kind: "counter",
+    name: "latchkey_logs_deleted_total",
+    help: "Logs that were deleted because they were too old or too many.",
+    labels: [],
+  },
   configRejected: {
     kind: "gauge",
     name: "latchkey_config_rejected",

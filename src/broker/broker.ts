@@ -14,13 +14,18 @@ import { createDeclarations } from "./declarations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
 import { createExplain, type Explain } from "./explain.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
+import { type ConnectionHealth, createConnectionHealth } from "./health.ts";
+import { startHousekeeping } from "./housekeeping.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
+import type { LogRetention } from "./log-retention.ts";
+import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createTouches } from "./touches.ts";
+import { openUnwellCount } from "./unwell-count.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 
@@ -28,6 +33,8 @@ import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 export interface Broker {
   readonly access: Access;
   readonly audit: Audit;
+  readonly logs: Logs;
+  readonly health: ConnectionHealth;
   readonly environments: Environments;
   readonly providers: Providers;
   readonly integrations: Integrations;
@@ -47,6 +54,9 @@ export interface Broker {
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;
   readonly declare: (declared: Declared) => Promise<void>;
+  readonly retain: (retention: LogRetention) => void;
+  /** What is done once a minute, now. */
+  readonly keepHouse: () => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,10 +66,12 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  readonly retention: LogRetention;
   readonly world: World;
 }
 
-export async function openBroker({ store, backend, catalogue, publicUrl, world }: BrokerOptions): Promise<Broker> {
+export async function openBroker(options: BrokerOptions): Promise<Broker> {
+  const { store, backend, catalogue, publicUrl, retention, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -67,14 +79,20 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const environments = createEnvironments({ store, collections, access, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
-  const connections = createConnections({ store, collections, integrations, providers, touches, audit, world });
+  const logs = createLogs({ store, collections, world });
+  const health = createConnectionHealth({ store, collections, integrations, providers, logs, world });
+  const connections = createConnections({ store, collections, integrations, providers, touches, health, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ store, collections, integrations, providers, numbers, audit, world });
+  const imports = createImports({ store, collections, integrations, providers, numbers, health, audit, world });
   const attachments = createAttachments(world);
   const live = await openLive({ store, connections, integrations, providers, touches, world });
+  const unwell = await openUnwellCount({ store, world });
+  const housekeeping = startHousekeeping({ store, collections, health, retention, world });
   return {
     access,
     audit,
+    logs,
+    health,
     environments,
     providers,
     integrations,
@@ -95,7 +113,11 @@ export async function openBroker({ store, backend, catalogue, publicUrl, world }
     storeStatus: () => store.status(),
     upkeep: createUpkeep({ store, backend, world }),
     declare: createDeclarations({ environments, access, integrations, providers }),
+    retain: (wanted) => housekeeping.retain(wanted),
+    keepHouse: () => housekeeping.run(),
     async close() {
+      await housekeeping.close();
+      unwell.close();
       live.close();
       providers.close();
       access.close();
