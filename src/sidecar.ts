@@ -24,6 +24,7 @@ import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
 import { createEgress, type Resolve } from "./relay/egress.ts";
+import { createSend } from "./relay/send.ts";
 import { createUpstream, type Upstream } from "./relay/upstream.ts";
 import { type Backend, StoreUnavailable } from "./store/contract.ts";
 import type { StoreLocation } from "./store/location.ts";
@@ -131,12 +132,6 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     try {
       const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
       obstacle = undefined;
-      const { retention } = config;
-      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, retention, world });
-      const held = broker;
-      await held.declare(withPinned(config.declared, config));
-
-      const routes = restRoutes(held);
       const egress = createEgress({ resolve: told.resolve ?? resolveHost, allowPrivate: config.allowPrivate });
       upstream = createUpstream({
         egress,
@@ -148,6 +143,13 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           metrics.proxyConnections.set({ state: "waiting" }, waiting);
         },
       });
+      const send = createSend(upstream);
+      const { retention } = config;
+      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, retention, send, world });
+      const held = broker;
+      await held.declare(withPinned(config.declared, config));
+
+      const routes = restRoutes(held);
       const rates = createRateLimits(metrics);
       rates.configure(config.proxy.rates);
       const atDoor = createLoad({ limits: config.proxy, onLook: rates.sweep, world });

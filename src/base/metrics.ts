@@ -216,6 +216,18 @@ export const metricTable = {
     help: "Connections to providers, by whether they carry anything, and requests that wait for one.",
     labels: ["state"],
   },
+  tokenRequests: {
+    kind: "counter",
+    name: "latchkey_token_requests_total",
+    help: "What was asked of providers' token endpoints and their neighbours, by grant and what came of it.",
+    labels: ["grant", "outcome"],
+  },
+  tokenSeconds: {
+    kind: "histogram",
+    name: "latchkey_token_seconds",
+    help: "Time from asking for a token until there was one, or none, by grant.",
+    labels: ["grant"],
+  },
   imports: {
     kind: "counter",
     name: "latchkey_imported_connections_total",

@@ -1,3 +1,4 @@
+import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
@@ -24,6 +25,8 @@ import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
 import { openProviders, type Providers } from "./providers.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
+import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
 import { openUnwellCount } from "./unwell-count.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
@@ -44,6 +47,8 @@ export interface Broker {
   readonly live: Live;
   readonly attachments: Attachments;
   readonly explain: Explain;
+  /** What providers are asked for tokens. */
+  readonly tokens: TokenEndpoint;
   readonly webhookUrls: WebhookUrls;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
@@ -67,11 +72,13 @@ interface BrokerOptions {
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
   readonly retention: LogRetention;
+  /** The way to providers, for requests of our own. */
+  readonly send: Send;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, retention, world } = options;
+  const { store, backend, catalogue, publicUrl, retention, send, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -101,6 +108,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     live,
     attachments,
     explain: createExplain({ live, attachments }),
+    tokens: createTokenEndpoint({ send, world }),
     listing: createListing(collections),
     webhookUrls: createWebhookUrls({ environments, publicUrl }),
     feeds: {

@@ -135,4 +135,4 @@ export type Grant =
   /** Facebook's family: a token that still lives is exchanged for one that lives longer. */
   | { readonly type: "renewal"; readonly accessToken: string }
   /** What `TokenRules` describe: an app's or a two-step's own request, filled in with the connection's fields. */
-  | { readonly type: "described"; readonly fields: Readonly<Record<string, string>> };
+  | { readonly type: "described"; readonly fields: JsonObject };

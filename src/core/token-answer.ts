@@ -1,9 +1,9 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import { lifetimeMs, lifetimeUntilMs } from "../auth/token-lifetime.ts";
+import type { Tokens } from "../auth/tokens.ts";
 import type { TokenAnswer } from "../gen/latchkey/v1/provider_pb.ts";
 import { stepsOf, valueAt } from "../providers/dotted-path.ts";
-import { lifetimeMs, lifetimeUntilMs } from "./token-lifetime.ts";
-import type { Tokens } from "./tokens.ts";
 
 /** What a token endpoint answered, as it came. */
 export interface Answered {

@@ -1,0 +1,42 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { nextPollMs } from "../auth/device-pace.ts";
+import { TokenFailure, type Tokens } from "../auth/tokens.ts";
+import type { Asking, DeviceCode, TokenEndpoint } from "./token-endpoint.ts";
+
+interface Polling {
+  readonly tokens: Pick<TokenEndpoint, "ask">;
+  readonly now: () => number;
+  /** Unless said, the timer's. */
+  readonly wait?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+}
+
+/**
+ * Asks for a device's tokens until its user has decided, as often as the provider wants to be asked (RFC 8628, section
+ * 3.5). Rejects with `TokenFailure`: `grant_dead` for a user who refused, or who came too late.
+ */
+export async function pollDevice(
+  { tokens, now, wait = pause }: Polling,
+  asking: Asking,
+  { deviceCode, expiresAtMs, intervalMs }: DeviceCode,
+): Promise<Tokens> {
+  for (let interval = intervalMs; ; ) {
+    if (now() + interval >= expiresAtMs) throw expired();
+    await wait(interval, asking.signal);
+    try {
+      return await tokens.ask({ ...asking, grant: { type: "device_code", deviceCode } });
+    } catch (error) {
+      const next = error instanceof TokenFailure ? nextPollMs(interval, error.kind) : undefined;
+      if (next === undefined) throw error;
+      interval = next;
+    }
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  sleep(ms, undefined, signal === undefined ? {} : { signal });
+
+const expired = () =>
+  new TokenFailure(
+    { kind: "grant_dead", code: "expired_token", retryAfterMs: undefined },
+    "the device's code has run out",
+  );

@@ -1,0 +1,54 @@
+import { CannotAttach } from "../auth/attachment.ts";
+import { kindOf, shownCode } from "../auth/token-failures.ts";
+import { TokenFailure, type TokenFailureKind } from "../auth/tokens.ts";
+import { type SmallAnswer, Unanswered } from "../base/sending.ts";
+import { Unbound } from "../core/filled-url.ts";
+import { retryAfterMs } from "../core/retry-after.ts";
+
+/** Nothing listens to us there by the operator's own rules. */
+const forbidden = ["address_forbidden"];
+
+/** What was thrown before, or in place of, an answer. What is none of these goes through as it is: it is a defect. */
+export function unanswered(error: unknown, what: string): unknown {
+  if (error instanceof CannotAttach || error instanceof Unbound) {
+    const code = error instanceof Unbound ? "address_unbound" : "client_unusable";
+    return new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, error.message, { cause: error });
+  }
+  if (!(error instanceof Unanswered)) return error;
+  const kind = kindOfUnanswered(error);
+  const message = `${what}: ${error.message}`;
+  return new TokenFailure({ kind, code: error.reason, retryAfterMs: undefined }, message, { cause: error });
+}
+
+function kindOfUnanswered({ reason, mayHaveArrived, status }: Unanswered): TokenFailureKind {
+  if (forbidden.includes(reason)) return "misconfigured";
+  if (!mayHaveArrived) return "passing";
+  // It began to say no; what else it had to say is not known.
+  if (status !== undefined && (status < 200 || status >= 300)) {
+    return kindOf({ status, code: undefined, grant: "", rules: { deadGrantErrors: [], deadClientErrors: [] } });
+  }
+  return reason === "too_large" ? "unusable" : "uncertain";
+}
+
+interface Refused {
+  readonly what: string;
+  readonly answer: SmallAnswer;
+  readonly kind: TokenFailureKind;
+  /** As the provider has it. */
+  readonly code: string | undefined;
+  /** What was sent: no code that is one of them, or a part of one, is repeated. */
+  readonly secrets: readonly string[];
+  readonly nowMs: number;
+}
+
+export function refused({ what, answer, kind, code, secrets, nowMs }: Refused): TokenFailure {
+  const shown = shownCode(code, secrets) ?? `http_${answer.status}`;
+  const waitMs = retryAfterMs(answer.header("retry-after"), "seconds", nowMs);
+  return new TokenFailure({ kind, code: shown, retryAfterMs: waitMs }, `${what} refused: ${shown}, ${answer.status}`);
+}
+
+export const misconfigured = (code: string, message: string): TokenFailure =>
+  new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, message);
+
+export const unusable = (code: string, message: string, options?: ErrorOptions): TokenFailure =>
+  new TokenFailure({ kind: "unusable", code, retryAfterMs: undefined }, message, options);
