@@ -1,4 +1,4 @@
-import { toBinary } from "@bufbuild/protobuf";
+import { clone, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { credentialsKey } from "../../src/broker/collections.ts";
@@ -7,6 +7,7 @@ import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogSchema } from "../../src/gen/latchkey/v1/log_pb.ts";
+import { type Provider, ProviderSchema, RefreshTokenRules_Use } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { StaleWrite } from "../../src/store/contract.ts";
 import { type OpenBroker, openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";
@@ -18,10 +19,24 @@ const never = new AbortController().signal;
 const tokens = (refreshToken = "1//the-refresh-token", more: object = {}) =>
   ({ case: "oauth2", value: { accessToken: "ya29.the-access-token", refreshToken, ...more } }) as const;
 
+/** The same provider, each of whose answers brings another refresh token. */
+function rotating(provider: Provider): Provider {
+  const changed = clone(ProviderSchema, provider);
+  if (changed.auth.case !== "oauth2" || changed.auth.value.refreshTokens === undefined) throw new Error("not OAuth 2");
+  changed.auth.value.refreshTokens.use = RefreshTokenRules_Use.ROTATES;
+  return changed;
+}
+
 /** What an engine does that asks a token endpoint and gets no token. */
-async function fail({ broker, store, known, equipment }: OpenBroker, failure: RefreshFailure, id = "ada") {
+async function fail(
+  { broker, store, known, equipment }: OpenBroker,
+  failure: RefreshFailure,
+  id = "ada",
+  as: (provider: Provider) => Provider = (provider) => provider,
+) {
   const seen = await known(id);
-  const worksWith = await equipment(id);
+  const given = await equipment(id);
+  const worksWith = { ...given, provider: as(given.provider) };
   const log = broker.health.beginLog({
     operation: "auth.refresh",
     ref: refOf(id),
@@ -110,20 +125,15 @@ it("says that an answer was lost when the token that was sent before is dead", a
   const world = testWorld();
   const open = await openTestBroker(world);
   await open.import("ada", tokens());
-  // Google's stay: what its rules say decides, and here they are another provider's.
-  const { provider } = await open.equipment("ada");
-  if (provider.auth.case !== "oauth2" || provider.auth.value.refreshTokens === undefined)
-    throw new Error("not OAuth 2");
   await intend(open, "1//the-refresh-token");
   await fail(open, { kind: "uncertain", code: "reset" });
   expect(await stateOf(open)).toMatchObject({ state: REFRESH_FAILING, reason: "answer_lost" });
   await intend(open, "1//the-refresh-token");
-  const { record } = await fail(open, dead);
-  const kept = record?.deadReason;
-  expect([kept, record?.intent]).toEqual([
-    provider.auth.value.refreshTokens.use === 1 ? "invalid_grant" : "rotation_response_lost",
-    undefined,
-  ]);
+  const { record } = await fail(open, dead, "ada", rotating);
+  expect([record?.deadReason, record?.intent]).toEqual(["rotation_response_lost", undefined]);
+  const [log] = (await logsOf(open)).items;
+  const causes = log?.lines.flatMap(({ fields }) => fields?.["cause"] ?? []);
+  expect(causes?.slice(0, 2)).toEqual(["rotation_response_lost", "revoked"]);
 });
 
 it("keeps the log of how it died, whatever is tried afterwards", async () => {
