@@ -1,10 +1,9 @@
 import { clone, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { credentialsKey } from "../../src/broker/collections.ts";
 import type { RefreshFailure } from "../../src/core/refresh-bookkeeping.ts";
 import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { type Credentials, CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
+import type { Credentials } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogSchema } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { type Provider, ProviderSchema, RefreshTokenRules_Use } from "../../src/gen/latchkey/v1/provider_pb.ts";
@@ -45,22 +44,21 @@ async function fail(
   });
   log.info("the token endpoint was asked", { host: "oauth2.googleapis.com", attempt: 1 });
   const noted = broker.health.noteFailure(seen, { ...worksWith, failure, log });
-  await store.commit(noted.changes);
+  await store.commit(noted.changes, noted.conditions);
   return noted;
 }
 
 async function intend({ broker, store, known }: OpenBroker, token: string, id = "ada") {
-  const { changes } = broker.health.noteIntent(await known(id), { attemptId: "a", token });
-  await store.commit(changes);
+  const { changes, conditions } = broker.health.noteIntent(await known(id), { attemptId: "a", token });
+  await store.commit(changes, conditions);
 }
 
 async function succeed({ broker, store, known, equipment }: OpenBroker, credentials: Credentials, isAskedFor = false) {
   const seen = await known("ada");
   const worksWith = { ...(await equipment("ada")), credentials };
   const log = broker.health.beginLog({ operation: "auth.refresh", ref: refOf("ada"), credentials, secrets: undefined });
-  const { changes } = broker.health.noteSuccess(seen, { ...worksWith, log, isAskedFor });
-  const key = credentialsKey("dev", "calendar", "ada");
-  await store.commit([...changes, { key, value: toBinary(CredentialsSchema, credentials), secret: true }]);
+  const { changes, conditions } = broker.health.noteSuccess(seen, { ...worksWith, log, isAskedFor });
+  await store.commit(changes, conditions);
 }
 
 const dead: RefreshFailure = { kind: "grant_dead", code: "invalid_grant" };
@@ -187,12 +185,52 @@ it("lets neither a failure of the former credentials outlive an import, nor an i
   });
   const { changes } = open.broker.health.noteFailure(seen, { ...worksWith, failure: dead, log });
   await expect(open.store.commit(changes)).rejects.toBeInstanceOf(StaleWrite);
-  // While importing reads and decides, a failure is noted: again and again, until one of them is in between.
+});
+
+it("forgets on an import also what is noted while it reads and decides", async () => {
+  const open = await openTestBroker(testWorld());
+  await open.import("ada", tokens());
   for (let i = 0; i < 30; i += 1) {
-    await Promise.all([open.import("ada", tokens(`1//round-${i}`)), fail(open, away).catch(() => undefined)]);
-    const { connection, record } = await open.known("ada");
-    expect(connection.value.state === ACTIVE).toBe(record === undefined);
+    const { changes, conditions } = open.broker.health.noteIntent(await open.known("ada"), {
+      attemptId: "a",
+      token: "t",
+    });
+    const noted = open.store.commit(changes, conditions).catch((error: unknown) => {
+      if (!(error instanceof StaleWrite)) throw error;
+    });
+    await Promise.all([open.import("ada", tokens(`1//round-${i}`)), noted]);
+    expect((await open.known("ada")).record).toBeUndefined();
   }
+});
+
+it("lets nothing be noted of a connection that is being deleted", async () => {
+  const open = await openTestBroker(testWorld());
+  await open.import("ada", tokens());
+  const { changes, conditions } = await open.broker.health.noteDeletion(refOf("ada"));
+  expect(changes).toEqual([]);
+  const late = open.broker.health.noteIntent(await open.known("ada"), { attemptId: "a", token: "t" });
+  await intend(open, "t");
+  await expect(open.store.commit([{ key: "x", value: Buffer.from("x") }], conditions)).rejects.toBeInstanceOf(
+    StaleWrite,
+  );
+  await open.broker.connections.delete({ ref: refOf("ada"), expectedRevision: 0n }, "test");
+  await expect(open.store.commit(late.changes, late.conditions)).rejects.toBeInstanceOf(StaleWrite);
+});
+
+it("stores renewed credentials only in the place of those that were renewed", async () => {
+  const open = await openTestBroker(testWorld());
+  await open.import("ada", tokens());
+  const seen = await open.known("ada");
+  const worksWith = await open.equipment("ada");
+  await open.import("ada", tokens("1//another"));
+  const log = open.broker.health.beginLog({
+    operation: "auth.refresh",
+    ref: refOf("ada"),
+    ...worksWith,
+    secrets: undefined,
+  });
+  const { changes } = open.broker.health.noteSuccess(seen, { ...worksWith, log, isAskedFor: true });
+  await expect(open.store.commit(changes)).rejects.toBeInstanceOf(StaleWrite);
 });
 
 it("leaves nothing of a connection that is deleted, and its successor is well", async () => {
