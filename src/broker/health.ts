@@ -213,17 +213,15 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     });
   }
 
-  /** Why it must be authorised again, when nobody but the clock has said so. */
-  function expiryLog(about: Pick<LogAbout, "ref" | "credentials">) {
-    const log = beginLog({ ...about, secrets: undefined, operation: "auth.expire" });
-    const expiresAt = credentialsExpireAt(about.credentials);
-    log.error(
-      "the credentials have run out, and there is nothing to renew them with: the end user must authorise again",
-      {
-        credentials: about.credentials.kind.case,
-        credentials_expire_at: expiresAt === undefined ? undefined : timestampMs(expiresAt),
-      },
-    );
+  /** Why it must be authorised again, when nobody but the clock has said so. Nothing in it comes from elsewhere. */
+  function expiryLog(ref: ConnectionRef, credentials: Credentials) {
+    const { environment, integration, id: connectionId } = ref;
+    const log = logs.begin({ operation: "auth.expire", environment, integration, connectionId, secrets: [] });
+    const expiresAt = credentialsExpireAt(credentials);
+    log.error("the credentials have run out and nothing renews them: the end user must authorise again", {
+      credentials: credentials.kind.case,
+      credentials_expire_at: msIn(expiresAt),
+    });
     return log.end({ failed: true });
   }
 
@@ -242,7 +240,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const equipment = { credentials, integration, provider };
       const { state } = healthOf({ ...equipment, record: record.value, nowMs: world.now() });
       const isNewlyDead = state === Connection_State.REAUTHORIZATION_REQUIRED && known.connection.value.state !== state;
-      const ended = isNewlyDead ? expiryLog({ ref, credentials }) : undefined;
+      const ended = isNewlyDead ? expiryLog(ref, credentials) : undefined;
       const { changes } = judged({
         ...equipment,
         before: known.connection,
@@ -338,7 +336,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const record = afterReplacement(base, { grantedAtMs });
       const { state } = healthOf({ ...equipment, record, nowMs: world.now() });
       const { credentials } = equipment;
-      const ended = state === Connection_State.REAUTHORIZATION_REQUIRED ? expiryLog({ ref, credentials }) : undefined;
+      const ended = state === Connection_State.REAUTHORIZATION_REQUIRED ? expiryLog(ref, credentials) : undefined;
       const logId = ended?.id ?? "";
       const fresh = { ...connection, errors: connection.errors.filter(({ type }) => type !== authError) };
       const noted = judged({ ...equipment, before, connection: fresh, record, recordBefore, logId, isGiven: true });
