@@ -1,4 +1,4 @@
-import { create, equals, fromBinary } from "@bufbuild/protobuf";
+import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
 import { healthOf } from "../core/connection-health.ts";
@@ -39,9 +39,12 @@ import type { Integrations } from "./integrations.ts";
 import type { Logs, LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
 
-/** A connection and what is remembered of its renewals, as they were read. */
+/** A connection, its credentials and what is remembered of their renewals, as they were read. */
 export interface Known {
   readonly connection: Stored<Connection>;
+  readonly credentials: Credentials;
+  /** Of the credentials: whatever is noted rests on their being the same still. */
+  readonly credentialsRevision: number;
   readonly record: Stored<RefreshRecord> | undefined;
 }
 
@@ -55,6 +58,7 @@ export interface Equipment {
 /** For the caller's own commit: nothing of it has happened before that. */
 export interface Noted {
   readonly changes: Change[];
+  readonly conditions: Condition[];
   /** As the commit leaves it; its revision is the commit's where `isChanged`. */
   readonly connection: Connection;
   /** It is another one than before, to whoever watches it. */
@@ -75,7 +79,7 @@ export interface ConnectionHealth {
   noteIntent(known: Known, intent: { readonly attemptId: string; readonly token: string }): Noted;
   /** It gave no token. Ends the log; where the grant is dead, says in it which causes fit. */
   noteFailure(known: Known, failed: Failed): Noted;
-  /** It gave one. Ends the log, which is kept where it tells of more than a renewal like any other. */
+  /** It gave one: the changes store the new credentials too. Ends the log, which is kept where it tells of more than a renewal like any other. */
   noteSuccess(known: Known, succeeded: Succeeded): Noted;
   /** Other credentials take the place of the former, or are the first. */
   noteReplacement(replacement: Replacement): Noted;
@@ -92,7 +96,7 @@ interface LogAbout {
   readonly secrets: IntegrationSecrets | undefined;
 }
 
-interface Failed extends Equipment {
+interface Failed extends Omit<Equipment, "credentials"> {
   readonly failure: RefreshFailure;
   readonly log: LogWriter;
   /** How many live grants of the same account and client there are, where that is known. */
@@ -135,9 +139,14 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
   const { connections, refreshes } = collections;
 
   async function read({ environment, integration, id }: ConnectionRef): Promise<Known | undefined> {
-    const record = await refreshes.get(environment, integration, id);
-    const connection = await connections.get(environment, integration, id);
-    return connection === undefined ? undefined : { connection, record };
+    const [connection, entry, record] = await Promise.all([
+      connections.get(environment, integration, id),
+      store.get(credentialsKey(environment, integration, id)),
+      refreshes.get(environment, integration, id),
+    ]);
+    if (connection === undefined || entry === undefined) return undefined;
+    const credentials = fromBinary(CredentialsSchema, entry.value);
+    return { connection, credentials, credentialsRevision: entry.revision, record };
   }
 
   /** A record that holds nothing is none. */
@@ -184,6 +193,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         ...(isChanged ? connections.change({ before, after: next }) : []),
         ...recordChanges(recordBefore, record),
       ],
+      conditions: [],
       connection: next,
       isChanged,
       record: isEmptyRecord(record) ? undefined : record,
@@ -203,17 +213,15 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     });
   }
 
-  /** Why it must be authorised again, when nobody but the clock has said so. */
-  function expiryLog(about: Pick<LogAbout, "ref" | "credentials">) {
-    const log = beginLog({ ...about, secrets: undefined, operation: "auth.expire" });
-    const expiresAt = credentialsExpireAt(about.credentials);
-    log.error(
-      "the credentials have run out, and there is nothing to renew them with: the end user must authorise again",
-      {
-        credentials: about.credentials.kind.case,
-        credentials_expire_at: expiresAt === undefined ? undefined : timestampMs(expiresAt),
-      },
-    );
+  /** Why it must be authorised again, when nobody but the clock has said so. Nothing in it comes from elsewhere. */
+  function expiryLog(ref: ConnectionRef, credentials: Credentials) {
+    const { environment, integration, id: connectionId } = ref;
+    const log = logs.begin({ operation: "auth.expire", environment, integration, connectionId, secrets: [] });
+    const expiresAt = credentialsExpireAt(credentials);
+    log.error("the credentials have run out and nothing renews them: the end user must authorise again", {
+      credentials: credentials.kind.case,
+      credentials_expire_at: msIn(expiresAt),
+    });
     return log.end({ failed: true });
   }
 
@@ -222,21 +230,17 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     const at = { environment: ref.environment, key: ref.integration };
     await transact(store, async () => {
       const known = await read(ref);
-      const credentials = await readCredentials(ref);
       const record = known?.record ?? (await refreshes.get(ref.environment, ref.integration, ref.id));
-      if (known === undefined || credentials === undefined) {
-        return {
-          changes: record === undefined ? [] : refreshes.change({ before: record, after: undefined }),
-          result: undefined,
-        };
-      }
       if (record === undefined) return { changes: [], result: undefined };
+      if (known === undefined)
+        return { changes: refreshes.change({ before: record, after: undefined }), result: undefined };
+      const { credentials } = known;
       const { value: integration } = await integrations.get(at);
       const provider = providers.find(known.connection.value.provider);
       const equipment = { credentials, integration, provider };
       const { state } = healthOf({ ...equipment, record: record.value, nowMs: world.now() });
       const isNewlyDead = state === Connection_State.REAUTHORIZATION_REQUIRED && known.connection.value.state !== state;
-      const ended = isNewlyDead ? expiryLog({ ref, credentials }) : undefined;
+      const ended = isNewlyDead ? expiryLog(ref, credentials) : undefined;
       const { changes } = judged({
         ...equipment,
         before: known.connection,
@@ -245,23 +249,37 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         recordBefore: record,
         logId: ended?.id ?? "",
       });
-      return { changes: [...changes, ...(ended?.changes() ?? [])], result: undefined };
+      return { changes: [...changes, ...(ended?.changes() ?? [])], conditions: [same(known)], result: undefined };
     });
   }
 
-  async function readCredentials({ environment, integration, id }: ConnectionRef): Promise<Credentials | undefined> {
-    const entry = await store.get(credentialsKey(environment, integration, id));
-    return entry === undefined ? undefined : fromBinary(CredentialsSchema, entry.value);
-  }
+  /** Somebody may have put others in their place, or deleted the connection: then what was seen of them is void. */
+  const same = ({ connection, credentialsRevision }: Known): Condition => ({
+    key: credentialsKeyOf(connection.value),
+    expect: credentialsRevision,
+  });
 
   return {
     read,
     beginLog,
-    noteIntent({ connection, record }, { attemptId, token }) {
-      const begun = afterIntent(record?.value ?? newRecord(connection.value), { attemptId, token, nowMs: world.now() });
-      return { changes: recordChanges(record, begun), connection: connection.value, isChanged: false, record: begun };
+    noteIntent(known, { attemptId, token }) {
+      const { connection, record: before } = known;
+      const record = afterIntent(before?.value ?? newRecord(connection.value), {
+        attemptId,
+        token,
+        nowMs: world.now(),
+      });
+      return {
+        changes: recordChanges(before, record),
+        conditions: [same(known)],
+        connection: connection.value,
+        isChanged: false,
+        record,
+      };
     },
-    noteFailure({ connection, record: recordBefore }, { failure, log, liveGrants, ...equipment }) {
+    noteFailure(known, { failure, log, liveGrants, ...others }) {
+      const { connection, credentials, record: recordBefore } = known;
+      const equipment = { ...others, credentials };
       const base = recordBefore?.value ?? newRecord(connection.value);
       const nowMs = world.now();
       const record = afterFailure(base, { failure, nowMs, random: Math.random(), logId: log.id });
@@ -287,9 +305,10 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         recordBefore,
         logId: ended.id,
       });
-      return { ...noted, changes: [...noted.changes, ...ended.changes()] };
+      return { ...noted, changes: [...noted.changes, ...ended.changes()], conditions: [same(known)] };
     },
-    noteSuccess({ connection, record: recordBefore }, { log, isAskedFor, patch = {}, ...equipment }) {
+    noteSuccess(known, { log, isAskedFor, patch = {}, ...equipment }) {
+      const { connection, record: recordBefore, credentialsRevision } = known;
       const base = recordBefore?.value ?? newRecord(connection.value);
       const isRecovered = base.failures > 0 || base.deadReason !== "";
       const noted = judged({
@@ -300,17 +319,24 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         recordBefore,
         logId: log.id,
       });
-      if (!isRecovered && !isAskedFor) return noted;
+      const renewed: Change = {
+        key: credentialsKeyOf(connection.value),
+        value: toBinary(CredentialsSchema, equipment.credentials),
+        secret: true,
+        expect: credentialsRevision,
+      };
+      const changes = [...noted.changes, renewed];
+      if (!isRecovered && !isAskedFor) return { ...noted, changes };
       log.hide(...secretValues(CredentialsSchema, equipment.credentials));
       const ended = log.end({ failed: false, last: isRecovered ? [recoveryLine(base)] : [] });
-      return { ...noted, changes: [...noted.changes, ...ended.changes()] };
+      return { ...noted, changes: [...changes, ...ended.changes()] };
     },
     noteReplacement({ ref, before, connection, record: recordBefore, grantedAtMs, ...equipment }) {
       const base = recordBefore?.value ?? newRecord({ ref });
       const record = afterReplacement(base, { grantedAtMs });
       const { state } = healthOf({ ...equipment, record, nowMs: world.now() });
       const { credentials } = equipment;
-      const ended = state === Connection_State.REAUTHORIZATION_REQUIRED ? expiryLog({ ref, credentials }) : undefined;
+      const ended = state === Connection_State.REAUTHORIZATION_REQUIRED ? expiryLog(ref, credentials) : undefined;
       const logId = ended?.id ?? "";
       const fresh = { ...connection, errors: connection.errors.filter(({ type }) => type !== authError) };
       const noted = judged({ ...equipment, before, connection: fresh, record, recordBefore, logId, isGiven: true });
@@ -351,6 +377,11 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       return looked;
     },
   };
+}
+
+function credentialsKeyOf({ ref }: Pick<Connection, "ref">): string {
+  if (ref === undefined) throw new Error("a connection has a ref");
+  return credentialsKey(ref.environment, ref.integration, ref.id);
 }
 
 function newRecord({ ref }: Pick<Connection, "ref">): RefreshRecord {

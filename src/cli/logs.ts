@@ -125,9 +125,9 @@ const outcomeTone = ({ failed }: Log): Tone => (failed ? "bad" : "good");
 const subjectOf = ({ integration, connectionId }: Log): string =>
   connectionId === "" ? integration : `${integration}/${connectionId}`;
 
-/** The worst that it tells, or else its last line. */
+/** The worst that it tells, or else its last line. Of several as bad, the last one knew most. */
 function gistOf({ lines }: Log): string {
-  const worst = lines.find(({ level }) => level === "error") ?? lines.find(({ level }) => level === "warn");
+  const worst = lines.findLast(({ level }) => level === "error") ?? lines.findLast(({ level }) => level === "warn");
   const line = worst ?? lines.at(-1);
   if (line === undefined) return "";
   const code = line.fields?.reason ?? line.fields?.code;
