@@ -173,7 +173,7 @@ it("sends nothing where a field is missing, or fits into no header or address", 
     [{ id: "../..", key: "k" }, "misconfigured", "address_unbound"],
     [{ id: "a/b", key: "k" }, "misconfigured", "address_unbound"],
     [{ key: "k" }, "misconfigured", "address_unbound"],
-    [{ id: "1", key: "k\r\nx-evil: 1" }, "passing", "malformed"],
+    [{ id: "1", key: "k\r\nx-evil: 1" }, "misconfigured", "unsendable"],
   ] as const) {
     const { asked, requests } = await described({ rules, fields });
     await expectFailure(asked, kind, code);

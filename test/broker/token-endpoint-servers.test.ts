@@ -235,6 +235,18 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     expect(requests.filter((line) => line === "POST /token")).toHaveLength(1);
   });
 
+  it("O23: says of a key that is too short, or none, that the client cannot authenticate", async () => {
+    const { tokens, who, requests } = await opened({ rules: { tokenEndpointAuthMethod: "private_key_jwt" } });
+    const weak = keyOf("rsa", { modulusLength: 1_024 }).privateKey;
+    const odd = keyOf("ec", { namedCurve: "secp256k1" }).privateKey;
+    for (const privateKey of [weak, odd, "no key", ""]) {
+      const client = { id: "app", secret: "", privateKey };
+      const failure = await failureOf(tokens.ask({ ...who, client, grant: own }));
+      expect([failure.kind, failure.code]).toEqual(["misconfigured", "client_unusable"]);
+    }
+    expect(requests).not.toContain("POST /token");
+  });
+
   it("O23: makes an assertion out to the issuer alone, for a minute, and never the same again", async () => {
     const assertions: Record<string, unknown>[] = [];
     const { origin, port } = await serve((request, response) => {

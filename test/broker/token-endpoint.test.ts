@@ -590,6 +590,36 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
   await expectFailure(tokens.beginDevice({ ...who, scopes: [] }), "misconfigured", "device_url_missing");
 });
 
+it("O21: polls less often when it is asked to, and not once nobody waits", async () => {
+  const { tokens, sandbox, at } = await toSandbox();
+  const rules = { tokenUrl: `${at}/oauth2/token`, deviceAuthorizationUrl: `${at}/oauth2/device_authorization` };
+  const device = asking({ provider: oauth2(rules) });
+  const begun = await tokens.beginDevice({ ...device, scopes: [] });
+  sandbox.behave({
+    answers: token(
+      { kind: "error", status: 503, error: "temporarily_unavailable", headers: { "retry-after": "30" }, times: 1 },
+      { kind: "reset-after-reading", times: 1 },
+      { kind: "error", error: "access_denied" },
+    ),
+  });
+  const waits: number[] = [];
+  const polling = {
+    tokens,
+    now: Date.now,
+    async wait(ms: number) {
+      waits.push(ms);
+    },
+  };
+  await expectFailure(pollDevice(polling, device, begun), "grant_dead", "access_denied");
+  expect(waits).toEqual([5_000, 30_000, 60_000]);
+  const leaving = new AbortController();
+  const before = requestsTo(sandbox);
+  const polled = pollDevice({ tokens, now: Date.now }, { ...device, signal: leaving.signal }, begun);
+  leaving.abort();
+  await expectFailure(polled, "passing", "left");
+  expect(requestsTo(sandbox)).toBe(before);
+});
+
 it("shows no link of a device that is none", async () => {
   const { tokens, sandbox, at } = await toSandbox();
   const device = asking({
