@@ -79,6 +79,7 @@ it("sends the realm, and nothing in the body", async () => {
   const authorization = request?.fields.find(([name]) => name === "authorization")?.[1];
   expect(authorization).toMatch(/^OAuth realm="ACME_SB1", oauth_consumer_key="sandbox", /);
   expect(authorization).toContain('oauth_callback="oob"');
+  expect(authorization).toContain('oauth_signature_method="HMAC-SHA256"');
   expect(request?.body).toBe("");
   await expectFailure(
     tokens.accessToken({ ...who, temporary: { token: "t", secret: "s" }, verifier: "v" }),

@@ -449,12 +449,41 @@ it("renews elsewhere, by another grant and parameter, and with what goes along",
 });
 
 it("sends JSON where the provider wants it", async () => {
+  const seen: (readonly [type: string | undefined, body: unknown])[] = [];
+  const provider = await startProvider(({ fields, body }, socket) => {
+    seen.push([fields.find(([name]) => name === "content-type")?.[1], JSON.parse(body)]);
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"access_token":"at"}');
+  });
+  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const rules = { tokenUrl: `https://127.0.0.1:${provider.port}/token`, tokenRequestFormat: "json" };
+  const grant: Grant = { type: "refresh_token", refreshToken: "rt" };
+  await tokens.ask({ ...asking({ provider: oauth2(rules) }), grant });
+  const posting = oauth2({ ...rules, tokenEndpointAuthMethod: "client_secret_post" });
+  await tokens.ask({ ...asking({ provider: posting }), grant });
+  const asked = { grant_type: "refresh_token", refresh_token: "rt" };
+  expect(seen).toEqual([
+    ["application/json", asked],
+    ["application/json", { ...asked, client_id: "sandbox", client_secret: "sandbox-secret" }],
+  ]);
+  // And a server that reads it.
   const { sandbox, refresh } = await toSandbox({}, { rules: { tokenRequestFormat: "json" } });
-  const { refresh_token } = sandbox.grant();
-  expect((await refresh(refresh_token)).accessToken).toMatch(/^sbx_at_/);
-  const post = { tokenRequestFormat: "json", tokenEndpointAuthMethod: "client_secret_post" };
-  const posting = await toSandbox({}, { rules: post });
-  expect((await posting.refresh(posting.sandbox.grant().refresh_token)).accessToken).toMatch(/^sbx_at_/);
+  expect((await refresh(sandbox.grant().refresh_token)).accessToken).toMatch(/^sbx_at_/);
+});
+
+it.each([
+  ["500 Oops", "passing"],
+  ["504 Late", "uncertain"],
+  ["404 Nowhere", "misconfigured"],
+  ["400 Bad", "passing"],
+  ["302 Found", "misconfigured"],
+  ["200 OK", "uncertain"],
+] as const)("goes by what began, of an answer of %s that breaks off", async (line, kind) => {
+  const provider = await startProvider(
+    (_, socket) => void socket.end(`HTTP/1.1 ${line}\r\nContent-Length: 9\r\n\r\n{"er`),
+  );
+  const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
+  const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
+  await expectFailure(tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "rt" } }), kind, "cut_off");
 });
 
 it("authenticates in one way, and with any characters", async () => {
@@ -588,6 +617,14 @@ it("O21: waits as a device is told to, five seconds longer with each slow_down, 
     "access_denied",
   );
   await expectFailure(tokens.beginDevice({ ...who, scopes: [] }), "misconfigured", "device_url_missing");
+  // As often as the provider says, and with a pause where it says none.
+  for (const [deviceIntervalS, intervalMs] of [
+    [7, 7_000],
+    [0, 5_000],
+  ] as const) {
+    sandbox.behave({ deviceIntervalS });
+    expect(await tokens.beginDevice({ ...device, scopes: [] })).toMatchObject({ intervalMs });
+  }
 });
 
 it("O21: polls less often when it is asked to, and not once nobody waits", async () => {

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { type Send, Unanswered } from "../../src/base/sending.ts";
+import type { Receiver } from "../../src/relay/connection.ts";
 import { createEgress } from "../../src/relay/egress.ts";
 import { createSend } from "../../src/relay/send.ts";
 import { createUpstream } from "../../src/relay/upstream.ts";
@@ -17,7 +18,7 @@ async function sending(answer: Answering = () => {}, more: Partial<typeof limits
   });
   const upstream = createUpstream({ egress, limits: { ...limits, ...more }, extraCa: undefined });
   onTestFinished(() => upstream.destroy());
-  return { provider, send: createSend(upstream), url: `https://127.0.0.1:${provider.port}/here?a=1` };
+  return { provider, upstream, send: createSend(upstream), url: `https://127.0.0.1:${provider.port}/here?a=1` };
 }
 
 async function unanswered(asked: ReturnType<Send>): Promise<Unanswered> {
@@ -159,6 +160,26 @@ it("says of what waited in vain, or was one too many, that it was not sent", asy
   expect([waited.reason, waited.mayHaveArrived]).toEqual(["overloaded", false]);
   expect([(await first).reason, (await first).mayHaveArrived]).toEqual(["deadline", true]);
   expect(provider.connections.flatMap((one) => one.requests())).toHaveLength(1);
+});
+
+it("still knows it once the request was given up", async () => {
+  const { upstream, provider } = await sending();
+  const origin = upstream.admit({ scheme: "https", host: "127.0.0.1", port: provider.port });
+  const head = `GET / HTTP/1.1\r\nhost: 127.0.0.1:${provider.port}\r\n\r\n`;
+  const ignoring: Receiver = {
+    onInformational() {},
+    onHead() {},
+    onContent: () => true,
+    onEnd() {},
+    onFailure() {},
+    onDrain() {},
+  };
+  const exchange = upstream.send({ origin, method: "GET", head, body: "none" }, ignoring);
+  expect(exchange.mayHaveArrived).toBe(false);
+  await expect.poll(() => provider.received()).toBe(head);
+  expect(exchange.mayHaveArrived).toBe(true);
+  exchange.abort();
+  expect(exchange.mayHaveArrived).toBe(true);
 });
 
 it("sends no field that leaves its line, and nothing in the open where nobody allowed it", async () => {
