@@ -216,9 +216,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          // Renewals under way are waited for: what a provider gives must be written down.
+          await held.close();
           upstream?.destroy();
           load?.close();
-          await held.close();
           await tracing?.close(Math.max(minSpanFlushMs, config.graceMs - (performance.now() - since)));
           store.close();
           await backend.close();

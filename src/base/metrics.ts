@@ -179,6 +179,30 @@ export const metricTable = {
     help: "Answers that were cut, by who ended them.",
     labels: ["by"],
   },
+  proxyRefusals: {
+    kind: "counter",
+    name: "latchkey_proxy_refusals_total",
+    help: "Answers of 401 that were held back while other credentials were looked for.",
+    labels: [],
+  },
+  refreshes: {
+    kind: "counter",
+    name: "latchkey_refreshes_total",
+    help: "Renewals of credentials, by what came of them.",
+    labels: ["outcome"],
+  },
+  refreshSeconds: {
+    kind: "histogram",
+    name: "latchkey_refresh_seconds",
+    help: "Time that a provider's token endpoint took to answer a renewal.",
+    labels: [],
+  },
+  refreshesOpen: {
+    kind: "gauge",
+    name: "latchkey_refreshes_open",
+    help: "Renewals that wait for a provider now.",
+    labels: [],
+  },
   proxyRetries: {
     kind: "counter",
     name: "latchkey_proxy_retries_total",

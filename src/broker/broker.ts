@@ -19,12 +19,14 @@ import { type ConnectionHealth, createConnectionHealth } from "./health.ts";
 import { startHousekeeping } from "./housekeeping.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
+import { createKeeper } from "./keeper.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
 import { openProviders, type Providers } from "./providers.ts";
+import { createRefresher } from "./refresh.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
@@ -92,9 +94,12 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const numbers = createNumbers(store);
   const imports = createImports({ store, collections, integrations, providers, numbers, health, audit, world });
   const attachments = createAttachments(world);
-  const live = await openLive({ store, connections, integrations, providers, touches, world });
+  const tokens = createTokenEndpoint({ send, world });
+  const refresher = createRefresher({ store, health, integrations, providers, tokens, world });
+  const live = await openLive({ store, connections, integrations, providers, touches, refresher, world });
+  const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
-  const housekeeping = startHousekeeping({ store, collections, health, retention, world });
+  const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
     access,
     audit,
@@ -108,7 +113,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     live,
     attachments,
     explain: createExplain({ live, attachments }),
-    tokens: createTokenEndpoint({ send, world }),
+    tokens,
     listing: createListing(collections),
     webhookUrls: createWebhookUrls({ environments, publicUrl }),
     feeds: {
@@ -126,6 +131,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     async close() {
       await housekeeping.close();
       unwell.close();
+      await refresher.close();
       live.close();
       providers.close();
       access.close();

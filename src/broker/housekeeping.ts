@@ -3,9 +3,10 @@ import type { Store } from "../store/contract.ts";
 import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import type { Collections } from "./collections.ts";
 import type { ConnectionHealth } from "./health.ts";
+import type { Keeper } from "./keeper.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
 
-/** What time alone brings about: logs grow too old, credentials run out. One replica sees to it for all. */
+/** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse. One replica sees to it for all. */
 export interface Housekeeping {
   retain(retention: LogRetention): void;
   /** A round now, instead of within a minute. */
@@ -18,6 +19,7 @@ interface HousekeepingOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly health: ConnectionHealth;
+  readonly keeper: Keeper;
   readonly retention: LogRetention;
   readonly world: World;
 }
@@ -27,7 +29,7 @@ const everyMs = 60_000;
 const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
-  const { store, collections, health, world } = options;
+  const { store, collections, health, keeper, world } = options;
   const leases = createLeases(store);
   const logSweep = createLogSweep({ store, collections });
   const ended = new AbortController();
@@ -54,6 +56,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     if (held === undefined) return;
     const { signal } = ended;
     await health.sweep(signal);
+    await keeper.step({ lease: held, signal });
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
   }

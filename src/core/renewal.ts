@@ -19,7 +19,7 @@ export type RenewalGrant =
   | { readonly type: "refresh_token"; readonly refreshToken: string }
   | { readonly type: "client_credentials"; readonly scopes: readonly string[] }
   | { readonly type: "renewal"; readonly accessToken: string }
-  | { readonly type: "described"; readonly fields: Readonly<Record<string, string>> };
+  | { readonly type: "described"; readonly fields: JsonObject };
 
 export interface RenewalClient {
   readonly id: string;
@@ -34,8 +34,26 @@ interface Renewed {
   readonly integration: Pick<Integration, "oauth">;
 }
 
-/** Undefined: there is nothing to renew them with. */
-export function renewalOf({ credentials: { kind }, provider, integration }: Renewed): Renewal | undefined {
+/** Undefined: there is nothing to renew them with, or nobody to ask. */
+export function renewalOf(asked: Renewed): Renewal | undefined {
+  return hasTokenEndpoint(asked.provider) ? grantOf(asked) : undefined;
+}
+
+function hasTokenEndpoint({ auth }: Provider): boolean {
+  switch (auth.case) {
+    case "oauth2":
+    case "oauth2Client":
+      return auth.value.tokenUrl !== "" || auth.value.refreshUrl !== "" || auth.value.metadataUrl !== "";
+    case "app":
+    case "twoStep":
+    case "signature":
+      return auth.value.tokenUrl !== "";
+    default:
+      return false;
+  }
+}
+
+function grantOf({ credentials: { kind }, provider, integration }: Renewed): Renewal | undefined {
   const plain = { client: undefined, dpopKey: undefined };
   switch (kind.case) {
     case "oauth2": {
@@ -65,9 +83,8 @@ export function renewalOf({ credentials: { kind }, provider, integration }: Rene
     }
     case "twoStep": {
       const { fields, refreshToken, token } = kind.value;
-      const known = textsOf(fields);
-      if (Object.keys(known).length === 0) return undefined;
-      const all = refreshToken === "" ? known : { ...known, refreshToken };
+      if (fields === undefined || Object.keys(fields).length === 0) return undefined;
+      const all = refreshToken === "" ? fields : { ...fields, refreshToken };
       return { ...plain, grant: { type: "described", fields: all }, spent: refreshToken || token };
     }
     case "app": {
@@ -88,13 +105,6 @@ export function renewalOf({ credentials: { kind }, provider, integration }: Rene
 function clientOf(own: ClientOverride | undefined): RenewalClient | undefined {
   return own === undefined || own.clientId === "" ? undefined : { id: own.clientId, secret: own.clientSecret };
 }
-
-const textsOf = (fields: JsonObject | undefined): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(fields ?? {}).flatMap(([name, value]) =>
-      typeof value === "string" || typeof value === "number" ? [[name, String(value)]] : [],
-    ),
-  );
 
 /** What the credentials become. What the answer does not name stays as it was. */
 export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kind"] {

@@ -43,6 +43,7 @@ export async function openTestBroker(
     catalogue: loadCatalogue(),
     publicUrl: () => "http://127.0.0.1",
     retention,
+    send: () => Promise.reject(new Error("nothing is sent")),
     world,
   });
   onTestFinished(() => broker.close());
