@@ -145,7 +145,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
       });
       const send = createSend(upstream);
-      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, send, world });
+      const { retention } = config;
+      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, retention, send, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
       const sockets = createConnectSockets({ outcomes: held.outcomes, world });
@@ -194,8 +195,9 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         broker: held,
         async reload(read) {
           try {
-            const { declared, proxy: limits } = read();
+            const { declared, proxy: limits, retention: wanted } = read();
             await held.declare(withPinned(declared, config));
+            held.retain(wanted);
             rates.configure(limits.rates);
             atDoor.configure(limits);
             metrics.configRejected.set(0);
@@ -216,9 +218,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          // Renewals under way are waited for: what a provider gives must be written down.
+          await held.close();
           upstream?.destroy();
           load?.close();
-          await held.close();
           await tracing?.close(Math.max(minSpanFlushMs, config.graceMs - (performance.now() - since)));
           store.close();
           await backend.close();

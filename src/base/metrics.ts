@@ -203,6 +203,30 @@ export const metricTable = {
     help: "Answers that were cut, by who ended them.",
     labels: ["by"],
   },
+  proxyRefusals: {
+    kind: "counter",
+    name: "latchkey_proxy_refusals_total",
+    help: "Answers of 401 that were held back while other credentials were looked for.",
+    labels: [],
+  },
+  refreshes: {
+    kind: "counter",
+    name: "latchkey_refreshes_total",
+    help: "Renewals of credentials, by what came of them.",
+    labels: ["outcome"],
+  },
+  refreshSeconds: {
+    kind: "histogram",
+    name: "latchkey_refresh_seconds",
+    help: "Time that a provider's token endpoint took to answer a renewal.",
+    labels: [],
+  },
+  refreshesOpen: {
+    kind: "gauge",
+    name: "latchkey_refreshes_open",
+    help: "Renewals that wait for a provider now.",
+    labels: [],
+  },
   proxyRetries: {
     kind: "counter",
     name: "latchkey_proxy_retries_total",
@@ -257,6 +281,18 @@ export const metricTable = {
     name: "latchkey_imported_connections_total",
     help: "Imported connections, by result.",
     labels: ["result"],
+  },
+  connectionsUnwell: {
+    kind: "gauge",
+    name: "latchkey_connections_unwell",
+    help: "Connections that are not active, by state: the same number in each replica.",
+    labels: ["state"],
+  },
+  logsDeleted: {
+    kind: "counter",
+    name: "latchkey_logs_deleted_total",
+    help: "Logs that were deleted because they were too old or too many.",
+    labels: [],
   },
   configRejected: {
     kind: "gauge",

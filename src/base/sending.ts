@@ -30,7 +30,7 @@ export interface SmallAnswer {
 /** Why there is no answer, or none that can be taken. Nothing of the request is in the message. */
 export class Unanswered extends Error {
   override readonly name = "Unanswered";
-  /** A word: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `too_large` and their like. */
+  /** A word: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `left`, `too_large`, `unsendable` and their like. */
   readonly reason: string;
   /** False: certainly nothing of the request reached the provider, and it may be made again. */
   readonly mayHaveArrived: boolean;

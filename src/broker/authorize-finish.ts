@@ -192,8 +192,8 @@ const unknown = () =>
   new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
 
 function oauth2Credentials(tokens: Tokens): Credentials {
-  const { accessToken, refreshToken = "", raw } = tokens;
-  const value = { accessToken, refreshToken, raw, ...tokenExpiry(tokens) };
+  const { accessToken, refreshToken = "", dpopKey = "", raw } = tokens;
+  const value = { accessToken, refreshToken, raw, dpopKey, ...tokenExpiry(tokens) };
   return create(CredentialsSchema, { kind: { case: "oauth2", value } });
 }
 

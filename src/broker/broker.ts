@@ -11,25 +11,31 @@ import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
 import { createCollections } from "./collections.ts";
-import { createConnectSweep } from "./connect-sweep.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
 import { createExplain, type Explain } from "./explain.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
+import { type ConnectionHealth, createConnectionHealth } from "./health.ts";
+import { startHousekeeping } from "./housekeeping.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
+import { createKeeper } from "./keeper.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
+import type { LogRetention } from "./log-retention.ts";
+import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
 import { type Origins, openOrigins } from "./origins.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
+import { createRefresher } from "./refresh.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
+import { openUnwellCount } from "./unwell-count.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 
@@ -37,6 +43,8 @@ import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
 export interface Broker {
   readonly access: Access;
   readonly audit: Audit;
+  readonly logs: Logs;
+  readonly health: ConnectionHealth;
   readonly environments: Environments;
   readonly providers: Providers;
   readonly integrations: Integrations;
@@ -62,6 +70,9 @@ export interface Broker {
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;
   readonly declare: (declared: Declared) => Promise<void>;
+  readonly retain: (retention: LogRetention) => void;
+  /** What is done once a minute, now. */
+  readonly keepHouse: () => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -71,13 +82,14 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
+  readonly retention: LogRetention;
   /** The way to providers, for requests of our own. */
   readonly send: Send;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, send, world } = options;
+  const { store, backend, catalogue, publicUrl, retention, send, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -85,9 +97,11 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const providers = await openProviders({ store, collections, catalogue, audit, world });
   const environments = createEnvironments({ store, collections, access, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
-  const connections = createConnections({ store, collections, integrations, providers, touches, audit, world });
+  const logs = createLogs({ store, collections, world });
+  const health = createConnectionHealth({ store, collections, integrations, providers, logs, world });
+  const connections = createConnections({ store, collections, integrations, providers, touches, health, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ store, collections, integrations, providers, numbers, audit, world });
+  const imports = createImports({ store, collections, integrations, providers, numbers, health, audit, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
@@ -109,11 +123,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
-  const sweep = createConnectSweep({ store, collections, world });
-  const live = await openLive({ store, connections, integrations, providers, touches, world });
+  const refresher = createRefresher({ store, health, integrations, providers, tokens, world });
+  const live = await openLive({ store, connections, integrations, providers, touches, refresher, world });
+  const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
+  const unwell = await openUnwellCount({ store, world });
+  const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
     access,
     audit,
+    logs,
+    health,
     environments,
     providers,
     integrations,
@@ -139,10 +158,14 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     storeStatus: () => store.status(),
     upkeep: createUpkeep({ store, backend, world }),
     declare: createDeclarations({ environments, access, integrations, providers }),
+    retain: (wanted) => housekeeping.retain(wanted),
+    keepHouse: () => housekeeping.run(),
     async close() {
-      sweep.close();
       outcomes.close();
       origins.close();
+      await housekeeping.close();
+      unwell.close();
+      await refresher.close();
       live.close();
       providers.close();
       access.close();

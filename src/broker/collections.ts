@@ -5,15 +5,17 @@ import {
   ConnectOutcomeSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
+  type RefreshRecord,
+  RefreshRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
-import { type Connection, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import { type Connection, Connection_State, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
-import { type AuditEvent, AuditEventSchema } from "../gen/latchkey/v1/log_pb.ts";
+import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../store/contract.ts";
-import { keyOf } from "../store/keys.ts";
+import { keyOf, under } from "../store/keys.ts";
 import { createRecords } from "../store/records.ts";
 
 type Revised = Message & { revision: bigint };
@@ -69,6 +71,8 @@ export function createCollections(store: Store) {
       indexes: {
         tag: ({ ref, tags }: Connection) =>
           Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
+        // Those that are well are nearly all, and are found without it.
+        state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
       },
     }),
     connectSessions: createRecords({
@@ -78,7 +82,7 @@ export function createCollections(store: Store) {
       key: ({ id }: ConnectSession) => [id],
       complete,
       strip,
-      indexes: { age: ({ createdAt }: ConnectSession) => [[sortable(createdAt)]] },
+      indexes: { age: ({ createdAt }: ConnectSession) => [[bornAt(createdAt)]] },
     }),
     pendingAuthorizations: createRecords({
       store,
@@ -87,7 +91,7 @@ export function createCollections(store: Store) {
       secret: true,
       key: ({ stateHash }: PendingAuthorization) => [stateHash],
       indexes: {
-        age: ({ createdAt }: PendingAuthorization) => [[sortable(createdAt)]],
+        age: ({ createdAt }: PendingAuthorization) => [[bornAt(createdAt)]],
         session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
       },
     }),
@@ -96,7 +100,7 @@ export function createCollections(store: Store) {
       name: "connect-outcome",
       schema: ConnectOutcomeSchema,
       key: ({ listenerHash }: ConnectOutcome) => [listenerHash],
-      indexes: { age: ({ createdAt }: ConnectOutcome) => [[sortable(createdAt)]] },
+      indexes: { age: ({ createdAt }: ConnectOutcome) => [[bornAt(createdAt)]] },
     }),
     audit: createRecords({
       store,
@@ -105,12 +109,37 @@ export function createCollections(store: Store) {
       key: ({ id }: AuditEvent) => [id],
       indexes: { environment: ({ environment }: AuditEvent) => (environment === "" ? [] : [[environment]]) },
     }),
+    logs: createRecords({
+      store,
+      name: "log",
+      schema: LogSchema,
+      key: ({ environment, id }: Log) => [environment, id],
+      indexes: {
+        integration: ({ environment, integration }: Log) => (integration === "" ? [] : [[environment, integration]]),
+        connection: ({ environment, integration, connectionId }: Log) =>
+          connectionId === "" ? [] : [[environment, integration, connectionId]],
+        operation: ({ environment, operation }: Log) => [[environment, operation]],
+        failed: ({ environment, failed }: Log) => (failed ? [[environment]] : []),
+      },
+    }),
+    refreshes: createRecords({
+      store,
+      name: "refresh",
+      schema: RefreshRecordSchema,
+      key: ({ environment, integration, connectionId }: RefreshRecord) => [environment, integration, connectionId],
+      indexes: { look: ({ lookAt }: RefreshRecord) => (lookAt === undefined ? [] : [[sortable(timestampMs(lookAt))]]) },
+    }),
   } as const;
 }
 
-/** Milliseconds since 1970, in as many digits each. */
-const sortable = (at: Timestamp | undefined): string =>
-  String(at === undefined ? 0 : timestampMs(at)).padStart(15, "0");
+/** When a record was made, as `sortable` has it. */
+const bornAt = (at: Timestamp | undefined): string => sortable(at === undefined ? 0 : timestampMs(at));
+
+export const isWell = (state: Connection_State): boolean =>
+  state === Connection_State.ACTIVE || state === Connection_State.UNSPECIFIED;
+
+/** A time as text that sorts as it does; what lies before 1970 is over in any case. */
+const sortable = (ms: number): string => String(Math.max(0, Math.trunc(ms))).padStart(16, "0");
 
 export type Collections = ReturnType<typeof createCollections>;
 
@@ -122,6 +151,16 @@ export const credentialsKey = (environment: string, integration: string, id: str
 /** Sealed. */
 export const integrationSecretsKey = (environment: string, key: string) =>
   keyOf("integration-secrets", environment, key);
+/** As `refreshes` files it: for a commit that rests on there being none. */
+export const refreshKey = (environment: string, integration: string, id: string) =>
+  keyOf("refresh", environment, integration, id);
+/** Keys of the secondary index of those that are to be looked at by then; each ends in the connection's. */
+export const toBeLookedAt = (nowMs: number) => ({
+  from: under("refresh.look").from,
+  to: keyOf("refresh.look", sortable(nowMs + 1)),
+});
+/** Keys of the secondary index of connections that are not well: environment, state, and the connection's. */
+export const unwellSpace = "connection.state";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);
 export const connectionTouchKey = (environment: string, integration: string, id: string) =>
   keyOf("touch", "connection", environment, integration, id);

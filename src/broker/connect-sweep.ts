@@ -1,6 +1,6 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
-import { type Change, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import type { Change, Store } from "../store/contract.ts";
 import { partsOf, under } from "../store/keys.ts";
 import type { Records } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
@@ -14,18 +14,16 @@ interface SweepOptions {
   readonly world: World;
 }
 
-const everyMs = 60_000;
 /** In one commit; what is left is for the next. */
 const perCommit = 500;
 const commitsPerSweep = 20;
 
-export interface ConnectSweep {
-  sweep(): Promise<void>;
-  close(): void;
-}
-
 /** Deletes connect sessions and authorizations that nobody came back to. They are good for nothing before that. */
-export function createConnectSweep({ store, collections, world }: SweepOptions): ConnectSweep {
+export function createConnectSweep({
+  store,
+  collections,
+  world,
+}: SweepOptions): (signal: AbortSignal) => Promise<void> {
   const { connectSessions, pendingAuthorizations, connectOutcomes } = collections;
 
   async function outdated(): Promise<Change[]> {
@@ -48,23 +46,13 @@ export function createConnectSweep({ store, collections, world }: SweepOptions):
       .flatMap((before) => records.change({ before, after: undefined }));
   }
 
-  async function sweep(): Promise<void> {
-    for (let i = 0; i < commitsPerSweep; i += 1) {
+  return async (signal) => {
+    for (let i = 0; i < commitsPerSweep && !signal.aborted; i += 1) {
       const changes = await outdated();
       if (changes.length === 0) return;
       await store.commit(changes);
     }
-  }
-
-  const timer = setInterval(() => {
-    sweep().catch((err: unknown) => {
-      // Somebody else deleted one of them, or there is no store to delete from: a minute later is as good.
-      if (err instanceof StaleWrite || err instanceof StoreUnavailable) return;
-      world.log.error("what is over could not be swept away", { err });
-    });
-  }, everyMs);
-  timer.unref();
-  return { sweep, close: () => clearInterval(timer) };
+  };
 }
 
 interface Aged {

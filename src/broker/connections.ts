@@ -24,6 +24,7 @@ import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, connectionTouchKey, credentialsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
+import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
 import type { Touches } from "./touches.ts";
@@ -65,6 +66,7 @@ interface ConnectionsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly touches: Touches;
+  readonly health: ConnectionHealth;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -73,7 +75,7 @@ interface ConnectionsOptions {
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, touches, audit, world } = options;
+  const { store, collections, integrations, providers, touches, health, audit, world } = options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
@@ -183,13 +185,16 @@ export function createConnections(options: ConnectionsOptions): Connections {
       await transact(store, async () => {
         const before = await get(ref);
         requireRevision(before, expectedRevision);
+        const remembered = await health.noteDeletion(ref);
         const gone = [credentialsKey(environment, integration, id), connectionTouchKey(environment, integration, id)];
         return {
           changes: [
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
+            ...remembered.changes,
             ...audit.changes({ actor, action: "connection.delete", environment, targets: [targetOf(ref)] }),
           ],
+          conditions: remembered.conditions,
           result: undefined,
         };
       });

@@ -21,13 +21,16 @@ export async function pollDevice(
 ): Promise<Tokens> {
   for (let interval = intervalMs; ; ) {
     if (now() + interval >= expiresAtMs) throw expired();
-    await wait(interval, asking.signal);
+    await wait(interval, asking.signal).catch((cause: unknown) => {
+      throw new TokenFailure(left, "nobody waits for the device any more", { cause });
+    });
     try {
       return await tokens.ask({ ...asking, grant: { type: "device_code", deviceCode } });
     } catch (error) {
-      const next = error instanceof TokenFailure ? nextPollMs(interval, error.kind) : undefined;
+      if (!(error instanceof TokenFailure)) throw error;
+      const next = nextPollMs(interval, error.kind);
       if (next === undefined) throw error;
-      interval = next;
+      interval = Math.max(next, error.retryAfterMs ?? 0);
     }
   }
 }
@@ -35,6 +38,7 @@ export async function pollDevice(
 const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
   sleep(ms, undefined, signal === undefined ? {} : { signal });
 
+const left = { kind: "passing", code: "left", retryAfterMs: undefined } as const;
 const expired = () =>
   new TokenFailure(
     { kind: "grant_dead", code: "expired_token", retryAfterMs: undefined },

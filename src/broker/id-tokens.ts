@@ -58,8 +58,8 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions) {
       return claims as JsonObject;
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // Not its message, which quotes what it found.
-      throw unusable(reasons[error.code ?? ""] ?? "id_token", "the id_token is not one to believe", { cause: error });
+      // Neither its message nor itself as a cause: they hold what was found.
+      throw unusable(reasons[error.code ?? ""] ?? "id_token", "the id_token is not one to believe");
     }
   };
 }

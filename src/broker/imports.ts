@@ -15,9 +15,9 @@ import {
 } from "../core/connection-rules.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { namesNothing } from "../core/names.ts";
+import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Connection,
-  Connection_State,
   type ConnectionImport,
   type ConnectionRef,
   ConnectionRefSchema,
@@ -29,9 +29,10 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
-import { type Collections, credentialsKey } from "./collections.ts";
+import { type Collections, credentialsKey, refreshKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { targetOf } from "./connections.ts";
+import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Numbers } from "./numbers.ts";
 import type { Providers } from "./providers.ts";
@@ -85,6 +86,7 @@ interface ImportsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly numbers: Numbers;
+  readonly health: ConnectionHealth;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -96,8 +98,8 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, audit, world } = options;
-  const { connections } = collections;
+  const { store, collections, integrations, providers, numbers, health, audit, world } = options;
+  const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
   async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, Home | Fault>> {
@@ -130,6 +132,18 @@ export function createImports(options: ImportsOptions): Imports {
     readonly authorized?: Authorized;
   }
 
+  /** What is remembered of the renewals of those that are there. */
+  async function recordsOf(
+    refs: readonly ConnectionRef[],
+    known: readonly (Stored<Connection> | undefined)[],
+  ): Promise<readonly (Stored<RefreshRecord> | undefined)[]> {
+    const there = refs.filter((_, i) => known[i] !== undefined);
+    if (there.length === 0) return [];
+    const keys = there.map(({ environment, integration, id }) => [environment, integration, id]);
+    const found = (await refreshes.getMany(keys)).values();
+    return known.map((one) => (one === undefined ? undefined : found.next().value));
+  }
+
   async function importAll(
     items: readonly ConnectionImport[],
     { actor, authorized }: Whose,
@@ -141,6 +155,7 @@ export function createImports(options: ImportsOptions): Imports {
     for (;;) {
       const homes = await homesOf(named);
       const known = await knownOf(refs);
+      const records = await recordsOf(refs, known);
       const batch = new Map<string, Pending>();
       const outcomes: (Pending | Fault)[] = [];
       for (const [i, asked] of named.entries()) {
@@ -161,7 +176,7 @@ export function createImports(options: ImportsOptions): Imports {
           outcomes.push(fault);
           continue;
         }
-        const pending = await merged({ item, ref, home, before, base, authorized });
+        const pending = await merged({ item, ref, home, before, base, record: records[i], authorized });
         batch.set(at, pending);
         outcomes.push(pending);
       }
@@ -180,9 +195,12 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   interface Pending {
+    readonly ref: ConnectionRef;
     readonly before: Stored<Connection> | undefined;
     readonly after: Connection;
-    readonly sealed: Change;
+    /** With what is said of its health. */
+    readonly changes: readonly Change[];
+    readonly record: Stored<RefreshRecord> | undefined;
     readonly home: Home;
     readonly created: boolean;
   }
@@ -194,17 +212,18 @@ export function createImports(options: ImportsOptions): Imports {
     readonly before: Stored<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
     readonly base: Connection | undefined;
+    readonly record: Stored<RefreshRecord> | undefined;
     readonly authorized: Authorized | undefined;
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, home, before, base, authorized }: MergeStep): Promise<Pending> {
+  async function merged({ item, ref, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
     const user = endUser ?? base?.endUser;
     const expiresAt = credentialsExpireAt(credentials);
-    const after = create(ConnectionSchema, {
+    const connection = create(ConnectionSchema, {
       ref,
       number: base?.number ?? (await numbers.next()),
       provider: home.provider.name,
@@ -213,11 +232,9 @@ export function createImports(options: ImportsOptions): Imports {
       tags: tagsOf(item, base),
       ...(user === undefined ? {} : { endUser: user }),
       webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
-      // New credentials: whatever was wrong with the former is over.
-      errors: authorized === undefined ? [] : (base?.errors ?? []).filter(({ type }) => type !== "auth"),
+      errors: base?.errors ?? [],
       grantedScopes: [...(authorized?.grantedScopes ?? [])],
       missingScopes: [...(authorized?.missingScopes ?? [])],
-      state: Connection_State.ACTIVE,
       credentialsKind: kindName(credentials.kind.case),
       ...(expiresAt === undefined ? {} : { credentialsExpireAt: expiresAt }),
       createdAt: base?.createdAt ?? now,
@@ -225,21 +242,38 @@ export function createImports(options: ImportsOptions): Imports {
     });
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
-    return { before, after, sealed, home, created: base === undefined };
+    // New credentials: whatever was wrong with the former is over.
+    const { connection: after, changes } = health.noteReplacement({
+      ...home,
+      ref,
+      credentials,
+      connection,
+      before,
+      record,
+      grantedAtMs: authorized === undefined ? undefined : world.now(),
+    });
+    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined };
   }
 
   async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {
     const action = authorized === undefined ? "connection.import" : "connection.authorize";
-    const changes = batch.flatMap(({ before, after, sealed }) => [...connections.change({ before, after }), sealed]);
+    const changes = batch.flatMap((one) => one.changes);
     const byEnvironment = Map.groupBy(batch, ({ after }) => after.ref?.environment ?? "");
     for (const [environment, imported] of byEnvironment) {
       const targets = imported.flatMap(({ after }) => (after.ref === undefined ? [] : [targetOf(after.ref)]));
       changes.push(...audit.changes({ actor, action, environment, targets }));
     }
     // An integration that is deleted meanwhile must not leave a connection behind.
-    const conditions = [...new Set(batch.map(({ home }) => home))].map(({ stored }) =>
+    const homes = [...new Set(batch.map(({ home }) => home))].map(({ stored }) =>
       collections.integrations.unchanged(stored),
     );
+    // Nor must what is being noted of the former credentials outlive them.
+    const unremembered = batch.flatMap(({ ref, before, record }) =>
+      before === undefined || record !== undefined
+        ? []
+        : [{ key: refreshKey(ref.environment, ref.integration, ref.id), expect: 0 }],
+    );
+    const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
     changes.push(...((await authorized?.alongside()) ?? []));

@@ -4,7 +4,7 @@ import { namesNothing } from "../core/names.ts";
 import { pageTokens } from "../core/page-token.ts";
 import type { Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
-import type { Collections } from "./collections.ts";
+import { type Collections, isWell } from "./collections.ts";
 import type { Page, PageOf } from "./page.ts";
 
 /** What narrows a list of connections. Everything named must hold. */
@@ -39,12 +39,37 @@ const maxChunk = 500;
 /** Reads positioned connections in one order, from wherever it is told to. */
 type Source = (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<Connection>[]>;
 
+interface Part {
+  /** Sorts as the parts do, and holds no NUL. */
+  readonly name: string;
+  readonly read: Source;
+}
+
+/** Several sources as one; a position begins with the name of the part that it lies in. */
+function oneAfterAnother(parts: readonly Part[]): Source {
+  return async ({ after, limit }) => {
+    const at = after?.indexOf("\0") ?? -1;
+    const start = after?.slice(0, at) ?? "";
+    const found: Positioned<Connection>[] = [];
+    for (const { name, read } of parts) {
+      if (name < start || found.length >= limit) continue;
+      const from = name === start ? after?.slice(at + 1) : undefined;
+      const some = await read({ after: from, limit: limit - found.length });
+      found.push(...some.map((one) => ({ ...one, position: `${name}\0${one.position}` })));
+    }
+    return found;
+  };
+}
+
+type Unwell = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
+
 export function createListing({ connections, integrations }: Collections): Listing {
   /** The narrowest way there is to what is asked for. */
-  async function sourceOf({ environment, id, tags, integrations: wanted }: ConnectionQuery): Promise<Source> {
+  async function sourceOf({ environment, id, tags, states, integrations: wanted }: ConnectionQuery): Promise<Source> {
     if (id !== "") return byId({ environment, id, integrations: wanted });
     const [tag] = Object.entries(tags);
     if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
+    if (states.length > 0 && !states.some(isWell)) return inStates({ environment, states, integrations: wanted });
     if (wanted.length > 0) return inIntegrations(environment, wanted);
     return (request) => connections.page({ under: [environment], ...request });
   }
@@ -67,19 +92,35 @@ export function createListing({ connections, integrations }: Collections): Listi
     };
   }
 
-  /** One integration after the other; a position begins with the integration that it lies in. */
-  function inIntegrations(environment: string, keys: readonly string[]): Source {
-    return async ({ after, limit }) => {
-      const [startKey = "", startId] = after?.split("\0") ?? [];
-      const found: Positioned<Connection>[] = [];
-      for (const key of keys) {
-        if (key < startKey || found.length >= limit) continue;
-        const from = key === startKey ? startId : undefined;
-        const some = await connections.page({ under: [environment, key], after: from, limit: limit - found.length });
-        found.push(...some.map((one) => ({ ...one, position: `${key}\0${one.position}` })));
-      }
-      return found;
-    };
+  /** One integration after the other. */
+  const inIntegrations = (environment: string, keys: readonly string[]): Source =>
+    oneAfterAnother(
+      keys.map((key) => ({
+        name: key,
+        read: (request) => connections.page({ under: [environment, key], ...request }),
+      })),
+    );
+
+  /** Few connections are not well: an index leads to them, one state after the other. */
+  function inStates({ environment, states, integrations: wanted }: Unwell): Source {
+    const inState = (state: Connection_State) => (request: Pick<PageRequest, "after" | "limit">) =>
+      connections.pageBy("state", { under: [environment, String(state)], ...request });
+    if (wanted.length === 0) {
+      return oneAfterAnother(states.map((state) => ({ name: String(state), read: inState(state) })));
+    }
+    return oneAfterAnother(
+      states.flatMap((state) =>
+        wanted.map((key) => ({
+          name: `${state}/${key}`,
+          // Within a state they are in the order of integrations: from where this one begins to where it ends.
+          async read({ after = `${environment}\0${key}`, limit }) {
+            const found = await inState(state)({ after, limit });
+            const end = found.findIndex(({ value }) => value.ref?.integration !== key);
+            return end === -1 ? found : found.slice(0, end);
+          },
+        })),
+      ),
+    );
   }
 
   return {

@@ -1,10 +1,11 @@
+import { equals } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
-import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { lifeMsOf, renewAheadMs, renewalOf } from "../core/renewal.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../store/contract.ts";
@@ -14,6 +15,7 @@ import { connectionTouchKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
+import type { Refresher } from "./refresh.ts";
 import { type Touched, type Touches, touchedBy } from "./touches.ts";
 
 /** A connection with all that it takes to act on it, and credentials that are good now. */
@@ -27,9 +29,12 @@ export interface LiveConnection {
 }
 
 export interface Live {
+  /** Renewed first, when they have run out. Rejects with a Fault when they cannot be. */
   get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
   /** What memory has of it, if that is good: without a promise. */
   peek(ref: ConnectionRef): LiveConnection | undefined;
+  /** The provider has refused them. What there is in their place now; undefined: nothing. */
+  replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
   close(): void;
 }
 
@@ -39,6 +44,7 @@ interface LiveOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly touches: Touches;
+  readonly refresher: Refresher;
   readonly world: World;
 }
 
@@ -47,15 +53,18 @@ interface Held {
   readonly live: LiveConnection;
   /** Until when its credentials are good. */
   readonly goodUntil: number;
+  /** From when on they are renewed beside their use; moved on with each try. */
+  aheadFrom: number;
   readonly touched: Touched;
 }
 
 const maxLive = 10_000;
-const retryAfterSeconds = 60;
+/** A renewal ahead of time that failed has time. */
+const aheadAgainMs = 30_000;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
 export async function openLive(options: LiveOptions): Promise<Live> {
-  const { store, connections, integrations, providers, touches, world } = options;
+  const { store, connections, integrations, providers, touches, refresher, world } = options;
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
   const cache = new LRUCache<string, Held, ConnectionRef>({
@@ -72,10 +81,11 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     read: async () => () => cache.clear(),
     onCommit({ changes }) {
       for (const { key } of changes) {
-        const [space, environment, integration, id] = partsOf(key);
+        const [space, environment = "", integration = "", id] = partsOf(key);
         if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
         // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
         if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+        if (space === "integration" || space === "integration-secrets") refresher.forgive(environment, integration);
       }
     },
   });
@@ -93,63 +103,86 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       await connections.get(ref);
       throw new Error("a connection has no credentials");
     }
+    const provider = providers.find(connection.provider);
+    const until = goodUntil(credentials);
+    const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
     return {
-      live: { connection, integration, secrets, provider: providers.find(connection.provider), credentials },
-      goodUntil: goodUntil(credentials),
+      live: { connection, integration, secrets, provider, credentials },
+      goodUntil: until,
+      aheadFrom:
+        isRenewable && Number.isFinite(until)
+          ? renewAheadMs({ expiresAtMs: until, lifeMs: lifeMsOf(credentials), jitter: Math.random() })
+          : Number.POSITIVE_INFINITY,
       touched: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
     };
   }
 
   const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
 
+  async function held(ref: ConnectionRef): Promise<Held> {
+    const key = keyFor(ref);
+    const known = cache.get(key);
+    (known === undefined ? misses : hits).add();
+    const found = known ?? (await cache.fetch(key, { context: ref }));
+    if (found === undefined) throw new Error("a connection was loaded and not returned");
+    return found;
+  }
+
+  async function renewedSince(ref: ConnectionRef, { credentials }: LiveConnection, isForced: boolean): Promise<Held> {
+    await refresher.renew(ref, { seen: credentials, isForced });
+    // Our own look at the store's changes may come a moment later than what we know already.
+    cache.delete(keyFor(ref));
+    return held(ref);
+  }
+
+  /** Nobody waits for it: what there is, is good. */
+  function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
+    entry.aheadFrom = now + aheadAgainMs;
+    refresher.renew(ref, { seen: entry.live.credentials, isForced: false }).catch((err: unknown) => {
+      world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
+    });
+  }
+
   return {
     peek(ref) {
-      const held = cache.get(keyFor(ref));
-      if (held === undefined || held.goodUntil <= world.now()) return undefined;
+      const known = cache.get(keyFor(ref));
+      if (known === undefined) return undefined;
+      const now = world.now();
+      if (known.goodUntil <= now) return undefined;
+      if (known.aheadFrom <= now) renewAhead(ref, known, now);
       hits.add();
-      touches.touch(held.touched);
-      return held.live;
+      touches.touch(known.touched);
+      return known.live;
     },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
-      const key = keyFor(ref);
-      const known = cache.get(key);
-      (known === undefined ? misses : hits).add();
-      const held = known ?? (await cache.fetch(key, { context: ref }));
-      if (held === undefined) throw new Error("a connection was loaded and not returned");
-      requireGood(held, { now: world.now(), forceRefresh });
-      touches.touch(held.touched);
-      return held.live;
+      let found = await held(ref);
+      const isRenewable = renewalOf(found.live) !== undefined;
+      if (found.goodUntil <= world.now() || (forceRefresh && isRenewable)) {
+        found = await renewedSince(ref, found.live, forceRefresh);
+      }
+      touches.touch(found.touched);
+      return found.live;
+    },
+    async replacementOf(refused) {
+      const { ref } = refused.connection;
+      if (ref === undefined || renewalOf(refused) === undefined) return undefined;
+      const { credentials } = refused;
+      const isOther = ({ live }: Held) => !equals(CredentialsSchema, live.credentials, credentials);
+      const known = await held(ref);
+      const found = isOther(known) ? known : await renewedSince(ref, refused, true);
+      return isOther(found) ? found.live : undefined;
     },
     close: () => watch.close(),
   };
 }
 
+/** Of one that was imported with a refresh token alone, the access token is still to be had. */
 function goodUntil(credentials: Credentials): number {
-  if (isToBeginWith(credentials)) return 0;
+  const { kind } = credentials;
+  const isToBeginWith =
+    (kind.case === "oauth2" && kind.value.accessToken === "") ||
+    ((kind.case === "oauth2Client" || kind.case === "twoStep") && kind.value.token === "");
+  if (isToBeginWith) return 0;
   const expiresAt = credentialsExpireAt(credentials);
   return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
-}
-
-interface Freshness {
-  readonly now: number;
-  readonly forceRefresh: boolean;
-}
-
-function requireGood({ live, goodUntil: until }: Held, { now, forceRefresh }: Freshness): void {
-  const { connection, credentials } = live;
-  if (until > now && !(forceRefresh && canRenew(credentials))) return;
-  const id = connection.ref?.id ?? "";
-  if (canRenew(credentials)) {
-    const message = `the credentials of "${id}" are due, and this version does not renew any`;
-    throw new Fault("refresh_unavailable", message, { retryAfterSeconds });
-  }
-  throw new Fault("reauthorization_required", `the credentials of "${id}" have expired and nothing renews them`);
-}
-
-/** Imported with a refresh token alone: the access token is still to be had. */
-const isToBeginWith = ({ kind }: Credentials): boolean => kind.case === "oauth2" && kind.value.accessToken === "";
-
-function canRenew({ kind }: Credentials): boolean {
-  if (kind.case === "oauth2" || kind.case === "twoStep") return kind.value.refreshToken !== "";
-  return kind.case === "oauth2Client" || kind.case === "app" || kind.case === "jwt" || kind.case === "signature";
 }

@@ -1,3 +1,4 @@
+import { OperationProcessingError, UnsupportedOperationError } from "oauth4webapi";
 import { CannotAttach } from "../auth/attachment.ts";
 import { kindOf, shownCode } from "../auth/token-failures.ts";
 import { TokenFailure, type TokenFailureKind } from "../auth/tokens.ts";
@@ -5,14 +6,18 @@ import { type SmallAnswer, Unanswered } from "../base/sending.ts";
 import { Unbound } from "../core/filled-url.ts";
 import { retryAfterMs } from "../core/retry-after.ts";
 
-/** Nothing listens to us there by the operator's own rules. */
-const forbidden = ["address_forbidden"];
+/** An address that the operator's rules forbid, and a request that is none: they stay so until somebody mends them. */
+const forGood = ["address_forbidden", "unsendable"];
 
 /** What was thrown before, or in place of, an answer. What is none of these goes through as it is: it is a defect. */
 export function unanswered(error: unknown, what: string): unknown {
   if (error instanceof CannotAttach || error instanceof Unbound) {
     const code = error instanceof Unbound ? "address_unbound" : "client_unusable";
     return new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, error.message, { cause: error });
+  }
+  // Of the library: a key that is too short, or of a kind that it does not sign with. Its causes hold what was sent.
+  if (error instanceof UnsupportedOperationError || error instanceof OperationProcessingError) {
+    return misconfigured("client_unusable", `the client cannot authenticate: ${error.message}`);
   }
   if (!(error instanceof Unanswered)) return error;
   const kind = kindOfUnanswered(error);
@@ -21,7 +26,7 @@ export function unanswered(error: unknown, what: string): unknown {
 }
 
 function kindOfUnanswered({ reason, mayHaveArrived, status }: Unanswered): TokenFailureKind {
-  if (forbidden.includes(reason)) return "misconfigured";
+  if (forGood.includes(reason)) return "misconfigured";
   if (!mayHaveArrived) return "passing";
   // It began to say no; what else it had to say is not known.
   if (status !== undefined && (status < 200 || status >= 300)) {
@@ -50,5 +55,5 @@ export function refused({ what, answer, kind, code, secrets, nowMs }: Refused): 
 export const misconfigured = (code: string, message: string): TokenFailure =>
   new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, message);
 
-export const unusable = (code: string, message: string, options?: ErrorOptions): TokenFailure =>
-  new TokenFailure({ kind: "unusable", code, retryAfterMs: undefined }, message, options);
+export const unusable = (code: string, message: string): TokenFailure =>
+  new TokenFailure({ kind: "unusable", code, retryAfterMs: undefined }, message);

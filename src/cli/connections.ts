@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import {
+  type Connection_State,
   ConnectionSchema,
   ConnectionService,
   DeleteConnectionResponseSchema,
@@ -7,7 +8,7 @@ import {
   GetConnectionResponseSchema,
 } from "../gen/latchkey/v1/connection_pb.ts";
 import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } from "./connection-names.ts";
-import { stateName, stateTone } from "./connection-states.ts";
+import { stateNames, statesNamed, stateText, stateTone } from "./connection-states.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { addImport } from "./import-command.ts";
 import { readJsonArgument } from "./input.ts";
@@ -30,6 +31,7 @@ interface Filter extends Extent {
   readonly tag?: Readonly<Record<string, string>>;
   readonly search?: string;
   readonly id?: string;
+  readonly state?: readonly Connection_State[];
 }
 
 interface Changes {
@@ -59,6 +61,7 @@ function addList(group: Command, act: Act): void {
     .option("--tag <key=value>", "only those with this tag; repeatable, all must hold", paired)
     .option("--search <text>", "only those whose id, or end user's id, address or name, contains it")
     .option("--id <connection>", "only those with this id, in whichever integration")
+    .option("--state <state>", `only those in this state: ${stateNames.join(", ")}; repeatable`, statesNamed)
     .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
     .option("--all", "all of them")
     .summary("an environment's connections, without credentials")
@@ -66,9 +69,9 @@ function addList(group: Command, act: Act): void {
       act(
         async (
           { client, output, environment },
-          { integration = [], tag, search = "", id = "", limit, all }: Filter,
+          { integration = [], tag, search = "", id = "", state = [], limit, all }: Filter,
         ) => {
-          const filter = { integrations: [...integration], tags: { ...tag }, search, id };
+          const filter = { integrations: [...integration], tags: { ...tag }, search, id, states: [...state] };
           const most = limit ?? (all === true ? undefined : defaultLimit);
           let more = false;
           const pages = pagesOf({
@@ -88,7 +91,7 @@ function addList(group: Command, act: Act): void {
             columns: [
               { title: "CONNECTION", text: ({ ref }) => nameOf(ref) },
               { title: "PROVIDER", text: ({ provider }) => provider },
-              { title: "STATE", text: ({ state }) => stateName(state), tone: stateTone },
+              { title: "STATE", text: stateText, tone: stateTone },
               {
                 title: "TAGS",
                 text: ({ tags }) =>

@@ -9,6 +9,7 @@ import { describeFailure, type Failure, failureText } from "./failure.ts";
 import { addHealth } from "./health.ts";
 import { addIntegrations } from "./integrations.ts";
 import { addKeys } from "./keys.ts";
+import { addLogs } from "./logs.ts";
 import { addOwnCommand, type OwnCommand } from "./own-command.ts";
 import { createPaint } from "./paint.ts";
 import { addProviders } from "./providers.ts";
@@ -94,6 +95,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addProviders(program, act);
   addIntegrations(program, act);
   addConnections(program, act);
+  addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });
   addHealth(program, act);

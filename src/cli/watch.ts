@@ -7,7 +7,7 @@ import {
 } from "../gen/latchkey/v1/connection_pb.ts";
 import { WatchMarker_Kind } from "../gen/latchkey/v1/watch_pb.ts";
 import { nameOf } from "./connection-names.ts";
-import { stateName, stateTone } from "./connection-states.ts";
+import { stateText, stateTone } from "./connection-states.ts";
 import { revision } from "./option-values.ts";
 import type { Paint } from "./paint.ts";
 import type { Act } from "./session.ts";
@@ -65,8 +65,8 @@ const markers: Readonly<Record<number, string>> = {
 
 function describe({ event }: WatchConnectionsResponse, paint: Paint): string {
   if (event.case === "put") {
-    const { ref, state, revision: at } = event.value;
-    return `${at}  put      ${visible(nameOf(ref))}  ${paint(stateTone(event.value), stateName(state))}`;
+    const { ref, revision: at } = event.value;
+    return `${at}  put      ${visible(nameOf(ref))}  ${paint(stateTone(event.value), visible(stateText(event.value)))}`;
   }
   if (event.case === "deleted")
     return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(nameOf(event.value.ref))}`;

@@ -8,6 +8,7 @@ import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { readConfigFile } from "./read-file.ts";
+import { type Retention, retentionOf } from "./retention.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import { type TracingVariable, tracingOf } from "./tracing.ts";
 import {
@@ -69,6 +70,7 @@ export interface Config {
   readonly aliases: readonly AliasConfig[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
+  readonly retention: Retention;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly graceMs: number;
@@ -185,6 +187,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     aliases,
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse }),
+    retention: retentionOf({ file, refuse }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
@@ -214,6 +217,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
 export interface Changeable {
   readonly declared: Declared;
   readonly proxy: ProxyLimits;
+  readonly retention: Retention;
 }
 
 export function parseChangeable({ path, env, files }: ConfigSource & { readonly path: string }): Changeable {
@@ -222,8 +226,9 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const file = readConfigFile({ path, files, refuse });
   const declared = declaredIn({ file, secrets: createSecretSource({ env, files }), refuse });
   const proxy = proxyLimitsOf({ file, refuse });
+  const retention = retentionOf({ file, refuse });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return { declared, proxy };
+  return { declared, proxy, retention };
 }
 
 const logLevels = ["debug", "info", "warn", "error"] as const;

@@ -1,6 +1,6 @@
-const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-export const durationForm = /^(\d{1,6})(ms|s|m|h)$/;
+export const durationForm = /^(\d{1,6})(ms|s|m|h|d)$/;
 
 /** Of what has the form; of anything else, undefined. */
 export function millisecondsIn(text: string): number | undefined {

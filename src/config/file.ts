@@ -29,7 +29,7 @@ const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_07
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
 
-const duration = v.pipe(v.string(), v.regex(durationForm, "must be a duration such as 500ms, 1s, 15m or 24h"));
+const duration = v.pipe(v.string(), v.regex(durationForm, "must be a duration such as 500ms, 1s, 15m, 24h or 7d"));
 const rate = v.pipe(
   v.strictObject({
     requests: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000_000)),
@@ -148,6 +148,20 @@ export const fileSchema = v.strictObject({
             ),
           }),
           v.description("How often callers may go to providers, in each process."),
+        ),
+      ),
+    }),
+  ),
+  retention: v.optional(
+    v.strictObject({
+      logs: v.optional(v.pipe(duration, v.description("How long a log can be read: an hour to a year."))),
+      log_count: v.optional(
+        v.pipe(
+          v.number(),
+          v.integer(),
+          v.minValue(100),
+          v.maxValue(1_000_000),
+          v.description("The most logs that an environment keeps: beyond it the oldest go."),
         ),
       ),
     }),

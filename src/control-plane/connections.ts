@@ -19,11 +19,9 @@ import { eachOf, type Outcome } from "./batch.ts";
 import { callerOf, pageOf } from "./context.ts";
 import { problemOf } from "./errors.ts";
 import { importMethods } from "./imports.ts";
+import { maxPageBytes } from "./page-bytes.ts";
 import type { RequireValid } from "./validate.ts";
 import { markerOf, watcherOf } from "./watch.ts";
-
-/** Clients of other languages take messages of 4 MiB unless they are told otherwise. */
-const maxPageBytes = 2 * 1024 * 1024;
 
 type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection">;
 

@@ -27,6 +27,8 @@ import { isUseRecorded, type Use, type Uses } from "./uses.ts";
 export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
   begin(asking: Asking, outcome: Outcome): void;
+  /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
+  renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** What `outgoing` makes the provider's request of. */
   goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
 }
@@ -168,6 +170,12 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   return {
     begin,
+    async renewed(asking, refused) {
+      const { since, options, use, asked } = refused;
+      const fresh = await live.replacementOf(refused.live);
+      if (fresh === undefined) return undefined;
+      return callOf(asking, { since, live: fresh, key: asked.key ?? "", options, use });
+    },
     goingOf: ({ live: found, attachment, address, origin, host }, asked, content) => ({
       asked,
       scheme: origin.scheme,

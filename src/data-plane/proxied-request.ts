@@ -8,6 +8,7 @@ import type { Receiver } from "../relay/connection.ts";
 import type { RelayFailure } from "../relay/failure.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
 import type { Exchange, Upstream } from "../relay/upstream.ts";
+import { HeldAnswer } from "./held-answer.ts";
 import {
   type Asking,
   faultOfPreparing,
@@ -40,7 +41,7 @@ export interface Shared {
 export class ProxiedRequest implements Answering, Receiver {
   readonly #shared: Shared;
   readonly #call: ProxyCall;
-  readonly #ready: ProviderCall;
+  #ready: ProviderCall;
   /** A body that had to be known before the first byte went out. */
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
@@ -50,6 +51,9 @@ export class ProxiedRequest implements Answering, Receiver {
   readonly #guard: Receiver;
   #exchange: Exchange | undefined;
   #tried = 0;
+  /** The provider has refused the credentials once: its answer, while others are looked for. */
+  #refusal: HeldAnswer | undefined;
+  #wasRefused = false;
 
   constructor(shared: Shared, { call, ready, content, trace }: Begun) {
     this.#shared = shared;
@@ -129,7 +133,58 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onInformational(head);
   }
 
+  /** The credentials may have been withdrawn before their time: once, others are looked for (RFC 6750, section 3.1). */
+  #isHeld(head: ResponseHead, hasMore: boolean): boolean {
+    if (head.status !== 401 || this.#wasRefused) return false;
+    this.#wasRefused = true;
+    const { calls, count, world } = this.#shared;
+    const looking = calls.renewed(this.#call, this.#ready);
+    if (!this.#maySendAgain()) {
+      // For the next one.
+      looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
+      return false;
+    }
+    const refusal = new HeldAnswer(head, hasMore);
+    this.#refusal = refusal;
+    looking.then(
+      (renewed) => {
+        if (this.#refusal !== refusal) return;
+        if (renewed === undefined) this.#letGo();
+        else this.#sendAgain(renewed);
+      },
+      (err: unknown) => {
+        world.log.debug("refused credentials were not renewed", { err });
+        this.#letGo();
+      },
+    );
+    count.proxyRefusals.inc();
+    return true;
+  }
+
+  /** RFC 9110, 9.2.1: asking again for nothing but an answer does no harm. */
+  #maySendAgain(): boolean {
+    const { asked } = this.#ready;
+    return asked.body === "none" && safe.has(asked.method);
+  }
+
+  #sendAgain(renewed: ProviderCall): void {
+    this.#refusal = undefined;
+    this.#exchange?.abort();
+    if (this.#call.response.destroyed) return;
+    this.#ready = renewed;
+    this.#trace?.again();
+    this.attempt();
+  }
+
+  /** The refusal is the answer. */
+  #letGo(): void {
+    const refusal = this.#refusal;
+    this.#refusal = undefined;
+    refusal?.handOn(this);
+  }
+
   onHead(head: ResponseHead, hasMore: boolean): void {
+    if (this.#isHeld(head, hasMore)) return;
     this.#attempt?.answered(head.status);
     if (this.#isTriedAgain({ head })) {
       this.#exchange?.abort();
@@ -140,17 +195,28 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
+    if (this.#refusal?.add(content) === true) {
+      release?.();
+      return true;
+    }
+    // Larger than what is held: whoever sends so much means it.
+    this.#letGo();
     this.#shared.count.down.add(content.length);
     this.#ready.use?.down(content.length);
     return this.#guard.onContent(content, release);
   }
 
   onEnd(trailers: readonly string[]): void {
+    if (this.#refusal !== undefined) {
+      this.#refusal.end(trailers);
+      return;
+    }
     this.#attempt?.ended();
     this.#guard.onEnd(trailers);
   }
 
   onFailure(failure: RelayFailure): void {
+    this.#letGo();
     this.#attempt?.failed(faultOfRelay(failure).code);
     if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
   }
@@ -191,6 +257,8 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#ready.use?.cut(by);
   }
 }
+
+const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /** A request whose connection is at hand. */
 export interface Begun {

@@ -2,7 +2,7 @@ import type { Metrics } from "../base/metrics.ts";
 import type { Tally, Timing } from "../base/series.ts";
 
 /** What is counted of requests that go to providers. */
-export interface ProxyCount extends Pick<Metrics, "proxyRefused" | "proxyCut" | "proxyRetries"> {
+export interface ProxyCount extends Pick<Metrics, "proxyRefused" | "proxyRefusals" | "proxyCut" | "proxyRetries"> {
   readonly added: Timing;
   readonly up: Tally;
   readonly down: Tally;
@@ -11,9 +11,10 @@ export interface ProxyCount extends Pick<Metrics, "proxyRefused" | "proxyCut" | 
 
 export function createProxyCount(metrics: Metrics): ProxyCount {
   const byKind = new Map<string, Tally[]>();
-  const { proxyRequests, proxyRefused, proxyCut, proxyRetries } = metrics;
+  const { proxyRequests, proxyRefused, proxyRefusals, proxyCut, proxyRetries } = metrics;
   return {
     proxyRefused,
+    proxyRefusals,
     proxyCut,
     proxyRetries,
     added: metrics.proxyAddedSeconds.series({}),

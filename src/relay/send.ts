@@ -66,7 +66,8 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
         if (body.length > 0) exchange.write(body);
         if (asked.body !== "none") exchange.end([]);
       } catch (error) {
-        if (error instanceof RelayFailure) fail(error.kind, error);
+        if (error instanceof Unsendable) fail("unsendable", error);
+        else if (error instanceof RelayFailure) fail(error.kind, error);
         else settle(() => reject(error));
       }
     });
@@ -80,7 +81,7 @@ interface ToUpstream {
 function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
   const { url, method, headers, clientCertificate } = request;
   const parsed = parseOrigin(url);
-  if (parsed === undefined) throw new RelayFailure("unknown_host", "there is no such address");
+  if (parsed === undefined) throw new Unsendable("there is no such address");
   const origin = upstream.admit({ ...parsed, clientCertificate });
   const { pathname, search } = new URL(url);
   const body = Buffer.from(request.body ?? "");
@@ -94,7 +95,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
     ...(hasBody ? { "content-length": String(body.length) } : {}),
   });
   const lines = fields.map(([name = "", value = ""]) => `${name}: ${value}\r\n`).join("");
-  if (!isSendable(fields)) throw new RelayFailure("malformed", "a field of the request cannot be sent");
+  if (!isSendable(fields)) throw new Unsendable("a field of the request cannot be sent");
   return {
     asked: {
       origin,
@@ -155,6 +156,8 @@ function collecting({ maxBytes, began, tooLarge, ended, failed }: Collecting): R
 }
 
 class TooLarge extends Error {}
+/** Whoever asks for it asks in vain, however often. */
+class Unsendable extends Error {}
 
 const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
   gzip: promisify(gunzip),

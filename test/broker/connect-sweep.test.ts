@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { createCollections } from "../../src/broker/collections.ts";
 import { createConnectSweep } from "../../src/broker/connect-sweep.ts";
 import { ConnectOutcomeSchema, PendingAuthorizationSchema } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
@@ -12,8 +12,8 @@ it("deletes what is over, with its secondary keys, and leaves what is not", asyn
   const store = await openTestStore(world);
   const collections = createCollections(store);
   const { connectSessions, pendingAuthorizations, connectOutcomes } = collections;
-  const sweeper = createConnectSweep({ store, collections, world });
-  onTestFinished(() => sweeper.close());
+  const sweep = createConnectSweep({ store, collections, world });
+  const { signal } = new AbortController();
   const begin = async (count: number, name: string) => {
     const createdAt = timestampFromMs(world.now());
     const changes = Array.from({ length: count }, (_, i) => [
@@ -44,13 +44,13 @@ it("deletes what is over, with its secondary keys, and leaves what is not", asyn
   world.advance(25 * 60_000);
   await begin(1, "new");
   expect(await left()).toEqual([1_201, 1_201, 1_201]);
-  await sweeper.sweep();
+  await sweep(signal);
   expect(await left()).toEqual([1_201, 1, 1]);
   world.advance(5 * 60_000);
-  await sweeper.sweep();
+  await sweep(signal);
   expect(await left()).toEqual([1, 1, 0]);
   world.advance(30 * 60_000);
-  await sweeper.sweep();
+  await sweep(signal);
   const keys = (await store.list({ from: "", to: "\u{10ffff}", limit: 10_000 })).map(({ key }) => key);
   expect(keys.filter((key) => /^(connect|pending)-/.test(key))).toEqual([]);
 });

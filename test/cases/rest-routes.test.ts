@@ -124,7 +124,6 @@ it.each([
   ["GET", "/action/x"],
   ["GET", "/scripts/config"],
   ["GET", "/environment-variables"],
-  ["POST", "/connect/sessions"],
   ["POST", "/integrations/quickstart"],
   ["GET", "/integrations/keyed/functions"],
 ])("R17 says of %s %s that it is not built, to those who may ask", async (method, path) => {

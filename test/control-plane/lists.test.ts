@@ -59,12 +59,34 @@ const lists: readonly List[] = [
     request: { environment: "dev", action: "connection" },
     other: { environment: "dev", action: "integration" },
   },
+  {
+    method: "ConnectionService/ListConnections",
+    field: "connections",
+    nameOf: ({ ref }) => ref.id,
+    request: { environment: "dev", filter: { states: ["STATE_EXPIRING", "STATE_REAUTHORIZATION_REQUIRED"] } },
+    other: { environment: "dev", filter: { states: ["STATE_EXPIRING"] } },
+  },
+  {
+    method: "LogService/ListLogs",
+    field: "logs",
+    nameOf: ({ id }) => id,
+    request: { environment: "dev", failed: true },
+    other: { environment: "dev", operation: "auth.expire" },
+  },
 ];
+
+/** It ran out, and nothing renews it: a log says so. */
+const deadConnection = (id: string) => ({
+  provider_config_key: "calendar",
+  connection_id: id,
+  credentials: { type: "OAUTH2", access_token: "t", expires_at: "2020-01-01T00:00:00Z" },
+});
 
 async function fill(): Promise<void> {
   const { client, rest } = running();
   for (let i = 0; i < 7; i += 1) {
     await rest("POST", "/connections", { body: keyedConnection(`l-${i}`, { tags: { set: "x" } }) });
+    await rest("POST", "/connections", { body: deadConnection(`d-${i}`) });
     await client(EnvironmentService).createKey({ environment: "dev", id: `l-${i}`, scopes: [Scope.PROXY] });
     await client(IntegrationService)
       .createIntegration({ integration: { environment: "dev", key: `l-${i}`, provider: "calendar" } })

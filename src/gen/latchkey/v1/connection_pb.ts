@@ -892,7 +892,8 @@ export const ListConnectionsRequestSchema: GenMessage<ListConnectionsRequest> = 
  */
 export type ListConnectionsResponse = Message<"latchkey.v1.ListConnectionsResponse"> & {
   /**
-   * In the order of their integration and id; of one tag's, of its index.
+   * In the order of their integration and id; of one tag's, of its index; of states other than
+   * `STATE_ACTIVE`, state by state.
    *
    * @generated from field: repeated latchkey.v1.Connection connections = 1;
    */

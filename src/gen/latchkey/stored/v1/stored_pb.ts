@@ -16,7 +16,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACgtCYWNrdXBFbnRyeRILCgNrZXkYASABKAwSEgoFdmFsdWUYAiABKAxCA4ABARIQCghyZXZpc2lvbhgDIAEoBCLfAwoUUGVuZGluZ0F1dGhvcml6YXRpb24SEgoKc3RhdGVfaGFzaBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEi0KCXJlY29ubmVjdBgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSGgoNY29kZV92ZXJpZmllchgGIAEoCUIDgAEBEhIKBW5vbmNlGAcgASgJQgOAAQESFAoMcmVkaXJlY3RfdXJpGAggASgJEg8KB2NvbnRleHQYCSABKAkSFAoMYnJvd3Nlcl9oYXNoGAogASgJEg4KBnNjb3BlcxgLIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgMIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFQoIbGlzdGVuZXIYDSABKAlCA4ABARIRCglyZXR1cm5fdG8YDiABKAkSHQoQdGVtcG9yYXJ5X3NlY3JldBgPIAEoCUIDgAEBEi4KCmNyZWF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD3RlbXBvcmFyeV90b2tlbhgRIAEoCUIDgAEBIoEBCg5Db25uZWN0T3V0Y29tZRIVCg1saXN0ZW5lcl9oYXNoGAEgASgJEigKB21lc3NhZ2UYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKQBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQi3wMKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABASKBAQoOQ29ubmVjdE91dGNvbWUSFQoNbGlzdGVuZXJfaGFzaBgBIAEoCRIoCgdtZXNzYWdlGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -273,6 +273,168 @@ export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 7);
 
 /**
+ * RefreshRecord is what is remembered of a connection's renewals, apart from the connection itself, so that an
+ * attempt that changes nothing about its health never changes it. There is none where there is nothing to remember.
+ *
+ * @generated from message latchkey.stored.v1.RefreshRecord
+ */
+export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
+  /**
+   * The environment.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The integration.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * The connection.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * How often it has failed since it last succeeded.
+   *
+   * @generated from field: uint32 failures = 4;
+   */
+  failures: number;
+
+  /**
+   * When it first failed since it last succeeded.
+   *
+   * @generated from field: google.protobuf.Timestamp first_failed_at = 5;
+   */
+  firstFailedAt?: Timestamp | undefined;
+
+  /**
+   * When it last failed.
+   *
+   * @generated from field: google.protobuf.Timestamp last_failed_at = 6;
+   */
+  lastFailedAt?: Timestamp | undefined;
+
+  /**
+   * What kind of failure the last one was.
+   *
+   * @generated from field: string last_failure = 7;
+   */
+  lastFailure: string;
+
+  /**
+   * The provider's code for it.
+   *
+   * @generated from field: string last_code = 8;
+   */
+  lastCode: string;
+
+  /**
+   * When it last succeeded. No failure takes that away.
+   *
+   * @generated from field: google.protobuf.Timestamp last_succeeded_at = 9;
+   */
+  lastSucceededAt?: Timestamp | undefined;
+
+  /**
+   * An attempt whose outcome is not known.
+   *
+   * @generated from field: latchkey.stored.v1.RefreshIntent intent = 10;
+   */
+  intent?: RefreshIntent | undefined;
+
+  /**
+   * No attempt before this.
+   *
+   * @generated from field: google.protobuf.Timestamp not_before = 11;
+   */
+  notBefore?: Timestamp | undefined;
+
+  /**
+   * The log of the last failure.
+   *
+   * @generated from field: string log_id = 12;
+   */
+  logId: string;
+
+  /**
+   * Set: these credentials can never be renewed again, for this reason.
+   *
+   * @generated from field: string dead_reason = 13;
+   */
+  deadReason: string;
+
+  /**
+   * When the end user authorised it here; absent where nobody knows, as of what was imported.
+   *
+   * @generated from field: google.protobuf.Timestamp granted_at = 14;
+   */
+  grantedAt?: Timestamp | undefined;
+
+  /**
+   * When its health changes though nothing happens to it.
+   *
+   * @generated from field: google.protobuf.Timestamp look_at = 15;
+   */
+  lookAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.RefreshRecord.
+ * Use `create(RefreshRecordSchema)` to create a new message.
+ */
+export const RefreshRecordSchema: GenMessage<RefreshRecord> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 8);
+
+/**
+ * RefreshIntent is written before a token endpoint is asked: whoever finds one does not know what came of it.
+ *
+ * @generated from message latchkey.stored.v1.RefreshIntent
+ */
+export type RefreshIntent = Message<"latchkey.stored.v1.RefreshIntent"> & {
+  /**
+   * Made anew by each attempt.
+   *
+   * @generated from field: string attempt_id = 1;
+   */
+  attemptId: string;
+
+  /**
+   * SHA-256 of the token that was sent.
+   *
+   * @generated from field: bytes token_digest = 2;
+   */
+  tokenDigest: Uint8Array;
+
+  /**
+   * When.
+   *
+   * @generated from field: google.protobuf.Timestamp started_at = 3;
+   */
+  startedAt?: Timestamp | undefined;
+
+  /**
+   * Attempts before this one with the same token whose outcome never became known.
+   *
+   * @generated from field: uint32 unanswered = 4;
+   */
+  unanswered: number;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.RefreshIntent.
+ * Use `create(RefreshIntentSchema)` to create a new message.
+ */
+export const RefreshIntentSchema: GenMessage<RefreshIntent> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 9);
+
+/**
  * BackupEntry is one entry of a backup, as it lies in the store.
  *
  * @generated from message latchkey.stored.v1.BackupEntry
@@ -305,7 +467,7 @@ export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
  * Use `create(BackupEntrySchema)` to create a new message.
  */
 export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 8);
+  messageDesc(file_latchkey_stored_v1_stored, 10);
 
 /**
  * PendingAuthorization is an end user on the way to a provider and back. It lies sealed under the hash of its
@@ -439,7 +601,7 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
  * Use `create(PendingAuthorizationSchema)` to create a new message.
  */
 export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 9);
+  messageDesc(file_latchkey_stored_v1_stored, 11);
 
 /**
  * ConnectOutcome is what came of an authorization, on its way to the process at which its page waits.
@@ -474,5 +636,5 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  * Use `create(ConnectOutcomeSchema)` to create a new message.
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 10);
+  messageDesc(file_latchkey_stored_v1_stored, 12);
 

@@ -1,0 +1,96 @@
+import type { World } from "../base/world.ts";
+import type { Store } from "../store/contract.ts";
+import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
+import type { Collections } from "./collections.ts";
+import { createConnectSweep } from "./connect-sweep.ts";
+import type { ConnectionHealth } from "./health.ts";
+import type { Keeper } from "./keeper.ts";
+import { createLogSweep, type LogRetention } from "./log-retention.ts";
+
+/** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
+export interface Housekeeping {
+  retain(retention: LogRetention): void;
+  /** A round now, instead of within a minute. */
+  run(): Promise<void>;
+  /** Waits for the commit that is under way. */
+  close(): Promise<void>;
+}
+
+interface HousekeepingOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly health: ConnectionHealth;
+  readonly keeper: Keeper;
+  readonly retention: LogRetention;
+  readonly world: World;
+}
+
+const everyMs = 60_000;
+/** Kept from one round to the next: whoever stops without a word is followed by another soon. */
+const leaseMs = 4 * everyMs;
+
+export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
+  const { store, collections, health, keeper, world } = options;
+  const leases = createLeases(store);
+  const logSweep = createLogSweep({ store, collections });
+  const connectSweep = createConnectSweep({ store, collections, world });
+  const ended = new AbortController();
+  let { retention } = options;
+  let lease: Lease | undefined;
+  let round: Promise<void> | undefined;
+  const timer = setInterval(() => void run(), everyMs);
+  timer.unref();
+
+  function run(): Promise<void> {
+    // One that takes longer than the time between two is not joined by another.
+    round ??= keep()
+      .catch((err: unknown) => {
+        if (!ended.signal.aborted) world.log.warn("housekeeping was not done, and will be tried again", { err });
+      })
+      .finally(() => {
+        round = undefined;
+      });
+    return round;
+  }
+
+  async function keep(): Promise<void> {
+    const held = await hold();
+    if (held === undefined) return;
+    const { signal } = ended;
+    await health.sweep(signal);
+    await keeper.step({ lease: held, signal });
+    await connectSweep(signal);
+    const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
+    world.metrics.logsDeleted.inc(deleted);
+  }
+
+  async function hold(): Promise<Lease | undefined> {
+    try {
+      if (lease !== undefined && lease.remainingMs() > 0) await lease.renew();
+      else lease = undefined;
+    } catch (error) {
+      lease = undefined;
+      if (!(error instanceof LeaseLost)) throw error;
+    }
+    if (lease !== undefined) return lease;
+    // Whoever had it meanwhile has deleted some.
+    logSweep.forget();
+    lease = await leases.take("housekeeping", leaseMs);
+    return lease;
+  }
+
+  return {
+    retain(wanted) {
+      retention = wanted;
+    },
+    run,
+    async close() {
+      clearInterval(timer);
+      ended.abort();
+      await round;
+      await lease?.release().catch(() => {
+        /* It runs out by itself. */
+      });
+    },
+  };
+}

@@ -1,0 +1,374 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { create, equals } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { TokenFailure, type Tokens } from "../auth/tokens.ts";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { coolDownMs, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
+import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
+import { type Renewal, renewalOf, renewed } from "../core/renewal.ts";
+import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import { StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import { createLeases, type Lease } from "../store/leases.ts";
+import type { ConnectionHealth, Known, Noted } from "./health.ts";
+import type { Integrations } from "./integrations.ts";
+import type { LogWriter } from "./logs.ts";
+import type { Providers } from "./providers.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
+
+/**
+ * Has credentials renewed: one attempt at a time for each connection, in this process by one promise that all who ask
+ * share, among replicas by a lease. What came is written down before anybody uses it, and written only over what it
+ * replaces. A provider that rotates refresh tokens forgives no mistake here.
+ */
+export interface Refresher {
+  /** Resolves once the credentials are others than `seen`. Rejects with a Fault that says why they are not. */
+  renew(ref: ConnectionRef, asked: Asked): Promise<void>;
+  /** What was learned of an integration may be wrong: it has changed. */
+  forgive(environment: string, integration: string): void;
+  /** Attempts that are under way are waited for: what a provider has given is written down. */
+  close(): Promise<void>;
+}
+
+export interface Asked {
+  /** What whoever asks has. Compared by what it holds: a re-seal writes the same credentials anew. */
+  readonly seen: Credentials;
+  /** Somebody asked for it, though they may be good: at most once in a while. */
+  readonly isForced: boolean;
+}
+
+interface RefresherOptions {
+  readonly store: Store;
+  readonly health: ConnectionHealth;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly tokens: TokenEndpoint;
+  readonly world: World;
+}
+
+/** Held around the call and the write alone, and renewed while they last. */
+const leaseMs = 30_000;
+const renewLeaseEveryMs = 10_000;
+/** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
+const patienceMs = 75_000;
+/** While another replica has it. */
+const lookAgainMs = 100;
+const storeRetryMs = 1_000;
+const closeWithinMs = 10_000;
+
+/** A connection as it was read, with what its renewal takes. */
+interface Found {
+  readonly known: Known;
+  readonly integration: Integration;
+  readonly secrets: IntegrationSecrets | undefined;
+  readonly provider: Provider;
+}
+
+/** An attempt under way. All who ask share one promise, and one patience. */
+interface Flight {
+  readonly flown: Promise<void>;
+  readonly shared: Promise<void>;
+}
+
+interface Attempt {
+  readonly ref: ConnectionRef;
+  readonly found: Found;
+  readonly renewal: Renewal;
+  readonly lease: Lease;
+  readonly log: LogWriter;
+  readonly isForced: boolean;
+}
+
+export function createRefresher(options: RefresherOptions): Refresher {
+  const { store, health, integrations, providers, tokens, world } = options;
+  const { metrics, log } = world;
+  const leases = createLeases(store);
+  const breaker = createRefreshBreaker();
+  const flights = new Map<string, Flight>();
+  let isClosing = false;
+
+  async function read(ref: ConnectionRef): Promise<Found> {
+    const { environment, integration: key, id } = ref;
+    const at = { environment, key };
+    const [known, { value: integration }, secrets] = await Promise.all([
+      health.read(ref),
+      integrations.get(at),
+      integrations.secretsOf(at),
+    ]);
+    if (known === undefined) {
+      throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
+    }
+    return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
+  }
+
+  async function fly(ref: ConnectionRef, { seen, isForced }: Asked): Promise<void> {
+    const until = performance.now() + patienceMs;
+    for (;;) {
+      const found = await read(ref);
+      if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
+      requireTryable(ref, found, isForced);
+      const lease = await leases.take(`refresh/${ref.environment}/${ref.integration}/${ref.id}`, leaseMs);
+      if (lease !== undefined) {
+        await underLease(ref, { seen, isForced }, lease);
+        return;
+      }
+      // Another replica is at it, or was when it died.
+      if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);
+      await sleep(lookAgainMs * (0.5 + Math.random()));
+    }
+  }
+
+  /** Throws what whoever asks is told, when nobody should ask the provider now. */
+  function requireTryable(ref: ConnectionRef, { known, integration, provider }: Found, isForced: boolean) {
+    const { credentials } = known;
+    const record = known.record?.value;
+    if (record !== undefined && record.deadReason !== "") throw reauthorize(ref, record.deadReason);
+    if (renewalOf({ credentials, provider, integration }) === undefined) throw reauthorize(ref, "credentials_expired");
+    const now = world.now();
+    const closed = breaker.closedUntil(breakerKey(ref), now);
+    if (closed !== undefined) throw faultOfClosed(closed, now);
+    const due = nextAttemptMs(record, { isForced });
+    if (due === undefined || due <= now) return;
+    const lastFailure = record?.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record?.lastCode})`;
+    throw unavailable(lastFailure, (due - now) / 1_000);
+  }
+
+  async function underLease(ref: ConnectionRef, { seen, isForced }: Asked, lease: Lease): Promise<void> {
+    // What was read before the lease was taken may have been renewed by whoever had it.
+    const found = await read(ref);
+    const { integration, secrets, provider } = found;
+    const { credentials } = found.known;
+    const renewal = renewalOf({ credentials, provider, integration });
+    if (!isSame(found, seen) || renewal === undefined) {
+      await lease.release();
+      return;
+    }
+    const keeping = setInterval(() => {
+      // Lost: the answer still counts, since it is written over nothing but what it replaces.
+      lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
+    }, renewLeaseEveryMs);
+    const writer = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
+    try {
+      await attempt({ ref, found, renewal, lease, log: writer, isForced });
+    } finally {
+      clearInterval(keeping);
+      await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+    }
+  }
+
+  async function attempt(trying: Attempt): Promise<void> {
+    const { ref, renewal, log: writer } = trying;
+    for (let isSecond = false; ; isSecond = true) {
+      const found = await noteIntent(trying);
+      if (found === undefined) return;
+      const answer = await ask(trying, found);
+      if (!(answer instanceof TokenFailure)) {
+        await write(trying, answer);
+        breaker.noteSuccess(breakerKey(ref));
+        return;
+      }
+      writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
+      // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
+      if (answer.kind === "uncertain" && !isSecond && renewal.grant.type === "refresh_token") continue;
+      await noteFailure(trying, answer);
+      return;
+    }
+  }
+
+  /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
+  async function noteIntent({ ref, found, renewal, lease }: Attempt): Promise<Found | undefined> {
+    const now = await read(ref);
+    if (!isSame(now, found.known.credentials)) return undefined;
+    const { changes, conditions } = health.noteIntent(now.known, { attemptId: randomUUID(), token: renewal.spent });
+    try {
+      await store.commit(changes, [...conditions, lease.fence]);
+      return now;
+    } catch (error) {
+      // Somebody else is at it, or other credentials came: whoever asks looks again.
+      if (error instanceof StaleWrite) throw unavailable("somebody else is renewing it", 1);
+      throw error;
+    }
+  }
+
+  async function ask({ renewal }: Attempt, found: Found): Promise<Tokens | TokenFailure> {
+    const { provider, integration, secrets, known } = found;
+    const since = performance.now();
+    metrics.refreshesOpen.inc();
+    try {
+      return await tokens.ask({
+        provider,
+        integration,
+        secrets,
+        client: renewal.client,
+        connectionConfig: { ...integration.connectionDefaults, ...known.connection.value.connectionConfig },
+        grant: renewal.grant,
+        dpopKey: renewal.dpopKey,
+      });
+    } catch (error) {
+      if (error instanceof TokenFailure) return error;
+      throw error;
+    } finally {
+      metrics.refreshesOpen.dec();
+      metrics.refreshSeconds.observe((performance.now() - since) / 1_000);
+    }
+  }
+
+  /** Nothing stands between an answer and its commit, and while the store takes none it is tried on. */
+  async function write(trying: Attempt, answer: Tokens): Promise<void> {
+    const { ref, found, log: writer, isForced: isAskedFor } = trying;
+    const credentials = create(CredentialsSchema, { kind: renewed(found.known.credentials, answer) });
+    const outcome = await commitNoted(trying, ({ known, integration, provider }) => {
+      const patch = patchOf(known.connection.value, answer);
+      return health.noteSuccess(known, { credentials, integration, provider, log: writer, isAskedFor, patch });
+    });
+    count(outcome === "written" ? "renewed" : "overtaken");
+    if (outcome === "overtaken") {
+      log.info("renewed credentials were let go: others had come in their place", about(ref));
+    }
+  }
+
+  async function noteFailure(trying: Attempt, failure: TokenFailure): Promise<void> {
+    const { ref, log: writer } = trying;
+    const outcome = await commitNoted(trying, ({ known, integration, provider }) =>
+      health.noteFailure(known, { failure, log: writer, integration, provider }),
+    );
+    // Somebody has authorised it anew meanwhile: what was refused is not what there is.
+    if (outcome === "overtaken") return;
+    const { kind, code, retryAfterMs } = failure;
+    // What one connection's own address or client leads to says nothing of the others.
+    if (!ofOneConnection.has(code))
+      breaker.noteFailure(breakerKey(ref), { kind, code, retryAfterMs, nowMs: world.now(), random: Math.random() });
+    count(kind);
+    if (kind === "grant_dead") {
+      log.warn("a connection must be authorised again", { ...about(ref), code, log_id: writer.id });
+      throw reauthorize(ref, code);
+    }
+    if (kind === "client_refused" || kind === "misconfigured") {
+      log.error("the provider refuses the client of an integration: its connections cannot be renewed", {
+        environment: ref.environment,
+        integration: ref.integration,
+        code,
+        log_id: writer.id,
+      });
+      throw misconfigured(code);
+    }
+    throw unavailable(`renewal fails (${code})`, Math.max(1, (retryAfterMs ?? 0) / 1_000));
+  }
+
+  /** Decided anew as often as something else of the connection changes; over when its credentials have. */
+  async function commitNoted(
+    { ref, found, lease }: Attempt,
+    decide: (now: Found) => Noted,
+  ): Promise<"written" | "overtaken"> {
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        const now = await read(ref);
+        if (!isSame(now, found.known.credentials)) return "overtaken";
+        const { changes, conditions } = decide(now);
+        // A lease that was lost must not keep an answer from being written down: only the first time with it.
+        const released = isFirst ? lease.releasing() : [];
+        await store.commit([...changes, ...released], conditions);
+        return "written";
+      } catch (error) {
+        if (error instanceof StaleWrite) continue;
+        // Deleted meanwhile.
+        if (error instanceof Fault && error.code !== "store_unavailable") return "overtaken";
+        if (!(error instanceof StoreUnavailable) || isClosing) throw error;
+        log.warn("what came of a renewal cannot be written down yet", { ...about(ref), err: error });
+        await sleep(storeRetryMs);
+      }
+    }
+  }
+
+  const count = (outcome: string) => metrics.refreshes.inc({ outcome });
+
+  return {
+    renew(ref, asked) {
+      const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
+      const known = flights.get(key);
+      if (known !== undefined) return known.shared;
+      const flown = fly(ref, asked).finally(() => flights.delete(key));
+      const shared = patiently(flown);
+      flights.set(key, { flown, shared });
+      return shared;
+    },
+    forgive: (environment, integration) => breaker.forget(`${environment}\0${integration}`),
+    async close() {
+      isClosing = true;
+      await Promise.race([
+        Promise.allSettled([...flights.values()].map(({ flown }) => flown)),
+        sleep(closeWithinMs, undefined, { ref: false }),
+      ]);
+    },
+  };
+}
+
+/** Whoever waits is told to come again; what is under way goes on. */
+async function patiently(flight: Promise<void>): Promise<void> {
+  const late = AbortSignal.timeout(patienceMs);
+  const { promise, reject } = Promise.withResolvers<void>();
+  const onLate = () => reject(unavailable("the provider takes long", 5));
+  late.addEventListener("abort", onLate, { once: true });
+  try {
+    await Promise.race([flight, promise]);
+  } finally {
+    late.removeEventListener("abort", onLate);
+  }
+}
+
+interface Now {
+  readonly isForced: boolean;
+  readonly now: number;
+}
+
+/** What was got a moment ago is what there is to be had, whoever doubts it, and though it came with no time to live. */
+function isJustRenewed({ known: { record, credentials } }: Found, { isForced, now }: Now): boolean {
+  if (record === undefined || record.value.failures > 0 || record.value.lastSucceededAt === undefined) return false;
+  const gotAt = timestampMs(record.value.lastSucceededAt);
+  const expiresAt = credentialsExpireAt(credentials);
+  const wasBornDead = expiresAt !== undefined && timestampMs(expiresAt) <= gotAt + bornDeadMs;
+  return (isForced || wasBornDead) && now >= gotAt && now < gotAt + coolDownMs;
+}
+
+/** Between the sending of the request that a token's life is counted from, and the token's being written down. */
+const bornDeadMs = 1_000;
+
+const isSame = ({ known }: Found, seen: Credentials): boolean => equals(CredentialsSchema, known.credentials, seen);
+
+/** What else an answer says of a connection. */
+function patchOf({ connectionConfig, metadata }: Connection, answer: Tokens) {
+  return {
+    ...(answer.scopes === undefined ? {} : { grantedScopes: [...answer.scopes] }),
+    ...(isEmpty(answer.connectionConfig)
+      ? {}
+      : { connectionConfig: { ...connectionConfig, ...answer.connectionConfig } }),
+    ...(isEmpty(answer.metadata) ? {} : { metadata: { ...metadata, ...answer.metadata } }),
+  };
+}
+
+/** Words of ours, for requests that could not even be made. */
+const ofOneConnection = new Set(["address_unbound", "client_unusable"]);
+
+const breakerKey = ({ environment, integration }: ConnectionRef): string => `${environment}\0${integration}`;
+const about = ({ environment, integration, id }: ConnectionRef) => ({ environment, integration, connection: id });
+const isEmpty = (fields: Readonly<Record<string, unknown>>): boolean => Object.keys(fields).length === 0;
+
+function unavailable(why: string, retryAfterSeconds: number): Fault {
+  return new Fault("refresh_unavailable", `the credentials are due and could not be renewed now: ${why}`, {
+    retryAfterSeconds: Math.max(1, Math.ceil(retryAfterSeconds)),
+  });
+}
+
+const reauthorize = ({ id }: ConnectionRef, reason: string) =>
+  new Fault("reauthorization_required", `the end user must authorise "${id}" again (${reason})`);
+
+const misconfigured = (code: string) =>
+  new Fault("integration_misconfigured", `the provider refuses the integration's OAuth app (${code})`);
+
+const faultOfClosed = ({ reason, code, untilMs }: Closed, nowMs: number): Fault =>
+  reason === "client" ? misconfigured(code) : unavailable(`renewal fails (${code})`, (untilMs - nowMs) / 1_000);

@@ -1,0 +1,104 @@
+import { plainView, type TextView, viewsOf } from "./text-views.ts";
+
+/** Text as it may be shown to people who hold no credentials. */
+export type Redact = (text: string) => string;
+
+export const redacted = "[redacted]";
+
+/** So many letters of a secret in a row give it away, wherever in it they stand. */
+const gramLength = 8;
+/** Shorter ones would be found in any word: they are blanked where they stand alone. */
+const minInnerLength = 4;
+/** Base64 and hex of a very short secret are a few letters, which any word may hold. */
+const minFormLength = 6;
+
+/**
+ * Blanks these secrets, whole or quoted in part, in whichever form they come: as they are, percent-encoded once or
+ * twice, escaped in JSON, with a NUL behind each letter, reversed, in base64 of either alphabet at any offset, in
+ * hex. Blanks also whatever looks like a token: a provider may quote one that we never saw.
+ */
+export function createRedaction(secrets: Iterable<string>): Redact {
+  const grams = new Set<string>();
+  const shorts = new Set<string>();
+  for (const form of [...new Set(secrets)].flatMap(formsOf)) {
+    if (form.length < gramLength) shorts.add(form);
+    for (let at = 0; at + gramLength <= form.length; at += 1) grams.add(form.slice(at, at + gramLength));
+  }
+  return (text) => {
+    const hidden = new Uint8Array(text.length);
+    for (const view of viewsOf(text)) {
+      hideGrams(view, { grams, hidden });
+      for (const short of shorts) hideShort(view, { short, hidden });
+    }
+    for (const { 0: run, index } of text.matchAll(tokenLike)) {
+      if (looksRandom(run)) hidden.fill(1, index, index + run.length);
+    }
+    return blanked(text, hidden);
+  };
+}
+
+/** No dot, slash or colon: what they part is looked at by itself, and a host or a path stays readable. */
+const tokenLike = /[A-Za-z0-9_~+=%-]{16,}/g;
+
+/** Whether a run of letters is more likely a token than a word: it holds digits, or is longer than any word. */
+export const looksRandom = (run: string): boolean =>
+  run.length >= 16 && ((/\d/.test(run) && /[A-Za-z]/.test(run)) || /[A-Za-z0-9+]{32}/.test(run));
+
+interface Grams {
+  readonly grams: ReadonlySet<string>;
+  /** Of the text, letter by letter. */
+  readonly hidden: Uint8Array;
+}
+
+function hideGrams({ letters, from, to }: TextView, { grams, hidden }: Grams): void {
+  if (grams.size === 0) return;
+  for (let at = 0; at + gramLength <= letters.length; at += 1) {
+    if (grams.has(letters.slice(at, at + gramLength))) hidden.fill(1, from[at], to[at + gramLength - 1]);
+  }
+}
+
+interface Short {
+  readonly short: string;
+  readonly hidden: Uint8Array;
+}
+
+function hideShort({ letters, from, to }: TextView, { short, hidden }: Short): void {
+  for (let at = letters.indexOf(short); at !== -1; at = letters.indexOf(short, at + 1)) {
+    const end = at + short.length;
+    const isAlone = !isWordLetter(letters[at - 1]) && !isWordLetter(letters[end]);
+    if (short.length >= minInnerLength || isAlone) hidden.fill(1, from[at], to[end - 1]);
+  }
+}
+
+const isWordLetter = (letter = " "): boolean => /[a-z0-9]/.test(letter);
+
+function blanked(text: string, hidden: Uint8Array): string {
+  let shown = "";
+  for (let at = 0; at < text.length; ) {
+    const isHidden = hidden[at] === 1;
+    let end = at + 1;
+    while (end < text.length && (hidden[end] === 1) === isHidden) end += 1;
+    shown += isHidden ? redacted : text.slice(at, end);
+    at = end;
+  }
+  return shown;
+}
+
+/** What is looked for, as views of text show it. */
+function formsOf(secret: string): string[] {
+  const bytes = Buffer.from(secret);
+  if (bytes.length === 0) return [];
+  const plain = [secret, [...secret].reverse().join("")].map((form) => plainView(form).letters);
+  if (secret.length < minInnerLength) return plain;
+  const derived = [...base64Of(bytes), bytes.toString("hex")].filter(({ length }) => length >= minFormLength);
+  return [...plain, ...derived.map((form) => form.toLowerCase())];
+}
+
+/** As it stands within the base64 of a longer text: at one of three offsets, less the letters that neighbours share. */
+function base64Of(bytes: Buffer): string[] {
+  return [0, 1, 2].flatMap((by) => {
+    const text = Buffer.concat([Buffer.alloc(by), bytes]).toString("base64");
+    const own = text.slice(by === 0 ? 0 : by + 1, Math.floor(((by + bytes.length) * 8) / 6));
+    return /[+/]/.test(own) ? [own, own.replaceAll("+", "-").replaceAll("/", "_")] : [own];
+  });
+}

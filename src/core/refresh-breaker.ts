@@ -1,0 +1,86 @@
+import type { TokenFailureKind } from "../auth/tokens.ts";
+
+/**
+ * What the connections of one integration have in common: a client that the provider refuses, and a token endpoint
+ * that is down. Learned by a few, it is not asked again by all of them.
+ */
+export interface RefreshBreaker {
+  /** Undefined: ask. Otherwise whoever asks is told what the last one learned. */
+  closedUntil(key: string, nowMs: number): Closed | undefined;
+  noteFailure(key: string, failed: Failed): void;
+  noteSuccess(key: string): void;
+  /** Whatever was learned may be wrong now. */
+  forget(key: string): void;
+  /** How many integrations are left alone now, by reason. */
+  counts(nowMs: number): Readonly<Record<Reason, number>>;
+}
+
+type Reason = "client" | "endpoint";
+
+export interface Closed {
+  readonly untilMs: number;
+  readonly reason: Reason;
+  readonly code: string;
+}
+
+interface Failed {
+  readonly kind: TokenFailureKind;
+  readonly code: string;
+  readonly retryAfterMs: number | undefined;
+  readonly nowMs: number;
+  /** From 0 up to 1. */
+  readonly random: number;
+}
+
+interface Learned extends Closed {
+  readonly inARow: number;
+  /** Somebody has been let through to see. */
+  isProbed: boolean;
+}
+
+/** So many in a row, and it is not the connection. */
+const manyInARow = 5;
+const firstMs = 5_000;
+const maxMs = 300_000;
+const maxKept = 10_000;
+
+export function createRefreshBreaker(): RefreshBreaker {
+  const learned = new Map<string, Learned>();
+
+  return {
+    closedUntil(key, nowMs) {
+      const known = learned.get(key);
+      if (known === undefined || (known.reason === "endpoint" && known.inARow < manyInARow)) return undefined;
+      if (known.untilMs > nowMs) return known;
+      // One goes and looks; until that one is back, the others are told what is known.
+      if (known.isProbed && known.untilMs + maxProbeMs > nowMs) return { ...known, untilMs: nowMs + 1_000 };
+      known.isProbed = true;
+      return undefined;
+    },
+    noteFailure(key, { kind, code, retryAfterMs = 0, nowMs, random }) {
+      const reason = kind === "client_refused" || kind === "misconfigured" ? "client" : "endpoint";
+      if (kind === "grant_dead") {
+        // It was asked, and has answered: the endpoint and the client are well.
+        learned.delete(key);
+        return;
+      }
+      const inARow = Math.min((learned.get(key)?.inARow ?? 0) + 1, 1_000);
+      const over = reason === "client" ? inARow - 1 : inARow - manyInARow;
+      const wait = Math.min(maxMs, firstMs * 2 ** Math.max(0, Math.min(over, 10))) * (0.5 + random / 2);
+      if (learned.size >= maxKept) learned.clear();
+      learned.set(key, { untilMs: nowMs + Math.max(wait, retryAfterMs), reason, code, inARow, isProbed: false });
+    },
+    noteSuccess: (key) => void learned.delete(key),
+    forget: (key) => void learned.delete(key),
+    counts(nowMs) {
+      const all = { client: 0, endpoint: 0 };
+      for (const { reason, untilMs, inARow } of learned.values()) {
+        if (untilMs > nowMs && (reason === "client" || inARow >= manyInARow)) all[reason] += 1;
+      }
+      return all;
+    },
+  };
+}
+
+/** A probe that has not come back after a call's own deadline has gone lost. */
+const maxProbeMs = 90_000;

@@ -1,0 +1,89 @@
+import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { onTestFinished } from "vitest";
+import { type Broker, openBroker } from "../../src/broker/broker.ts";
+import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
+import type { Equipment, Known } from "../../src/broker/health.ts";
+import type { LogRetention } from "../../src/broker/log-retention.ts";
+import { defaultRetention } from "../../src/config/retention.ts";
+import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
+import { IntegrationSchema, type OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { loadCatalogue } from "../../src/providers/catalogue.ts";
+import { localSealKey } from "../../src/store/seal-key.ts";
+import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
+import { openTestStore, type TestWorld } from "./world.ts";
+
+/** A broker over a store that a test may look into, with an integration `calendar` of Google's calendars. */
+export interface OpenBroker {
+  readonly broker: Broker;
+  readonly store: SealedStore;
+  readonly collections: Collections;
+  import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
+  known(id: string): Promise<Known>;
+  equipment(id: string): Promise<Equipment>;
+}
+
+interface Options {
+  readonly retention?: LogRetention;
+  readonly publishing?: OAuthApp_Publishing;
+}
+
+export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
+
+export async function openTestBroker(
+  world: TestWorld,
+  { retention = defaultRetention, publishing }: Options = {},
+): Promise<OpenBroker> {
+  const backend = await openTestStore(world);
+  const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
+  const store = await openSealedStore({ backend, keys, world });
+  const broker = await openBroker({
+    store,
+    backend,
+    catalogue: loadCatalogue(),
+    publicUrl: () => "http://127.0.0.1",
+    retention,
+    send: () => Promise.reject(new Error("nothing is sent")),
+    world,
+  });
+  onTestFinished(() => broker.close());
+  const settings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
+  await broker.environments.create({ name: "dev", ...settings }, "test");
+  const integration = create(IntegrationSchema, {
+    environment: "dev",
+    key: "calendar",
+    provider: "google-calendar",
+    oauth: { clientId: "id", publishing: publishing ?? 0, scopes: ["https://www.googleapis.com/auth/calendar"] },
+    secrets: { clientSecret: "the-client-secret" },
+  });
+  await broker.integrations.create(integration, "test");
+  return {
+    broker,
+    store,
+    collections: createCollections(store),
+    async import(id, kind) {
+      const item = create(ConnectionImportSchema, {
+        environment: "dev",
+        integration: "calendar",
+        id,
+        credentials: { kind },
+      });
+      await broker.imports.importOne(item, "test");
+    },
+    async known(id) {
+      const known = await broker.health.read(refOf(id));
+      if (known === undefined) throw new Error(`there is no connection ${id}`);
+      return known;
+    },
+    async equipment(id) {
+      const entry = await store.get(credentialsKey("dev", "calendar", id));
+      if (entry === undefined) throw new Error(`there are no credentials of ${id}`);
+      const { value } = await broker.integrations.get({ environment: "dev", key: "calendar" });
+      return {
+        credentials: fromBinary(CredentialsSchema, entry.value),
+        integration: value,
+        provider: broker.providers.find("google-calendar"),
+      };
+    },
+  };
+}

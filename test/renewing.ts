@@ -1,0 +1,46 @@
+import { allowPrivateFor, describeProviders } from "../src/sandbox/providers.ts";
+import type { SandboxOptions } from "../src/sandbox/sandbox.ts";
+import { type HarnessOptions, startTestSidecar, type TestSidecar } from "./harness.ts";
+import { proxyCall } from "./sandbox/proxied.ts";
+import { started } from "./sandbox/started.ts";
+
+const app = { credentials: { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" } };
+export const provider = "sandbox-unified";
+
+interface Renewing extends Pick<HarnessOptions, "now" | "folder"> {
+  readonly sandbox?: SandboxOptions;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A sidecar whose connections a sandbox renews. */
+export async function startRenewing({ sandbox: options = {}, env = {}, ...rest }: Renewing = {}) {
+  const sandbox = await started(options);
+  const beside = (more: Renewing = {}): Promise<TestSidecar> =>
+    startTestSidecar({
+      ...rest,
+      ...more,
+      env: {
+        LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+        LATCHKEY_CONFIG: "/latchkey.yaml",
+        ...env,
+        ...more.env,
+      },
+      files: { "/latchkey.yaml": JSON.stringify({ providers: describeProviders(sandbox.origin) }) },
+    });
+  const sidecar = await beside();
+  const { connect, call } = proxyCall(sidecar);
+  /** The connection `ada`, with credentials that ran out a minute ago unless said. */
+  async function connectAda({ expiresInS = -60 }: { readonly expiresInS?: number } = {}) {
+    const { access_token, refresh_token, grant } = sandbox.grant();
+    const now = rest.now?.() ?? Date.now();
+    const expires_at = new Date(now + expiresInS * 1_000).toISOString();
+    await connect(provider, { type: "OAUTH2", access_token, refresh_token, expires_at }, app);
+    return { access_token, refresh_token, grant };
+  }
+  const get = (path = "/drive/v3/files"): Promise<Response> => call(provider, path);
+  const show = async (query = "") =>
+    (await sidecar.rest("GET", `/connections/ada?provider_config_key=${provider}${query}`)).body;
+  /** How often the token endpoint was asked. */
+  const renewals = () => sandbox.seen().requests.token ?? 0;
+  return { sandbox, sidecar, beside, connectAda, get, call, show, renewals };
+}
