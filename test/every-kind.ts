@@ -14,6 +14,8 @@ export interface KindOfCredentials {
   readonly whole: (secret: (name: string) => string) => Readonly<Record<string, unknown>>;
   /** No more than it must hold. */
   readonly least: Readonly<Record<string, unknown>>;
+  /** With no more than it must hold, its token is asked for before it is shown; and here there is nobody to ask. */
+  readonly isAskedFor?: boolean;
   /** What the answer shows beside what was sent. */
   readonly added?: Readonly<Record<string, unknown>>;
 }
@@ -54,6 +56,7 @@ export const everyKind: readonly KindOfCredentials[] = [
       client_private_key: secret("client_private_key"),
     }),
     least: { client_id: "id", client_secret: "s" },
+    isAskedFor: true,
     added: { token: "", raw: {} },
   },
   {
@@ -126,7 +129,8 @@ export const everyKind: readonly KindOfCredentials[] = [
       expires_at,
       raw: { token: secret("raw") },
     }),
-    least: {},
+    least: { username: "u" },
+    isAskedFor: true,
     added: { raw: {} },
   },
   {

@@ -34,8 +34,12 @@ describe.each(everyKind.map((kind) => [kind.type, kind] as const))("%s", (type, 
 
   it("comes out as it went in, with no more than it must hold", async () => {
     const credentials = { type, ...kind.least };
-    await post({ provider_config_key, connection_id: "c", credentials });
-    expect(await get(provider_config_key)).toEqual({ ...added, ...credentials });
+    const { body } = await post({ provider_config_key, connection_id: "c", credentials });
+    expect(body.credentials).toEqual({ ...added, ...credentials });
+    const shown = await running().rest("GET", `/connections/c?provider_config_key=${provider_config_key}`);
+    const fault = shown.headers.get("latchkey-error");
+    if (kind.isAskedFor === true) expect([shown.status, fault]).toEqual([503, "refresh_unavailable"]);
+    else expect(shown.body.credentials).toEqual({ ...added, ...credentials });
   });
 
   it("is not shown to those who did not ask", async () => {
@@ -81,7 +85,11 @@ it.each([
 
 it.each(["JWT", "TWO_STEP"])("leaves the refresh token out of the fields of %s", async (type) => {
   const provider_config_key = integrationOf({ type });
-  await post({ provider_config_key, connection_id: "c", credentials: { type, login: { ...raw, user: "u" } } });
+  await post({
+    provider_config_key,
+    connection_id: "c",
+    credentials: { type, token: "t", login: { ...raw, user: "u" } },
+  });
   const shown = await get(provider_config_key);
   expect(holds(shown, hidden)).toBe(false);
   expect(shown.login).toEqual({ ...visible, user: "u" });
