@@ -25,6 +25,9 @@ export const touchedBy = (key: string): Touched => ({ key, at: 0 });
 
 const stepMs = 60_000;
 const flushEveryMs = 5_000;
+/** Many are written in slices: all at once they would hold up every request for 10 ms. */
+const sliceEveryMs = 250;
+const minSlice = 50;
 /** What is remembered to spare writes; forgotten beyond this, a touch is at worst written twice. */
 const maxRemembered = 100_000;
 
@@ -33,13 +36,28 @@ export function createTouches({ store, world }: { store: Store; world: World }):
   const unwritten = new Map<string, number>();
   /** Whatever was touched before it was not written. */
   let lostAt = 0;
-  const timer = setInterval(() => void flush(), flushEveryMs);
+  /** What is being written in slices. */
+  const due: (readonly [string, number])[] = [];
+  let slice = 0;
+  let lookedAt = 0;
+  const timer = setInterval(() => {
+    lookedAt += sliceEveryMs;
+    if (lookedAt >= flushEveryMs) {
+      lookedAt = 0;
+      takeAll();
+      slice = Math.max(minSlice, Math.ceil((due.length * sliceEveryMs) / flushEveryMs));
+    }
+    if (due.length > 0) void write(due.splice(0, slice));
+  }, sliceEveryMs);
   timer.unref();
 
-  async function flush(): Promise<void> {
-    if (unwritten.size === 0) return;
-    const taken = [...unwritten];
+  function takeAll(): void {
+    for (const touched of unwritten) due.push(touched);
     unwritten.clear();
+  }
+
+  async function write(taken: readonly (readonly [string, number])[]): Promise<void> {
+    if (taken.length === 0) return;
     const changes = taken.map(([key, at]) => ({
       key,
       value: toBinary(TouchSchema, create(TouchSchema, { at: timestampFromMs(at) })),
@@ -77,7 +95,8 @@ export function createTouches({ store, world }: { store: Store; world: World }):
     },
     async close() {
       clearInterval(timer);
-      await flush();
+      takeAll();
+      await write(due);
     },
   };
 }
