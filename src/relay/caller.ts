@@ -5,6 +5,7 @@ import type { Receiver } from "./connection.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { Exchange } from "./upstream.ts";
+import { createYoungCollection } from "./young-collection.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */
 export interface Answering {
@@ -20,6 +21,8 @@ export interface Answering {
   takeMore(): void;
   cut(by: "caller" | "provider"): void;
 }
+
+const collectYoung = createYoungCollection();
 
 /** A small answer goes out in one piece with its head: as text, which Node joins. */
 const smallBytes = 16 * 1024;
@@ -56,6 +59,7 @@ export class Caller implements Receiver {
     const request = this.#request;
     request.on("data", (bytes: Buffer) => {
       if (this.#isOver) return;
+      collectYoung(bytes.length);
       this.#answering.passedOn(bytes.length);
       if (!exchange.write(bytes)) request.pause();
     });
