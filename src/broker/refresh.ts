@@ -9,6 +9,7 @@ import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { coolDownMs, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
 import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { type Renewal, renewalOf, renewed } from "../core/renewal.ts";
+import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
@@ -133,7 +134,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     const closed = breaker.closedUntil(breakerKey(ref), now);
     if (closed !== undefined) throw faultOfClosed(closed, now);
     const due = nextAttemptMs(record, { isForced });
-    if (due === undefined || due <= now) return;
+    if (due === undefined || due <= now || isMended(record, integration)) return;
     const lastFailure = record?.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record?.lastCode})`;
     throw unavailable(lastFailure, (due - now) / 1_000);
   }
@@ -333,6 +334,13 @@ function isJustRenewed({ known: { record, credentials } }: Found, { isForced, no
   const expiresAt = credentialsExpireAt(credentials);
   const wasBornDead = expiresAt !== undefined && timestampMs(expiresAt) <= gotAt + bornDeadMs;
   return (isForced || wasBornDead) && now >= gotAt && now < gotAt + coolDownMs;
+}
+
+/** It failed for what the operator alone could mend, and has changed since. */
+function isMended(record: RefreshRecord | undefined, { updatedAt }: Integration): boolean {
+  if (record?.lastFailedAt === undefined || updatedAt === undefined) return false;
+  const isForOperator = record.lastFailure === "client_refused" || record.lastFailure === "misconfigured";
+  return isForOperator && timestampMs(updatedAt) > timestampMs(record.lastFailedAt);
 }
 
 /** Between the sending of the request that a token's life is counted from, and the token's being written down. */

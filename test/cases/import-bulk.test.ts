@@ -168,6 +168,12 @@ it("I04 does not hand out credentials that are due for renewal, and says when to
   await post("due", { access_token: "t", refresh_token: "r", expires_at: "2020-01-01T00:00:00Z" });
   await post("not-yet", { refresh_token: "r" });
   await post("forced", { access_token: "t", refresh_token: "r" });
+  // Whom to ask is known, and who asks is not yet.
+  const { status, body } = await getToken("due");
+  expect({ status, code: body.error.code }).toEqual({ status: 424, code: "integration_misconfigured" });
+  const credentials = { type: "OAUTH2", client_id: "app", client_secret: "secret" };
+  expect((await running().rest("PATCH", "/integrations/calendar", { body: { credentials } })).status).toBe(200);
+  // The name of the provider leads nowhere.
   for (const [id, query] of [
     ["due", ""],
     ["not-yet", ""],

@@ -250,9 +250,9 @@ it("P33: says which connection it lacks, or why it cannot be used, and that it w
   expect(await ask("ada", "other")).toEqual([404, "unknown_connection"]);
   expect((await ask("ada", "nothing"))[0]).toBe(404);
   expect(await ask("expired")).toEqual([424, "reauthorization_required"]);
-  // P42 begins here: nothing renews credentials yet, and nothing is sent with what has run out.
+  // The integration has no OAuth app to renew them with, and nothing is sent with what has run out.
   const due = await Promise.all(Array.from({ length: 200 }, () => ask("due")));
-  expect(new Set(due.map(String))).toEqual(new Set(["503,refresh_unavailable"]));
+  expect(new Set(due.map(String))).toEqual(new Set(["424,integration_misconfigured"]));
   expect(provider.received().length).toBe(before);
   expect(await ask("ada")).toEqual([200, undefined]);
 });
