@@ -186,7 +186,9 @@ export class ProxiedRequest implements Answering, Receiver {
 
   /** Nothing was done, and nothing is wrong with the credentials: once more, with what the provider wants to see. */
   #isProvenAgain(): boolean {
-    if (this.#wasProvenAgain || (this.#content === undefined && !this.#maySendAgain())) return false;
+    const { asked, options } = this.#ready;
+    const mayAsTheCallerSays = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
+    if (this.#wasProvenAgain || !(mayAsTheCallerSays || this.#maySendAgain())) return false;
     this.#wasProvenAgain = true;
     this.#exchange?.abort();
     // Not from within the connection that is being let go.

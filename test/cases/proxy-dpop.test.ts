@@ -18,10 +18,12 @@ const app = { client_id: "app", client_secret: "the-secret-of-the-app" };
 interface Bound {
   readonly dpopKey?: string;
   readonly reflection?: Integration_Reflection;
+  /** Another port that the credentials may go to. */
+  readonly alsoAt?: number;
 }
 
 /** The connections `ada` and `bob`, each with a token that is bound to a key. */
-async function boundTo(answer: Answering, { dpopKey, reflection }: Bound = {}) {
+async function boundTo(answer: Answering, { dpopKey, reflection, alsoAt }: Bound = {}) {
   const provider = await startProvider(answer);
   const at = `https://127.0.0.1:${provider.port}`;
   const running = await startProxied(provider.port, {
@@ -30,6 +32,7 @@ async function boundTo(answer: Answering, { dpopKey, reflection }: Bound = {}) {
     },
     integration: { credentials: { type: "OAUTH2", ...app } },
     credentials: { type: "OAUTH2", access_token: "at first" },
+    env: { LATCHKEY_ALLOW_PRIVATE: [provider.port, alsoAt ?? 1].map((port) => `http://127.0.0.1:${port}`).join() },
   });
   const keys = new Map([
     ["ada", dpopKey ?? newDpopKey()],
@@ -39,6 +42,13 @@ async function boundTo(answer: Answering, { dpopKey, reflection }: Bound = {}) {
     const value = { accessToken: `${token}-${id}`, refreshToken: `refresh-${id}`, dpopKey: key };
     await running.client(ConnectionService).importConnection({
       connection: { environment: "dev", integration: "here", id, credentials: { kind: { case: "oauth2", value } } },
+    });
+  }
+  if (alsoAt !== undefined) {
+    const hosts = [{ origin: `https://127.0.0.1:${alsoAt}` }];
+    await running.client(IntegrationService).updateIntegration({
+      integration: { environment: "dev", key: "here", hosts },
+      updateMask: { paths: ["hosts"] },
     });
   }
   if (reflection !== undefined) {
@@ -66,6 +76,9 @@ const wantsNonce = (nonce: string) =>
     `WWW-Authenticate: DPoP error="use_dpop_nonce"\r\nDPoP-Nonce: ${nonce}\r\n`,
     '{"error":"use_dpop_nonce"}',
   );
+
+const socketRequest = (lines: string) =>
+  `GET /proxy/socket?x=1 HTTP/1.1\r\nHost: localhost\r\n${lines}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
 
 /** Takes a proof with the nonce that it would have now, and nothing else. */
 function nonceProvider(nonces: readonly string[]) {
@@ -136,10 +149,7 @@ describe("a token that is bound to a key", () => {
 
   it("opens a WebSocket", async () => {
     const { running, requests } = await boundTo(ok);
-    const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
-    await running.raw(
-      `GET /proxy/socket?x=1 HTTP/1.1\r\nHost: localhost\r\n${running.proxyLines}${upgrade}Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
-    );
+    await running.raw(socketRequest(running.proxyLines));
     expect(requests()).toHaveLength(1);
     expect(claimsOf(requests()[0])).toMatchObject({ htm: "GET", htu: expect.stringMatching(/\/socket$/) });
   });
@@ -189,12 +199,53 @@ describe("a provider that wants a nonce", () => {
     expect(requests()).toHaveLength(2);
   });
 
-  it("is sent again what the caller wants to be sent again, body and all", async () => {
+  it.each([
+    ["POST", "all of it"],
+    ["DELETE", ""],
+  ])("is sent again a %s that the caller wants to be sent again, body and all", async (method, body) => {
     const { answer } = nonceProvider(["one"]);
     const { ask, requests } = await boundTo(answer);
-    const sent = await ask("/up", { method: "POST", body: "all of it", headers: { retries: "1" } });
-    expect([sent.status, sent.body]).toEqual([200, expect.stringContaining("all of it")]);
+    const sent = await ask("/up", { method, ...(body === "" ? {} : { body }), headers: { retries: "1" } });
+    expect([sent.status, sent.body]).toEqual([200, expect.stringContaining(body)]);
     expect(requests()).toHaveLength(2);
+  });
+
+  it("is told apart from one that does not take the token, and gives a nonce all the same", async () => {
+    const refusing: Answering = (request, socket, count) => {
+      const refusal = 'WWW-Authenticate: DPoP error="invalid_token"\r\nDPoP-Nonce: later\r\n';
+      const tokens = '{"access_token":"their-next-token","token_type":"DPoP","expires_in":3600}';
+      if (request.line.startsWith("POST /token ")) socket.write(answerOf("200 OK", "", tokens));
+      else if (valuesOf(request, "authorization")[0] === "DPoP their-next-token") ok(request, socket, count);
+      else socket.write(answerOf("401 Unauthorized", refusal));
+    };
+    const { ask, requests } = await boundTo(refusing);
+    expect((await ask("/a")).status).toBe(200);
+    expect(requests().map(({ line }) => line.slice(0, -" HTTP/1.1".length))).toEqual([
+      "GET /a",
+      "POST /token",
+      "GET /a",
+    ]);
+    expect(claimsOf(requests()[2])["nonce"]).toBe("later");
+  });
+
+  it("gets no nonce of another host's", async () => {
+    const [one, other] = [nonceProvider(["one"]), nonceProvider(["other"])];
+    const elsewhere = await startProvider(other.answer);
+    const { ask, requests } = await boundTo(one.answer, { alsoAt: elsewhere.port });
+    await ask("/here");
+    const headers = { "base-url-override": `https://127.0.0.1:${elsewhere.port}` };
+    expect((await ask("/there", { headers })).status).toBe(200);
+    expect((await ask("/here")).status).toBe(200);
+    const there = elsewhere.connections.flatMap((connection) => connection.requests());
+    expect(there.map((request) => claimsOf(request)["nonce"])).toEqual([undefined, "other"]);
+    expect(requests().map((request) => claimsOf(request)["nonce"])).toEqual([undefined, "one", "one"]);
+  });
+
+  it("is heard by a WebSocket, for the next", async () => {
+    const { answer } = nonceProvider(["one"]);
+    const { running, requests } = await boundTo(answer);
+    for (let i = 0; i < 2; i += 1) await running.raw(socketRequest(running.proxyLines));
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one"]);
   });
 
   it("gets no nonce of another connection's", async () => {

@@ -128,7 +128,11 @@ it("starts again over its folder, with new tokens at a new address, and keeps wh
   await stop(second);
 
   const third = await readyDev(cwd, { args: ["--sandbox", new URL(sandboxOf(second)).host] });
-  const trail = spawn(process.execPath, [main, "audit", "list", "--all", "--json", "--address", third.address("control")], { cwd });
+  const trail = spawn(
+    process.execPath,
+    [main, "audit", "list", "--all", "--json", "--address", third.address("control")],
+    { cwd },
+  );
   let lines = "";
   trail.stdout.on("data", (text) => {
     lines += text;
