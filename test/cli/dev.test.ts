@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { devPage } from "../../src/cli/dev-page.ts";
 import { temporaryFolder } from "../harness.ts";
 import { launch, type Running } from "../process.ts";
+import { startProvider } from "../provider.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
@@ -58,12 +59,9 @@ function pastedFrom(text: string): string {
     .join("\n");
 }
 
-it("prints lines that all work as they are pasted, one after the other", async () => {
-  const cwd = await temporaryFolder();
-  const running = await readyDev(cwd);
-  const pasted = pastedFrom(running.stdout());
-  expect(pasted.split("curl ").length).toBeGreaterThan(9);
-  const shell = spawn("sh", ["-e", "-c", pasted], { cwd, env: { PATH: process.env["PATH"] } });
+/** What a shell says to it, which has nothing to complain of. */
+async function pasted(lines: string, cwd: string): Promise<string> {
+  const shell = spawn("sh", ["-e", "-c", lines], { cwd, env: { PATH: process.env["PATH"] } });
   let said = "";
   let complaints = "";
   shell.stdout.on("data", (text) => {
@@ -73,6 +71,15 @@ it("prints lines that all work as they are pasted, one after the other", async (
     complaints += text;
   });
   expect([(await once(shell, "close"))[0], complaints]).toEqual([0, ""]);
+  return said;
+}
+
+it("prints lines that all work as they are pasted, one after the other", async () => {
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const lines = pastedFrom(running.stdout());
+  expect(lines.split("curl ").length).toBeGreaterThan(9);
+  const said = await pasted(lines, cwd);
   // Asked for three times: as they are, when the token had run out, and while the provider failed.
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(4);
   expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
@@ -164,14 +171,42 @@ it("leaves an integration alone that has taken the name of one of its own", asyn
 
 it("lets one address be spoken to in the open, beside those that the operator names", async () => {
   const cwd = await temporaryFolder();
-  const running = await readyDev(cwd, { env: { LATCHKEY_ALLOW_PRIVATE: "http://127.0.0.1:1" } });
+  const { port } = await startProvider();
+  const file = join(cwd, "latchkey.yaml");
+  const mine = { name: "mine", api_key: { header: "x-api-key" }, proxy: { base_url: `https://127.0.0.1:${port}` } };
+  await writeFile(file, JSON.stringify({ providers: [mine] }));
+  const env = { LATCHKEY_CONFIG: file, LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${port}` };
+  const running = await readyDev(cwd, { env });
   const call = await callerOf(running, cwd);
-  const at = async (override: string) => {
-    const { headers } = through("files");
-    return (await call("/proxy/drive/v3/files", { headers: { ...headers, "base-url-override": override } })).body;
-  };
-  expect((await at(running.address("ops").replace("http:", "https:"))).error.code).toBe("host_not_allowed");
+  const made = [
+    ["/integrations", { unique_key: "mine", provider: "mine" }],
+    [
+      "/connections",
+      { provider_config_key: "mine", connection_id: "ada", credentials: { type: "API_KEY", apiKey: "k" } },
+    ],
+  ] as const;
+  for (const [path, body] of made) await call(path, { method: "POST", body: JSON.stringify(body) });
+  expect((await call("/proxy/anything", through("mine"))).body.line).toBe("GET /anything HTTP/1.1");
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+});
+
+it("does what the README says, as it is pasted", async () => {
+  const readme = await readFile(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+  const blocks = (section: string) => {
+    const [, text = ""] = new RegExp(`\\n## ${section}\\n([\\s\\S]*?)\\n## `).exec(readme) ?? [];
+    return [...text.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = ""]) => block);
+  };
+  const [start, first = ""] = blocks("Try it");
+  const [overJson = ""] = blocks("Using it");
+  const [throughProxy = ""] = blocks("The proxy");
+  expect(start).toBe("npm start\n");
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const all = [first, overJson, throughProxy].join("\n").replaceAll("http://127.0.0.1:3003", running.address("data"));
+  const said = await pasted(all, cwd);
+  expect(said.split('"name":"notes-1.txt"')).toHaveLength(3);
+  expect(said).toMatch(/"unique_key":"example"[\s\S]*"connections":\[\{"id":\d+,"connection_id":"bob"/);
+  expect(said).not.toContain('"error"');
 });
 
 it("has its environment beside those that a configuration file declares", async () => {
