@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { readFileSync, unwatchFile, watchFile } from "node:fs";
-import { dev } from "./cli/dev.ts";
 import type { OwnCommand } from "./cli/own-command.ts";
 import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
@@ -58,9 +57,17 @@ const commands: readonly OwnCommand[] = [
   },
   {
     name: "dev",
-    summary: "run latchkey with a store of its own and an example in it",
-    helpText: "Takes the variables of `latchkey serve`; makes what is missing in ./.latchkey.\n",
-    run: () => dev(own),
+    summary: "run latchkey with a store of its own, and a sandbox to try it with",
+    helpText:
+      "Takes the variables of `latchkey serve`; makes what is missing in ./.latchkey, and connections to the sandbox.\n",
+    options: [
+      {
+        flags: "--sandbox <address>",
+        summary: "where that is: host:port, or :0 for any port (default: 127.0.0.1:3010)",
+      },
+    ],
+    // Loaded when it is wanted: those who serve have no use for what it starts.
+    run: async (_words, options) => (await import("./cli/dev.ts")).dev(own, options),
   },
   {
     name: "sandbox",
@@ -71,7 +78,6 @@ const commands: readonly OwnCommand[] = [
       { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
     ],
     canJson: true,
-    // Loaded when it is wanted: those who serve have no use for it.
     run: async (_words, options) => (await import("./cli/sandbox.ts")).sandbox(own, options),
   },
   {

@@ -52,10 +52,10 @@ const strangers: readonly (readonly [string, string])[] = [
   ["data-plane", "config"],
 ];
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
-const starters = ["cli/serve.ts", "cli/dev.ts", "cli/process.ts", "cli/key-files.ts"];
+const starters = ["cli/serve.ts", "cli/dev.ts", "cli/dev-furnish.ts", "cli/process.ts", "cli/key-files.ts"];
 const belowForCommands = ["cli", "core", "base", "gen"];
 /** What starts the stand-in for providers. */
-const standIns = ["cli/sandbox.ts", "cli/dev.ts"];
+const standIns = ["cli/sandbox.ts", "cli/dev.ts", "cli/dev-furnish.ts"];
 /** What works without a sidecar knows the store itself: backups as files, and stores that nobody serves. */
 const offline = ["cli/store-file.ts", "cli/store-location.ts", "cli/store-copy.ts", "cli/store-move.ts"];
 
@@ -113,6 +113,19 @@ it("keeps the stand-in for providers outside", () => {
     return there === "sandbox" && !standIns.includes(from);
   });
   expect(joined.map(say)).toEqual([]);
+});
+
+it("loads the stand-in for nobody who serves", () => {
+  const reached = new Set<string>();
+  function visit(file: string): void {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const { to } of imports.filter(({ from }) => from === file)) visit(to);
+  }
+  // What is imported when it is wanted is not among the imports.
+  visit("main.ts");
+  expect([...reached].filter((file) => roomOf(file) === "sandbox")).toEqual([]);
+  expect(reached).toContain("cli/serve.ts");
 });
 
 it("has no import that goes in a circle", () => {

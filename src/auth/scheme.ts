@@ -23,8 +23,12 @@ export interface SigningAttachment {
   readonly needs: "nothing" | "form" | "body";
   /** The headers that it sets or leaves out on purpose, in lower case: a caller's own are dropped. */
   readonly headerNames: readonly string[];
-  /** The same draft always gives the same. */
+  /** Of the draft alone, but for what is random in a signature itself. */
   readonly sign: (draft: Draft) => { readonly headers: readonly Pair[] };
+  /** Secrets that stand in what it makes as they are. */
+  readonly shown?: readonly string[];
+  /** The header of an answer, in lower case, that brings what the next request must be signed with. */
+  readonly nonceHeader?: string;
 }
 
 export type Attachment = FixedAttachment | SigningAttachment;
@@ -46,6 +50,8 @@ export interface Draft {
   readonly nowMs: number;
   /** Unguessable, for nonces. */
   readonly nonce: string;
+  /** What the provider gave to sign with, where it has: see `nonceHeader`. */
+  readonly providerNonce?: string | undefined;
 }
 
 /** The OAuth app that an integration was set up with. */

@@ -1,101 +1,100 @@
-import { create } from "@bufbuild/protobuf";
-import { Fault } from "../base/fault.ts";
+import { join, resolve } from "node:path";
+import { newSecretKey } from "../base/ids.ts";
+import { parseListenAddress } from "../base/listener.ts";
 import type { Config } from "../config/config.ts";
-import { ConnectionImportSchema } from "../gen/latchkey/v1/connection_pb.ts";
-import { IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
-import { defaultEnvironment, type Sidecar } from "../sidecar.ts";
+import { allowPrivateFor } from "../sandbox/providers.ts";
+import { type Sandbox, startSandbox } from "../sandbox/sandbox.ts";
+import type { Sidecar } from "../sidecar.ts";
 import { describeStoreLocation } from "../store/location.ts";
-import { sealKeyFile } from "./key-files.ts";
+import { furnish } from "./dev-furnish.ts";
+import { devPage } from "./dev-page.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { sealKeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process } from "./process.ts";
 import { serve } from "./serve.ts";
+import { UsageMistake } from "./usage-mistake.ts";
 
-const integration = "example";
-const connection = "ada";
+const defaultSandbox = "127.0.0.1:3010";
+const defaultStore = "level:./.latchkey";
+/** Where the command line looks when it is told nothing. */
+const defaultControl = "http://127.0.0.1:3004";
 
-/** `serve` with a store of its own and something in it to play with, and lines to paste. */
-export function dev(process: Process): Promise<number> {
-  const {
-    LATCHKEY_STORE: store = "level:./.latchkey",
-    LATCHKEY_SEAL_KEYS: keys,
-    LATCHKEY_SEAL_KEYS_FILE: keysFile,
-  } = process.env;
-  const needsKeys = !keys && !keysFile && store.startsWith("level:");
-  const env = needsKeys ? { LATCHKEY_SEAL_KEYS: sealKeyFile(store.slice("level:".length)).value } : {};
-  return serve({
-    process,
-    env,
-    async onStarted(sidecar, config) {
-      await furnish(sidecar);
-      process.stdout.write(pageOf(sidecar, config));
-    },
-  });
-}
-
-/** One integration and one connection. What is there already, stays as it is. */
-async function furnish({ broker }: Sidecar): Promise<void> {
-  const environment = defaultEnvironment;
+/** `serve` with a store of its own, the sandbox beside it, connections to that, and lines to paste. */
+export async function dev(process: Process, options: Readonly<Record<string, string | true>>): Promise<number> {
+  const wanted = String(options["sandbox"] ?? defaultSandbox);
+  const listen = parseListenAddress(wanted);
+  if (listen?.kind !== "tcp") throw new UsageMistake("--sandbox must be host:port, or :0 for any port");
+  let sandbox: Sandbox;
   try {
-    const wanted = create(IntegrationSchema, {
-      environment,
-      key: integration,
-      provider: "example-api-key",
-      displayName: "Example",
+    sandbox = await startSandbox({
+      listen,
+      onError: (error) => void process.stderr.write(`latchkey: ${error instanceof Error ? error.stack : error}\n`),
     });
-    await broker.integrations.create(wanted, "dev");
   } catch (error) {
-    if (!(error instanceof Fault) || error.code !== "already_exists") throw error;
+    process.stderr.write(`latchkey: the sandbox cannot listen on ${wanted}: ${reasonOf(error)}\n`);
+    return exitCodes.failed;
   }
-  const [found] = await broker.connections.getMany([
-    { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id: connection },
-  ]);
-  if (found !== undefined) return;
-  const item = create(ConnectionImportSchema, {
-    environment,
-    integration,
-    id: connection,
-    credentials: { kind: { case: "apiKey", value: { apiKey: "an-example-key" } } },
-    metadata: { emailAddress: "ada@example.com" },
-    tags: { tags: { team: "engines" } },
-  });
-  await broker.imports.importOne(item, "dev");
+  try {
+    return await serve({
+      process,
+      env: variablesFor(process.env, sandbox.origin),
+      async onStarted(sidecar, config) {
+        const furnished = await furnish(sidecar, sandbox);
+        const places = placesOf(sidecar, config, process.env);
+        process.stdout.write(devPage({ ...places, ...furnished, sandbox: sandbox.origin }));
+      },
+    });
+  } finally {
+    // Last: what is being renewed while latchkey stops still needs its provider.
+    await sandbox.close();
+  }
 }
 
-function pageOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config): string {
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code !== "EADDRINUSE") return message;
+  return "something else does, another `latchkey dev` or `latchkey sandbox` perhaps; end that, or say --sandbox :0";
+}
+
+type Variables = Process["env"];
+
+/** Over the environment's own: the keys that are missing, and the one address that may be spoken to in the open. */
+function variablesFor(env: Variables, sandbox: string): Record<string, string> {
+  const isSet = (name: string) => Boolean(env[name] || env[`${name}_FILE`]);
+  const [, folder] = /^level:(.+)$/.exec(env["LATCHKEY_STORE"] || (isSet("LATCHKEY_STORE") ? "" : defaultStore)) ?? [];
+  const needsSealKey = folder !== undefined && !isSet("LATCHKEY_SEAL_KEYS");
+  // A configuration file may declare other environments and not ours, and a database keeps no key for us.
+  const needsSecretKey = !isSet("LATCHKEY_SECRET_KEY") && (folder === undefined || Boolean(env["LATCHKEY_CONFIG"]));
+  return {
+    LATCHKEY_ALLOW_PRIVATE: [env["LATCHKEY_ALLOW_PRIVATE"] ?? "", allowPrivateFor(sandbox)]
+      .filter((entry) => entry.trim() !== "")
+      .join(","),
+    ...(needsSealKey ? { LATCHKEY_SEAL_KEYS: sealKeyFile(folder).value } : {}),
+    ...(needsSecretKey
+      ? { LATCHKEY_SECRET_KEY: folder === undefined ? newSecretKey() : secretKeyFile(folder).value }
+      : {}),
+  };
+}
+
+/** Where things are, and what the command line must be told of it. */
+function placesOf({ addresses }: Sidecar, { secretKey = "", adminKey = "", store }: Config, env: Variables) {
   const { data = "", control = "", ops = "" } = addresses;
-  const key = `Authorization: Bearer ${secretKey}`;
-  const place = store.kind === "level" ? store.folder : describeStoreLocation(store);
-  return `
-latchkey is ready.  data ${data}   control ${control}   ops ${ops}
-
-Paste any of these into another terminal:
-
-  # The connection "${connection}" of the integration "${integration}", over JSON
-  ${curl(data, `/connections/${connection}?provider_config_key=${integration}`)} -H '${key}'
-
-  # All connections
-  ${curl(data, "/connections")} -H '${key}'
-
-  # Set a metadata key
-  ${curl(data, "/connection/metadata")} -X PATCH -H '${key}' -H 'Content-Type: application/json' \\
-    -d '{"provider_config_key":"${integration}","connection_id":"${connection}","metadata":{"emailAddress":"ada@example.org"}}'
-
-  # The control plane, over gRPC: no proto files needed, the server describes itself
-  npx buf curl --protocol grpc --http2-prior-knowledge -H '${key}' \\
-    -d '{}' ${control}/latchkey.v1.ConnectionService/ListConnections
-
-  # The same as plain JSON
-  ${curl(control, "/latchkey.v1.ConnectionService/ListConnections")} -H '${key}' -H 'Content-Type: application/json' -d '{}'
-
-  # The command line, with the control key
-  npm run --silent latchkey -- connections list --environment ${defaultEnvironment} --address ${control} --key ${adminKey}
-
-The keys are for this machine: they and the store lie in ${place}. Stop with Ctrl-C.
-
-`;
+  const folder = store.kind === "level" ? store.folder : undefined;
+  const isPinned = Boolean(env["LATCHKEY_ADMIN_KEY"] || env["LATCHKEY_ADMIN_KEY_FILE"]);
+  const key =
+    isPinned || folder === undefined
+      ? ["--key", adminKey]
+      : resolve(folder) === resolve(".latchkey")
+        ? []
+        : ["--key-file", join(folder, "admin-key")];
+  return {
+    data,
+    control,
+    ops,
+    secretKey,
+    place: folder ?? describeStoreLocation(store),
+    // From a checkout there is no `latchkey` on the path.
+    latchkey: ["start", "latchkey"].includes(env["npm_lifecycle_event"] ?? "") ? "npm run -s latchkey --" : "latchkey",
+    flags: [...(control === defaultControl ? [] : ["--address", control]), ...key],
+  };
 }
-
-/** A door on a Unix socket has no address that fits into a URL. */
-const curl = (address: string, path: string): string =>
-  address.startsWith("unix:")
-    ? `curl -s --unix-socket ${address.slice("unix:".length)} 'http://localhost${path}'`
-    : `curl -s '${address}${path}'`;

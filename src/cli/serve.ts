@@ -68,6 +68,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     return path === undefined ? Promise.resolve() : sidecar.reload(() => parseChangeable({ path, env, files }));
   }
 
+  let isStopping = false;
   const ended = new Promise<number>((resolve) => {
     signals.handle((signal) => {
       if (signal === "SIGHUP") {
@@ -75,6 +76,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
         return;
       }
       log.info("stopping", { signal });
+      isStopping = true;
       unwatch();
       sidecar.stop().then(
         () => resolve(0),
@@ -91,7 +93,15 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
       if (kind === "exception") sidecar.stop().finally(() => resolve(softwareExitCode));
     });
   });
-  await onStarted?.(sidecar, config);
+  try {
+    await onStarted?.(sidecar, config);
+  } catch (error) {
+    // Stopped in the middle of it: nothing is amiss.
+    if (isStopping) return ended;
+    unwatch();
+    await sidecar.stop();
+    throw error;
+  }
   return ended;
 }
 

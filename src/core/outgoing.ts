@@ -35,6 +35,8 @@ export interface Going {
   readonly content: Uint8Array | undefined;
   readonly nowMs: number;
   readonly nonce: () => string;
+  /** What the provider gave to sign with. */
+  readonly providerNonce?: string | undefined;
   /** Of a span of ours, in place of the caller's, which is not among its fields any more. */
   readonly traceparent?: string;
 }
@@ -147,6 +149,7 @@ function draftOf({
   content,
   nowMs,
   nonce,
+  providerNonce,
   target,
   fields,
 }: Going &
@@ -166,5 +169,6 @@ function draftOf({
     body: content,
     nowMs,
     nonce: nonce(),
+    providerNonce,
   };
 }

@@ -117,7 +117,8 @@ export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kin
         accessToken,
         raw,
         refreshToken: refreshToken ?? kept.refreshToken,
-        dpopKey: dpopKey ?? kept.dpopKey,
+        // Bound to none: a proof would be asked of nobody, and a bearer's token is refused with one.
+        dpopKey: dpopKey ?? "",
       };
       return { case: kind.case, value: { ...kept, ...changed, ...expiresAt } };
     }

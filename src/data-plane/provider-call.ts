@@ -19,6 +19,7 @@ import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
+import { createProviderNonces } from "./provider-nonces.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { isUseRecorded, type Use, type Uses } from "./uses.ts";
@@ -31,6 +32,8 @@ export interface ProviderCalls {
   renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** What `outgoing` makes the provider's request of. */
   goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
+  /** What came back. True: it is refused for want of what the answer brought, and of nothing else. */
+  heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
 export interface Asking {
@@ -94,6 +97,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
+  const nonces = createProviderNonces();
 
   function begin(asking: Asking, { ready, fail }: Outcome): void {
     const since = performance.now();
@@ -176,18 +180,20 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       if (fresh === undefined) return undefined;
       return callOf(asking, { since, live: fresh, key: asked.key ?? "", options, use });
     },
-    goingOf: ({ live: found, attachment, address, origin, host }, asked, content) => ({
+    goingOf: (call, asked, content) => ({
       asked,
-      scheme: origin.scheme,
-      host,
-      basePath: address.basePath,
-      attachment,
-      proxy: found.provider.proxy,
-      wantsPlain: isReflectionGuarded(found.integration),
+      scheme: call.origin.scheme,
+      host: call.host,
+      basePath: call.address.basePath,
+      attachment: call.attachment,
+      proxy: call.live.provider.proxy,
+      wantsPlain: isReflectionGuarded(call.live.integration),
       content,
       nowMs: world.now(),
       nonce,
+      providerNonce: nonces.nextFor(call),
     }),
+    heard: nonces.heard,
   };
 }
 

@@ -54,6 +54,7 @@ export class ProxiedRequest implements Answering, Receiver {
   /** The provider has refused the credentials once: its answer, while others are looked for. */
   #refusal: HeldAnswer | undefined;
   #wasRefused = false;
+  #wasProvenAgain = false;
 
   constructor(shared: Shared, { call, ready, content, trace }: Begun) {
     this.#shared = shared;
@@ -183,8 +184,21 @@ export class ProxiedRequest implements Answering, Receiver {
     refusal?.handOn(this);
   }
 
+  /** Nothing was done, and nothing is wrong with the credentials: once more, with what the provider wants to see. */
+  #isProvenAgain(): boolean {
+    const { asked, options } = this.#ready;
+    const mayAsTheCallerSays = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
+    if (this.#wasProvenAgain || !(mayAsTheCallerSays || this.#maySendAgain())) return false;
+    this.#wasProvenAgain = true;
+    this.#exchange?.abort();
+    // Not from within the connection that is being let go.
+    setImmediate(() => this.#sendAgain(this.#ready));
+    return true;
+  }
+
   onHead(head: ResponseHead, hasMore: boolean): void {
-    if (this.#isHeld(head, hasMore)) return;
+    const lacksNonce = this.#shared.calls.heard(this.#ready, head);
+    if (lacksNonce ? this.#isProvenAgain() : this.#isHeld(head, hasMore)) return;
     this.#attempt?.answered(head.status);
     if (this.#isTriedAgain({ head })) {
       this.#exchange?.abort();

@@ -36,8 +36,11 @@ export function guardReflection(receiver: Receiver, { integration, attachment, r
 
 /** The bytes that were sent, and what of them is the secret: a scheme before it is none. */
 export function secretsOf(attachment: Attachment): readonly Buffer[] {
-  if (attachment.kind !== "fixed") return [];
-  const values = [...attachment.headers, ...attachment.query].flatMap(([, value]) => {
+  const sent =
+    attachment.kind === "fixed"
+      ? [...attachment.headers, ...attachment.query].map(([, value]) => value)
+      : (attachment.shown ?? []);
+  const values = sent.flatMap((value) => {
     const bare = value.replace(/^[A-Za-z]+ +/, "");
     // As in `Token token=…`.
     const alone = bare.replace(/^[\w-]+=/, "");

@@ -127,7 +127,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
           fail(new Fault("provider_malformed", "the provider's answer does not lead to a WebSocket"));
           return;
         }
-        noteAnswer(ready, 101);
+        noteAnswer(ready, answer);
         answer.headers = recordOf([...fieldsOf(answer, call, ready), "Connection", "Upgrade", "Upgrade", "websocket"]);
         join({ there, go: () => tunnel(answer, there, head) });
         ready.use?.tunnelled(head.length);
@@ -135,7 +135,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       });
       asking.on("response", (answer) => {
         clearTimeout(late);
-        noteAnswer(ready, answer.statusCode ?? 0);
+        noteAnswer(ready, answer);
         try {
           // A 101 that names no protocol is taken for an answer, and has no end.
           if (answer.statusCode === 101) throw new RangeError("no answer may have the status 101");
@@ -213,8 +213,10 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       pipeline(answer, response, () => {});
     }
 
-    function noteAnswer({ live }: ProviderCall, status: number): void {
-      count.answered(live.credentials.kind.case ?? "none", status);
+    function noteAnswer(ready: ProviderCall, { statusCode: status = 0, rawHeaders: fields }: IncomingMessage): void {
+      // One that is refused for want of a nonce is not repeated: a caller that opens tunnels opens them again.
+      calls.heard(ready, { status, fields });
+      count.answered(ready.live.credentials.kind.case ?? "none", status);
       attempt?.answered(status);
     }
 

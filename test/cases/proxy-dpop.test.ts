@@ -1,0 +1,347 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Provider } from "oidc-provider";
+import { describe, expect, it } from "vitest";
+import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { Integration_Reflection, IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { serve } from "../broker/asking.ts";
+import { createAuthority, pem } from "../control-plane/certificates.ts";
+import { verifiedProof } from "../dpop.ts";
+import { secretKey, temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
+import { type Answering, ok, type RecordedRequest, startProvider, startProxied } from "../provider.ts";
+import { type Calling, call, faultOf, fieldOf } from "../proxy-call.ts";
+
+const token = "their-bound-token-0123456789";
+const app = { client_id: "app", client_secret: "the-secret-of-the-app" };
+
+interface Bound {
+  readonly dpopKey?: string;
+  readonly reflection?: Integration_Reflection;
+  /** Another port that the credentials may go to. */
+  readonly alsoAt?: number;
+}
+
+/** The connections `ada` and `bob`, each with a token that is bound to a key. */
+async function boundTo(answer: Answering, { dpopKey, reflection, alsoAt }: Bound = {}) {
+  const provider = await startProvider(answer);
+  const at = `https://127.0.0.1:${provider.port}`;
+  const running = await startProxied(provider.port, {
+    provider: {
+      auth: { case: "oauth2", value: { authorizationUrl: `${at}/auth`, tokenUrl: `${at}/token`, dpop: true } },
+    },
+    integration: { credentials: { type: "OAUTH2", ...app } },
+    credentials: { type: "OAUTH2", access_token: "at first" },
+    env: { LATCHKEY_ALLOW_PRIVATE: [provider.port, alsoAt ?? 1].map((port) => `http://127.0.0.1:${port}`).join() },
+  });
+  const keys = new Map([
+    ["ada", dpopKey ?? newDpopKey()],
+    ["bob", newDpopKey()],
+  ]);
+  for (const [id, key] of keys) {
+    const value = { accessToken: `${token}-${id}`, refreshToken: `refresh-${id}`, dpopKey: key };
+    await running.client(ConnectionService).importConnection({
+      connection: { environment: "dev", integration: "here", id, credentials: { kind: { case: "oauth2", value } } },
+    });
+  }
+  if (alsoAt !== undefined) {
+    const hosts = [{ origin: `https://127.0.0.1:${alsoAt}` }];
+    await running.client(IntegrationService).updateIntegration({
+      integration: { environment: "dev", key: "here", hosts },
+      updateMask: { paths: ["hosts"] },
+    });
+  }
+  if (reflection !== undefined) {
+    await running.client(IntegrationService).updateIntegration({
+      integration: { environment: "dev", key: "here", reflection },
+      updateMask: { paths: ["reflection"] },
+    });
+  }
+  const ask = (path: string, { headers = {}, ...more }: Calling = {}) =>
+    call(`${running.data}/proxy${path}`, { headers: { ...running.proxyHeaders, ...headers }, ...more });
+  const requests = () => provider.connections.flatMap((one) => one.requests());
+  return { provider, running, ask, requests };
+}
+
+const valuesOf = ({ fields }: RecordedRequest, name: string) =>
+  fields.filter(([one]) => one === name).map(([, value]) => value);
+const claimsOf = (request: RecordedRequest | undefined) =>
+  verifiedProof(request === undefined ? "" : (valuesOf(request, "dpop")[0] ?? "")).claims;
+
+const answerOf = (status: string, fields: string, body = "{}") =>
+  `HTTP/1.1 ${status}\r\n${fields}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const wantsNonce = (nonce: string) =>
+  answerOf(
+    "401 Unauthorized",
+    `WWW-Authenticate: DPoP error="use_dpop_nonce"\r\nDPoP-Nonce: ${nonce}\r\n`,
+    '{"error":"use_dpop_nonce"}',
+  );
+
+const socketRequest = (lines: string) =>
+  `GET /proxy/socket?x=1 HTTP/1.1\r\nHost: localhost\r\n${lines}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
+
+/** Takes a proof with the nonce that it would have now, and nothing else. */
+function nonceProvider(nonces: readonly string[]) {
+  let at = 0;
+  const answer: Answering = (request, socket, count) => {
+    const wanted = nonces[Math.min(at, nonces.length - 1)] ?? "";
+    if (claimsOf(request)["nonce"] !== wanted) socket.write(wantsNonce(wanted));
+    else ok(request, socket, count);
+  };
+  return { answer, next: () => (at += 1) };
+}
+
+describe("a token that is bound to a key", () => {
+  it("goes with a proof of its own for each request", async () => {
+    const { provider, ask, requests } = await boundTo(ok);
+    const before = Math.floor(Date.now() / 1_000);
+    for (const path of ["/a/b%20c?q=1", "/a/b%20c?q=1"]) expect((await ask(path)).status).toBe(200);
+    expect((await ask("/up", { method: "POST", body: "content" })).body).toContain("content");
+    const claims = requests().map(claimsOf);
+    for (const request of requests()) {
+      expect(valuesOf(request, "authorization")).toEqual([`DPoP ${token}-ada`]);
+      expect(valuesOf(request, "dpop")).toHaveLength(1);
+    }
+    const origin = `http://127.0.0.1:${provider.port}`;
+    expect(claims.map(({ htm, htu }) => `${htm} ${htu}`)).toEqual([
+      `GET ${origin}/a/b%20c`,
+      `GET ${origin}/a/b%20c`,
+      `POST ${origin}/up`,
+    ]);
+    expect(new Set(claims.map(({ jti }) => jti)).size).toBe(3);
+    for (const { iat, jti } of claims) {
+      expect(iat).toBeGreaterThanOrEqual(before);
+      expect(String(jti).length).toBeGreaterThanOrEqual(16);
+    }
+  });
+
+  it("goes alone: nothing that the caller says in its place", async () => {
+    const { provider, running, ask, requests } = await boundTo(ok);
+    const forged = { DPoP: "forged-1", "nango-proxy-dpop": "forged-2", "Nango-Proxy-Authorization": "DPoP forged-3" };
+    await ask("/", { headers: { ...forged, "proxy-authorization": `Bearer ${secretKey}` } });
+    const lines = running.proxyLines.replace(`Bearer ${secretKey}`, "DPoP forged-4");
+    await running.raw(
+      `POST /proxy/up HTTP/1.1\r\nHost: localhost\r\n${lines}latchkey-key: ${secretKey}\r\nDPOP: forged-5\r\n` +
+        "Trailer: DPoP\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nDPoP: forged-6\r\nAuthorization: forged-7\r\n\r\n",
+    );
+    expect(requests()).toHaveLength(2);
+    expect(provider.received()).not.toContain("forged");
+    expect(provider.received()).not.toContain(secretKey);
+    for (const request of requests()) expect(valuesOf(request, "dpop")).toHaveLength(1);
+  });
+
+  it("is shown to the caller by no provider that echoes it", async () => {
+    const echo: Answering = (request, socket) =>
+      socket.write(answerOf("200 OK", "", JSON.stringify({ echo: valuesOf(request, "authorization")[0] })));
+    const { ask } = await boundTo(echo, { reflection: Integration_Reflection.MASK });
+    const { body } = await ask("/echo");
+    expect(body).toContain('"echo":"DPoP ****');
+    expect(body).not.toContain(token);
+  });
+
+  it("cannot be used with a key that is none", async () => {
+    const { ask, requests } = await boundTo(ok, { dpopKey: "no key" });
+    const answer = await ask("/");
+    expect([answer.status, faultOf(answer)]).toEqual([424, "connection_unusable"]);
+    expect(answer.body).not.toContain("no key");
+    expect(requests()).toEqual([]);
+  });
+
+  it("opens a WebSocket", async () => {
+    const { running, requests } = await boundTo(ok);
+    await running.raw(socketRequest(running.proxyLines));
+    expect(requests()).toHaveLength(1);
+    expect(claimsOf(requests()[0])).toMatchObject({ htm: "GET", htu: expect.stringMatching(/\/socket$/) });
+  });
+});
+
+describe("a provider that wants a nonce", () => {
+  it("gets it after it has asked once, and from then on at once", async () => {
+    const { answer, next } = nonceProvider(["one", "two"]);
+    const { running, ask, requests } = await boundTo(answer);
+    expect((await ask("/first")).status).toBe(200);
+    expect((await ask("/second")).status).toBe(200);
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one", "one"]);
+    next();
+    expect((await ask("/third")).status).toBe(200);
+    expect((await ask("/fourth", { method: "POST", body: "x" })).status).toBe(200);
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one", "one", "one", "two", "two"]);
+    // Nothing was wrong with the token.
+    expect(requests().filter(({ line }) => line.includes("/token"))).toEqual([]);
+    expect(await running.metric("latchkey_proxy_refusals_total")).toBe(0);
+  });
+
+  it("may give the next one with any answer", async () => {
+    const rolling: Answering = (_request, socket, count) =>
+      socket.write(answerOf("200 OK", `DPoP-Nonce: after-${count}\r\n`));
+    const { ask, requests } = await boundTo(rolling);
+    for (let i = 0; i < 3; i += 1) await ask("/");
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "after-0", "after-1"]);
+  });
+
+  it("is asked once more and never again, and what it says then is the answer", async () => {
+    let count = 0;
+    const { ask, requests } = await boundTo((_request, socket) => {
+      count += 1;
+      socket.write(wantsNonce(`n${count}`));
+    });
+    const answer = await ask("/");
+    expect([answer.status, faultOf(answer), answer.body]).toEqual([401, undefined, '{"error":"use_dpop_nonce"}']);
+    expect(requests().map(({ line }) => line)).toEqual(["GET / HTTP/1.1", "GET / HTTP/1.1"]);
+  });
+
+  it("is not sent again what may do something: the caller sees why, and its next request is good", async () => {
+    const { answer } = nonceProvider(["one"]);
+    const { ask, requests } = await boundTo(answer);
+    const first = await ask("/up", { method: "POST", body: "x" });
+    expect([first.status, fieldOf(first, "dpop-nonce")]).toEqual([401, "one"]);
+    expect((await ask("/up", { method: "POST", body: "x" })).status).toBe(200);
+    expect(requests()).toHaveLength(2);
+  });
+
+  it.each([
+    ["POST", "all of it"],
+    ["DELETE", ""],
+  ])("is sent again a %s that the caller wants to be sent again, body and all", async (method, body) => {
+    const { answer } = nonceProvider(["one"]);
+    const { ask, requests } = await boundTo(answer);
+    const sent = await ask("/up", { method, ...(body === "" ? {} : { body }), headers: { retries: "1" } });
+    expect([sent.status, sent.body]).toEqual([200, expect.stringContaining(body)]);
+    expect(requests()).toHaveLength(2);
+  });
+
+  it("is told apart from one that does not take the token, and gives a nonce all the same", async () => {
+    const refusing: Answering = (request, socket, count) => {
+      const refusal = 'WWW-Authenticate: DPoP error="invalid_token"\r\nDPoP-Nonce: later\r\n';
+      const tokens = '{"access_token":"their-next-token","token_type":"DPoP","expires_in":3600}';
+      if (request.line.startsWith("POST /token ")) socket.write(answerOf("200 OK", "", tokens));
+      else if (valuesOf(request, "authorization")[0] === "DPoP their-next-token") ok(request, socket, count);
+      else socket.write(answerOf("401 Unauthorized", refusal));
+    };
+    const { ask, requests } = await boundTo(refusing);
+    expect((await ask("/a")).status).toBe(200);
+    expect(requests().map(({ line }) => line.slice(0, -" HTTP/1.1".length))).toEqual([
+      "GET /a",
+      "POST /token",
+      "GET /a",
+    ]);
+    expect(claimsOf(requests()[2])["nonce"]).toBe("later");
+  });
+
+  it("gets no nonce of another host's", async () => {
+    const [one, other] = [nonceProvider(["one"]), nonceProvider(["other"])];
+    const elsewhere = await startProvider(other.answer);
+    const { ask, requests } = await boundTo(one.answer, { alsoAt: elsewhere.port });
+    await ask("/here");
+    const headers = { "base-url-override": `https://127.0.0.1:${elsewhere.port}` };
+    expect((await ask("/there", { headers })).status).toBe(200);
+    expect((await ask("/here")).status).toBe(200);
+    const there = elsewhere.connections.flatMap((connection) => connection.requests());
+    expect(there.map((request) => claimsOf(request)["nonce"])).toEqual([undefined, "other"]);
+    expect(requests().map((request) => claimsOf(request)["nonce"])).toEqual([undefined, "one", "one"]);
+  });
+
+  it("is heard by a WebSocket, for the next", async () => {
+    const { answer } = nonceProvider(["one"]);
+    const { running, requests } = await boundTo(answer);
+    for (let i = 0; i < 2; i += 1) await running.raw(socketRequest(running.proxyLines));
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one"]);
+  });
+
+  it("gets no nonce of another connection's", async () => {
+    const { answer } = nonceProvider(["one"]);
+    const { ask, requests } = await boundTo(answer);
+    await ask("/ada");
+    await ask("/bob", { headers: { "connection-id": "bob" } });
+    expect(requests().map((one) => claimsOf(one)["nonce"])).toEqual([undefined, "one", undefined, "one"]);
+  });
+
+  it("is believed no nonce that is none", async () => {
+    const { ask, requests } = await boundTo((_request, socket) => socket.write(wantsNonce('a"b')));
+    expect((await ask("/up", { method: "POST" })).status).toBe(401);
+    await ask("/up", { method: "POST" });
+    const asked = requests().filter(({ line }) => line.includes("/up"));
+    expect(asked.map((one) => claimsOf(one)["nonce"])).toEqual([undefined, undefined]);
+  });
+});
+
+describe.skipIf(lacks("openssl"))("with a server that somebody else wrote", () => {
+  it.each([false, true])("is let in, whether that wants a nonce: %s", async (isWanted) => {
+    const ca = createAuthority(await temporaryFolder(), "authority");
+    const own = ca.issue("here", { names: "IP:127.0.0.1" });
+    const lines: string[] = [];
+    let listener: Parameters<typeof serve>[0] | undefined;
+    const { origin, port } = await serve(
+      (request, response) => {
+        lines.push(`${request.method} ${request.url}`);
+        listener?.(request, response);
+      },
+      { cert: pem(own.cert), key: pem(own.key) },
+    );
+    const redirectUri = "https://app.example/callback";
+    const scope = "openid offline_access";
+    const oidc = new Provider(origin, {
+      clients: [
+        {
+          ...app,
+          redirect_uris: [redirectUri],
+          grant_types: ["authorization_code", "refresh_token"],
+          response_types: ["code"],
+        },
+      ],
+      scopes: ["openid", "offline_access"],
+      findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+      ttl: { AccessToken: 3_600, RefreshToken: 86_400 },
+      features: {
+        devInteractions: { enabled: false },
+        userinfo: { enabled: true },
+        dPoP: { enabled: true, nonceSecret: Buffer.alloc(32, 1), requireNonce: () => isWanted },
+      },
+      cookies: { keys: ["one"] },
+    });
+    listener = oidc.callback();
+    const grant = new oidc.Grant({ accountId: "ada", clientId: app.client_id });
+    grant.addOIDCScope(scope);
+    const client = await oidc.Client.find(app.client_id);
+    if (client === undefined) throw new Error("has no client");
+    const given = { client, accountId: "ada", grantId: await grant.save(), scope, gty: "authorization_code" };
+    const made = new oidc.RefreshToken(given as unknown as ConstructorParameters<typeof oidc.RefreshToken>[0]);
+    const refreshToken = await made.save();
+
+    const running = await startProxied(port, {
+      provider: {
+        auth: {
+          case: "oauth2",
+          value: { authorizationUrl: `${origin}/auth`, tokenUrl: `${origin}/token`, dpop: true },
+        },
+      },
+      integration: { credentials: { type: "OAUTH2", ...app } },
+      credentials: { type: "OAUTH2", access_token: "at first" },
+      isTls: true,
+      env: { LATCHKEY_PROVIDER_CA: "/ca.pem" },
+      files: { "/ca.pem": pem(ca.cert).toString() },
+    });
+    // It ran out: the tokens that come in its place are bound to a key of ours.
+    const value = { accessToken: "has run out", refreshToken, expiresAt: timestampFromMs(Date.now() - 60_000) };
+    await running.client(ConnectionService).importConnection({
+      connection: {
+        environment: "dev",
+        integration: "here",
+        id: "ada",
+        credentials: { kind: { case: "oauth2", value } },
+      },
+    });
+    const me = () => call(`${running.data}/proxy/me`, { headers: running.proxyHeaders });
+    for (let i = 0; i < 2; i += 1) {
+      const answer = await me();
+      expect([answer.status, answer.body]).toEqual([200, '{"sub":"ada"}']);
+    }
+    const ref = { environment: "dev", integration: "here", id: "ada" };
+    const { credentials } = await running.client(ConnectionService).getConnection({ ref, includeCredentials: true });
+    const held = credentials?.kind.case === "oauth2" ? credentials.kind.value : undefined;
+    expect(held?.raw?.["token_type"]).toBe("DPoP");
+    // A nonce once for the token endpoint, and once for the resource.
+    expect(lines.filter((line) => line === "POST /token")).toHaveLength(isWanted ? 2 : 1);
+    expect(lines.filter((line) => line === "GET /me")).toHaveLength(isWanted ? 3 : 2);
+  });
+});
