@@ -73,7 +73,18 @@ function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants }: Furnishe
       shows: "Her messages, by a connection that reaches all she has",
       commands: [get("/proxy/gmail/v1/users/me/messages?maxResults=3", by("unified"))],
     },
-    // Connecting an account in a browser stands here: its command answers with a `connect_link`.
+    {
+      shows: "Let somebody else in: open the connect_link in a browser",
+      commands: [
+        command(
+          "curl -sw '\\n'",
+          ...addressed(data, "/connect/sessions"),
+          key,
+          "-H 'Content-Type: application/json'",
+          `-d ${quoted(JSON.stringify({ end_user: { id: "bob" }, allowed_integrations: ["files"] }))}`,
+        ),
+      ],
+    },
     { shows: "All connections, and how they are", commands: [cli("connections list -e dev")] },
     {
       shows: "Watch a token run out: get one that lasts five seconds",
