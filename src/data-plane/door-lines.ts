@@ -1,0 +1,79 @@
+import http, { type IncomingMessage, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Fault } from "../base/fault.ts";
+import { rawAnswer } from "../base/malformed.ts";
+
+/** What a door remembers of its callers' connections: the answer to what was asked last, and which of them end. */
+export interface DoorLines {
+  /** Returns false when nothing more of the connection is read. */
+  begin(response: ServerResponse): boolean;
+  /** Of a caller that is idle, nothing is kept: with its last answer and its request that would be 10 KB each. */
+  forget(response: ServerResponse): void;
+  /** RFC 9112, 9.6: on a connection that is said to end, no further request is processed. */
+  end(socket: Duplex): void;
+  isEnding(socket: Duplex): boolean;
+  /** For an answer on a connection that the server has given away, and that ends with it. */
+  responseOver(socket: Socket, request: IncomingMessage): ServerResponse | undefined;
+  /** Answers what never became a request, in its turn: behind the answers to what came before it. */
+  refuse(socket: Duplex, fault: Fault): void;
+}
+
+/**
+ * Over a body that is not read the connection is cut off, but not before the caller had the time to take the answer:
+ * a reset would overtake it, and the caller would know that it was refused and not why.
+ */
+export const cutAfterMs = 1_000;
+
+export function createDoorLines(): DoorLines {
+  const lastAnswers = new WeakMap<Duplex, ServerResponse>();
+  const ending = new WeakSet<Duplex>();
+
+  return {
+    begin(response) {
+      const { socket } = response.req;
+      if (ending.has(socket)) return false;
+      lastAnswers.set(socket, response);
+      return true;
+    },
+    forget(response) {
+      const { socket } = response.req;
+      if (response.closed && lastAnswers.get(socket) === response) lastAnswers.delete(socket);
+    },
+    end: (socket) => void ending.add(socket),
+    isEnding: (socket) => ending.has(socket),
+    responseOver(socket, request) {
+      socket.on("error", () => socket.destroy());
+      // What was asked before it on the same connection has no answer yet, and now nobody keeps the two apart.
+      if (ending.has(socket) || lastAnswers.get(socket)?.closed === false) {
+        socket.destroy();
+        return undefined;
+      }
+      const response = new http.ServerResponse(request);
+      response.assignSocket(socket);
+      response.once("finish", () => endSoon(socket));
+      response.setHeader("connection", "close");
+      return response;
+    },
+    refuse(socket, fault) {
+      const last = lastAnswers.get(socket);
+      const end = () => endSoon(socket, rawAnswer(fault));
+      if (last === undefined || last.closed) end();
+      else if (last.req.complete) last.once("close", end);
+      // A body that makes no sense: its own answer, unless that has begun, or others are due before it.
+      else if (last.socket !== null && !last.headersSent) end();
+      else socket.destroy();
+    },
+  };
+}
+
+/** Ends a connection of which nothing more is read, and gives the peer the time to take what was said. */
+function endSoon(socket: Duplex, text = ""): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  socket.end(text);
+  const cut = setTimeout(() => socket.destroy(), cutAfterMs);
+  socket.once("close", () => clearTimeout(cut));
+}
