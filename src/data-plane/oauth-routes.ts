@@ -81,6 +81,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     scope: undefined,
     isPublic: true,
     browser: "page",
+    isAct: true,
     faultPage,
     answer: arrive,
   });
@@ -92,6 +93,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
       scope: undefined,
       isPublic: true,
       browser: "page",
+      isAct: true,
       faultPage,
       answer: depart,
     },
