@@ -129,6 +129,15 @@ it("lets a session connect what it was made for, and nothing else", async () => 
   expect([other.status, other.body.error.code]).toEqual([404, "unknown_provider_config"]);
 });
 
+it("offers what is left when an integration that the session was made for is gone", async () => {
+  const all = await connecting();
+  await all.sidecar.rest("POST", "/integrations", { body: { unique_key: "gone", provider: "sandbox-api-key" } });
+  const token = await all.session({ allowed_integrations: ["sandbox-files", "gone"] });
+  expect((await all.sidecar.rest("DELETE", "/integrations/gone")).status).toBe(200);
+  const page = await all.browser().go(`${all.sidecar.data}/connect/?session_token=${token}`);
+  expect([page.status, page.text]).toEqual([200, expect.stringContaining("Connect Sandbox: file storage")]);
+});
+
 it("bounds what one session may begin", async () => {
   const all = await connecting();
   const token = await all.session();
