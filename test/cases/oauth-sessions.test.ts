@@ -138,6 +138,16 @@ it("offers what is left when an integration that the session was made for is gon
   expect([page.status, page.text]).toEqual([200, expect.stringContaining("Connect Sandbox: file storage")]);
 });
 
+it("says of a link without a token what is wrong with it", async () => {
+  const all = await connecting();
+  const page = (headers = {}) => all.browser().get(`${all.sidecar.data}/connect/`, headers);
+  const bare = await page({ referer: "https://mail.example/" });
+  expect([bare.status, await bare.text()]).toEqual([401, expect.stringContaining("This link is not complete.")]);
+  const fields = { "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate", "sec-fetch-site": "cross-site" };
+  const framed = await page({ ...fields, referer: "https://unlisted.example/" });
+  expect([framed.status, framed.headers.get("latchkey-error")]).toEqual([403, "origin_not_allowed"]);
+});
+
 it("bounds what one session may begin", async () => {
   const all = await connecting();
   const token = await all.session();
