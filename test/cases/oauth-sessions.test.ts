@@ -155,6 +155,15 @@ it("bounds what one session may begin", async () => {
   expect((await all.browser().get(departure(all, token))).status).toBe(429);
 });
 
+it("bounds what one session may begin at once", async () => {
+  const all = await connecting();
+  const away = departure(all, await all.session());
+  const answers = await Promise.all(Array.from({ length: 100 }, () => all.browser().get(away)));
+  // One that is written down while another is judged may be seen by neither count.
+  expect(answers.filter(({ status }) => status === 303).length).toBeLessThanOrEqual(25);
+  expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(75);
+});
+
 it("connects by an API key and by a password that somebody typed in", async () => {
   const all = await connecting();
   const key = await post(all, `/api-auth/api-key/sandbox-api-key?connect_session_token=${await all.session()}`, {
