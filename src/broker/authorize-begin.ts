@@ -50,18 +50,33 @@ export type Departures = (asked: Departure) => Promise<{ readonly location: stri
 
 /** Of one session: who begins more often is not a person. */
 const maxPending = 20;
+/** Those that are over stay for a while: a session outlives them three times. */
+const maxLooked = 3 * maxPending;
 
 export function createDepartures(options: DeparturesOptions): Departures {
   const { store, collections, environments, grounds, tokenEndpoint, world } = options;
   const { pendingAuthorizations } = collections;
 
-  async function requireFew({ value: { id } }: Stored<ConnectSession>): Promise<void> {
-    const waiting = await pendingAuthorizations.pageBy("session", { under: [id], limit: maxPending });
+  /** By session: those that were let through and are not in the store yet. */
+  const leaving = new Map<string, number>();
+
+  async function ifFew<T>({ value: { id } }: Stored<ConnectSession>, leave: () => Promise<T>): Promise<T> {
+    const waiting = await pendingAuthorizations.pageBy("session", { under: [id], limit: maxLooked });
     const now = world.now();
-    if (waiting.filter(({ value }) => !isOver(value, now)).length < maxPending) return;
-    throw new Fault("too_many_requests", "too many authorizations of this connect session have begun and not ended", {
-      retryAfterSeconds: pendingLifetimeMs / 1_000,
-    });
+    const before = leaving.get(id) ?? 0;
+    if (waiting.filter(({ value }) => !isOver(value, now)).length + before >= maxPending) {
+      throw new Fault("too_many_requests", "too many authorizations of this connect session have begun and not ended", {
+        retryAfterSeconds: pendingLifetimeMs / 1_000,
+      });
+    }
+    leaving.set(id, before + 1);
+    try {
+      return await leave();
+    } finally {
+      const left = (leaving.get(id) ?? 1) - 1;
+      if (left === 0) leaving.delete(id);
+      else leaving.set(id, left);
+    }
   }
 
   async function begin(asked: Departure): Promise<{ readonly location: string }> {
@@ -76,7 +91,6 @@ export function createDepartures(options: DeparturesOptions): Departures {
     if ((integration.oauth?.clientId ?? "") === "") {
       throw new Fault("integration_misconfigured", `the integration "${integration.key}" has no client id yet`);
     }
-    await requireFew(session);
     const connectionConfig = configOf(ground, asked.params);
     const returnTo = await judged(asked.returnTo, environment);
     const context = await grounds.contextOf(integration);
@@ -171,7 +185,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
     };
   }
 
-  return (asked) => begin(asked).catch(translate);
+  return (asked) => ifFew(asked.session, () => begin(asked)).catch(translate);
 }
 
 /** 256 random bits, in 43 characters: as long as a PKCE verifier has to be (RFC 7636, section 4.1). */

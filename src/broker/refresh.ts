@@ -133,7 +133,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     const now = world.now();
     const closed = breaker.closedUntil(breakerKey(ref), now);
     if (closed !== undefined) throw faultOfClosed(closed, now);
-    const due = nextAttemptMs(record, { isForced });
+    const due = nextAttemptMs(record, { isForced, nowMs: now });
     if (due === undefined || due <= now || isMended(record, integration)) return;
     const lastFailure = record?.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record?.lastCode})`;
     throw unavailable(lastFailure, (due - now) / 1_000);

@@ -29,7 +29,7 @@ export interface Sessions {
   delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
   end(stored: Stored<ConnectSession>): Change[];
-  /** The keys of the integrations among which its holder may choose, in order. */
+  /** The keys of the integrations among which its holder may choose, in order: of those that are there. */
   choices(session: ConnectSession): Promise<readonly string[]>;
 }
 
@@ -129,7 +129,10 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
     end: (before) => connectSessions.change({ before, after: undefined }),
     async choices({ environment, allowedIntegrations }) {
-      if (allowedIntegrations.length > 0) return allowedIntegrations;
+      if (allowedIntegrations.length > 0) {
+        const named = await collections.integrations.getMany(allowedIntegrations.map((key) => [environment, key]));
+        return allowedIntegrations.filter((_, i) => named[i] !== undefined);
+      }
       const found = await collections.integrations.page({ under: [environment], limit: maxChoices });
       return found.map(({ value }) => value.key);
     },

@@ -33,8 +33,18 @@ const reserved = new Set([
   "dpop_jkt",
 ]);
 
-export const isReserved = (parameter: string, { scopeParameter }: Pick<OAuth2Rules, "scopeParameter">): boolean =>
-  reserved.has(parameter) || (scopeParameter !== "" && parameter === scopeParameter);
+export function isReserved(parameter: string, { scopeParameter }: Pick<OAuth2Rules, "scopeParameter">): boolean {
+  const read = asRead(parameter);
+  return reservedAsRead.has(read) || (scopeParameter !== "" && read === asRead(scopeParameter));
+}
+
+/** Some servers read a name in any case, and take `redirect.uri` or `redirect_uri[]` for `redirect_uri`. */
+const asRead = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/\[.*$/s, "")
+    .replace(/[^a-z0-9]/g, "");
+const reservedAsRead = new Set([...reserved].map(asRead));
 
 /** The parameters of an authorization request, by name; the client's id among them. */
 export function authorizationParameters(rules: OAuth2Rules, request: AuthorizationRequest): Record<string, string> {

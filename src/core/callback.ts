@@ -3,7 +3,7 @@ import type { CallbackSignature } from "../gen/latchkey/v1/provider_pb.ts";
 
 /** What an end user comes back with (RFC 6749, section 4.1.2; RFC 9207; RFC 5849, section 2.2). */
 export interface CallbackAnswer {
-  /** Of OAuth 1.0a the temporary token, which does the same. */
+  /** Of OAuth 1.0a the temporary token, which does the same; Twitter calls it `denied` where it was. */
   readonly state: string;
   readonly code: string | undefined;
   readonly verifier: string | undefined;
@@ -22,7 +22,7 @@ export function readCallback(query: string): CallbackAnswer | undefined {
   // RFC 6749, section 3.1: none may be there twice. Which of the two would count is what an attacker wants to choose.
   for (const name of new Set(parameters.keys())) if (parameters.getAll(name).length > 1) return undefined;
   const text = (name: string) => parameters.get(name) || undefined;
-  const state = text("state") ?? text("oauth_token");
+  const state = text("state") ?? text("oauth_token") ?? text("denied");
   if (state === undefined || state.length > maxStateLength) return undefined;
   return {
     state,

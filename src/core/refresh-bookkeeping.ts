@@ -130,14 +130,23 @@ function anew({ environment, integration, connectionId }: RefreshRecord, { grant
 export const isEmptyRecord = ({ failures, lastSucceededAt, intent, deadReason, grantedAt, lookAt }: RefreshRecord) =>
   failures === 0 && deadReason === "" && [lastSucceededAt, intent, grantedAt, lookAt].every((one) => one === undefined);
 
+/** Clocks of replicas differ by less. */
+const maxSkewMs = 300_000;
+
+/** Written down by a clock that has been turned back since. What was counted from there would keep for as long. */
+export const isAhead = (atMs: number, nowMs: number): boolean => atMs > nowMs + maxSkewMs;
+
+interface Wanted {
+  readonly isForced: boolean;
+  readonly nowMs: number;
+}
+
 /** When the token endpoint may be asked next; undefined: never with these credentials. */
-export function nextAttemptMs(
-  record: RefreshRecord | undefined,
-  { isForced }: { readonly isForced: boolean },
-): number | undefined {
+export function nextAttemptMs(record: RefreshRecord | undefined, { isForced, nowMs }: Wanted): number | undefined {
   if (record === undefined) return 0;
   if (record.deadReason !== "") return undefined;
   const last = Math.max(msOf(record.lastFailedAt), msOf(record.lastSucceededAt));
+  if (isAhead(last, nowMs)) return 0;
   // Whoever forces an attempt after a failure does not get past what the failures say.
   return Math.max(msOf(record.notBefore), isForced && last > 0 ? last + coolDownMs : 0);
 }

@@ -1,4 +1,5 @@
 import type { TokenFailureKind } from "../auth/tokens.ts";
+import { isAhead } from "./refresh-bookkeeping.ts";
 
 /**
  * What the connections of one integration have in common: a client that the provider refuses, and a token endpoint
@@ -33,6 +34,7 @@ interface Failed {
 }
 
 interface Learned extends Closed {
+  readonly sinceMs: number;
   readonly inARow: number;
   /** Somebody has been let through to see. */
   isProbed: boolean;
@@ -47,10 +49,13 @@ const maxKept = 10_000;
 export function createRefreshBreaker(): RefreshBreaker {
   const learned = new Map<string, Learned>();
 
+  const isClosed = ({ reason, inARow }: Learned) => reason === "client" || inARow >= manyInARow;
+
   return {
     closedUntil(key, nowMs) {
       const known = learned.get(key);
-      if (known === undefined || (known.reason === "endpoint" && known.inARow < manyInARow)) return undefined;
+      // A clock that was turned back would keep it closed for as long.
+      if (known === undefined || !isClosed(known) || isAhead(known.sinceMs, nowMs)) return undefined;
       if (known.untilMs > nowMs) return known;
       // One goes and looks; until that one is back, the others are told what is known.
       if (known.isProbed && known.untilMs + maxProbeMs > nowMs) return { ...known, untilMs: nowMs + 1_000 };
@@ -64,11 +69,19 @@ export function createRefreshBreaker(): RefreshBreaker {
         learned.delete(key);
         return;
       }
-      const inARow = Math.min((learned.get(key)?.inARow ?? 0) + 1, 1_000);
+      const known = learned.get(key);
+      const isOfTheSame = known?.reason === reason && isClosed(known) && known.untilMs > nowMs;
+      if (known !== undefined && isOfTheSame && !isAhead(known.sinceMs, nowMs)) {
+        // It was on its way when this was learned: of a hundred that failed at once, each is no further failure.
+        learned.set(key, { ...known, untilMs: Math.max(known.untilMs, nowMs + retryAfterMs) });
+        return;
+      }
+      const inARow = Math.min((known?.inARow ?? 0) + 1, 1_000);
       const over = reason === "client" ? inARow - 1 : inARow - manyInARow;
       const wait = Math.min(maxMs, firstMs * 2 ** Math.max(0, Math.min(over, 10))) * (0.5 + random / 2);
       if (learned.size >= maxKept) learned.clear();
-      learned.set(key, { untilMs: nowMs + Math.max(wait, retryAfterMs), reason, code, inARow, isProbed: false });
+      const untilMs = nowMs + Math.max(wait, retryAfterMs);
+      learned.set(key, { sinceMs: nowMs, untilMs, reason, code, inARow, isProbed: false });
     },
     noteSuccess: (key) => void learned.delete(key),
     forget: (key) => void learned.delete(key),

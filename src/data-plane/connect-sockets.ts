@@ -8,8 +8,10 @@ import type { Outcomes } from "../broker/outcomes.ts";
 
 /** Pages that wait to hear what came of an authorization, each by a WebSocket that only speaks to them. */
 export interface ConnectSockets {
-  /** Takes a connection over. Throws `overloaded` when there are too many. */
+  /** Takes a connection over. Throws `overloaded` when too many wait for an authorization that has begun. */
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
+  /** An authorization has begun of which it is to hear. */
+  begun(listener: string): void;
   /** To whom the id was given. False: nobody waits under it here. */
   tell(listener: string, message: Told): boolean;
   /** Of the page that waits; undefined: nobody does, or it has none. */
@@ -46,6 +48,8 @@ interface Waiting {
   readonly origin: string | undefined;
   readonly since: number;
   isAlive: boolean;
+  /** An authorization names it. Until one does, a moment later, it has shown that it can connect and no more. */
+  isNamed: boolean;
 }
 
 interface ConnectSocketsOptions {
@@ -78,15 +82,40 @@ export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions)
     }
   }
 
+  /** Room for one more: whoever opens many and begins nothing gives way to who comes. */
+  function makeRoom(): boolean {
+    if (waiting.size < maxSockets) return true;
+    // In the order in which they came.
+    for (const [id, { page, isNamed }] of waiting) {
+      if (isNamed) continue;
+      forget(id);
+      page.close(1013, "too many pages wait, and this one for nothing yet");
+      return true;
+    }
+    return false;
+  }
+
+  function forget(id: string): void {
+    waiting.delete(id);
+    byHash.delete(digestOf(id));
+    world.metrics.connectSockets.set(waiting.size);
+  }
+
   return {
     join(request, socket, early) {
-      if (waiting.size >= maxSockets) {
+      if (!makeRoom()) {
         throw new Fault("overloaded", "too many pages wait for an authorization", { retryAfterSeconds: 10 });
       }
       server.handleUpgrade(request, socket, early, (page) => {
         // It is all that proves who may hear of an authorization: as hard to guess as a session.
         const id = randomId();
-        const one: Waiting = { page, origin: request.headers.origin, since: performance.now(), isAlive: true };
+        const one: Waiting = {
+          page,
+          origin: request.headers.origin,
+          since: performance.now(),
+          isAlive: true,
+          isNamed: false,
+        };
         waiting.set(id, one);
         byHash.set(digestOf(id), page);
         world.metrics.connectSockets.set(waiting.size);
@@ -96,13 +125,13 @@ export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions)
         // The protocol has no words for this side.
         page.on("message", () => page.close(1008, "nothing is read here"));
         page.on("error", () => page.terminate());
-        page.on("close", () => {
-          waiting.delete(id);
-          byHash.delete(digestOf(id));
-          world.metrics.connectSockets.set(waiting.size);
-        });
+        page.on("close", () => forget(id));
         page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
       });
+    },
+    begun(listener) {
+      const found = waiting.get(listener);
+      if (found !== undefined) found.isNamed = true;
     },
     tell(listener, message) {
       const found = waiting.get(listener);

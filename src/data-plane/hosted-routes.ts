@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -59,7 +60,7 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
     const onOtherName = elsewhere(publicUrl(), headers, `${path}?${rawQuery}`);
     if (onOtherName !== undefined) return redirect(onOtherName);
     const token = query.text("session_token");
-    if (token === undefined) return framed(headers.referer);
+    if (token === undefined) return framed(headers);
     const { value: session } = await sessions.withToken(token);
     const showing = { session, ...(await passageOf(query, session, token)) };
     const choices = await choicesOf(session);
@@ -72,10 +73,12 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
   }
 
   /** The frontend SDK brings the session along later, from a page that is on a list. */
-  function framed(referer: string | undefined): Answer {
+  function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders): Answer {
     const origin = referer !== undefined && URL.canParse(referer) ? new URL(referer).origin : "";
     if (origins.isKnown(origin)) return framePage(origin);
-    throw new Fault("unknown_session", "the link is not complete");
+    // What a developer comes upon who has not put the page on a list yet.
+    if (shownIn === "iframe") throw new Fault("origin_not_allowed", "that page is none of the allowed origins");
+    throw new Fault("missing_auth_header", "this link is not complete");
   }
 
   async function take(request: RouteRequest): Promise<Answer> {

@@ -53,6 +53,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
       const { secret, setCookie } = cookies.renew(headers);
       const session = await sessions.withToken(token);
       const { location } = await authorizations.begin({ ...asked, session, browser: secret });
+      sockets.begun(listener);
       return redirect(location, { "set-cookie": setCookie });
     } catch (error) {
       const { code, message } = faultOfStore(error);
@@ -81,6 +82,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     scope: undefined,
     isPublic: true,
     browser: "page",
+    isAct: true,
     faultPage,
     answer: arrive,
   });
@@ -92,6 +94,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
       scope: undefined,
       isPublic: true,
       browser: "page",
+      isAct: true,
       faultPage,
       answer: depart,
     },

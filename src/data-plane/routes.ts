@@ -21,6 +21,8 @@ export interface Route {
    * by a script of a page on an allowed origin (`script`). Left out: not at all.
    */
   readonly browser?: "page" | "script";
+  /** Its GET does something, once: a HEAD, as those send who look at links before people do, is not taken for it. */
+  readonly isAct?: true;
   /** JSON, or what a form sends: then each field is text. */
   readonly takesBody?: true | "form";
   /** What a person sees in place of the envelope. */
@@ -91,12 +93,13 @@ export function createRouter(routes: readonly Route[]): Router {
 
   const methodsOf = (matches: readonly Match[]) => {
     const methods = new Set<string>(matches.map(({ route }) => route.method));
-    return methods.has("GET") ? [...methods, "HEAD"] : [...methods];
+    return ofMethod(matches, "HEAD")?.route.method === "GET" ? [...methods, "HEAD"] : [...methods];
   };
 
   function ofMethod(matches: readonly Match[], method: string): Match | undefined {
-    const wanted = method === "HEAD" ? "GET" : method;
-    return matches.find(({ route }) => route.method === wanted || route.method === "ANY");
+    const isHead = method === "HEAD";
+    const wanted = isHead ? "GET" : method;
+    return matches.find(({ route }) => (route.method === wanted && !(isHead && route.isAct)) || route.method === "ANY");
   }
 
   return {

@@ -101,6 +101,20 @@ it("O02 lets one of two that come back at once through", async () => {
   expect(tokenCalls(all)).toBe(1);
 });
 
+it("O02 leaves the state alone when somebody only looks at the link", async () => {
+  const all = await connecting();
+  const browser = all.browser();
+  const away = departure(all, await all.session());
+  const back = await broughtBackTo(all, browser, away);
+  const cookie = `latchkey-browser=${[...browser.cookies.values()][0]}`;
+  for (const url of [away, back]) {
+    const head = await fetch(url, { method: "HEAD", redirect: "manual", headers: { cookie } });
+    expect([head.status, head.headers.get("allow"), head.headers.get("location")]).toEqual([405, "GET", null]);
+  }
+  expect(tokenCalls(all)).toBe(0);
+  expect((await browser.go(back)).status).toBe(200);
+});
+
 it.each(["state=a&state=b", "state[]=a", `state=${"a".repeat(10_240)}`, "state=", "code=a"])(
   "O03 refuses a state that is none (%.20s)",
   async (query) => {
@@ -470,7 +484,18 @@ it("O20 stores nothing of an authorization under way in the open", async () => {
 
 it("refuses what only latchkey says in an authorization request", async () => {
   const all = await connecting();
-  for (const name of ["redirect_uri", "state", "client_id", "code_challenge", "scope", "response_mode"]) {
+  for (const name of [
+    "redirect_uri",
+    "state",
+    "client_id",
+    "code_challenge",
+    "scope",
+    "response_mode",
+    "Redirect_URI",
+    "redirect.uri",
+    "state[]",
+    "state\0",
+  ]) {
     const response = await all
       .browser()
       .get(departure(all, await all.session(), { [`authorization_params[${name}]`]: "x" }));
@@ -539,6 +564,15 @@ it("O25 stops OAuth 1 without a confirmed callback, without a verifier, and when
   expect((await all.connection("sandbox-oauth1", item?.connection_id ?? "")).credentials).toMatchObject({
     type: "OAUTH1",
   });
+});
+
+it("O25 knows a denial that names the temporary token in `denied` alone", async () => {
+  const all = await connecting();
+  const browser = all.browser();
+  const back = new URL(await broughtBackTo(all, browser, departure(all, await all.session(), {}, "sandbox-oauth1")));
+  const token = back.searchParams.get("oauth_token") ?? "";
+  expect((await browser.go(callbackOf(all, `denied=${token}`))).text).toContain("Access was not allowed");
+  expect((await browser.go(back.href)).status).toBe(400);
 });
 
 it("O25 binds OAuth 1 to the browser as well", async () => {

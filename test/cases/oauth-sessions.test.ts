@@ -129,11 +129,39 @@ it("lets a session connect what it was made for, and nothing else", async () => 
   expect([other.status, other.body.error.code]).toEqual([404, "unknown_provider_config"]);
 });
 
+it("offers what is left when an integration that the session was made for is gone", async () => {
+  const all = await connecting();
+  await all.sidecar.rest("POST", "/integrations", { body: { unique_key: "gone", provider: "sandbox-api-key" } });
+  const token = await all.session({ allowed_integrations: ["sandbox-files", "gone"] });
+  expect((await all.sidecar.rest("DELETE", "/integrations/gone")).status).toBe(200);
+  const page = await all.browser().go(`${all.sidecar.data}/connect/?session_token=${token}`);
+  expect([page.status, page.text]).toEqual([200, expect.stringContaining("Connect Sandbox: file storage")]);
+});
+
+it("says of a link without a token what is wrong with it", async () => {
+  const all = await connecting();
+  const page = (headers = {}) => all.browser().get(`${all.sidecar.data}/connect/`, headers);
+  const bare = await page({ referer: "https://mail.example/" });
+  expect([bare.status, await bare.text()]).toEqual([401, expect.stringContaining("This link is not complete.")]);
+  const fields = { "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate", "sec-fetch-site": "cross-site" };
+  const framed = await page({ ...fields, referer: "https://unlisted.example/" });
+  expect([framed.status, framed.headers.get("latchkey-error")]).toEqual([403, "origin_not_allowed"]);
+});
+
 it("bounds what one session may begin", async () => {
   const all = await connecting();
   const token = await all.session();
   for (let i = 0; i < 20; i += 1) await (await all.browser().get(departure(all, token))).arrayBuffer();
   expect((await all.browser().get(departure(all, token))).status).toBe(429);
+});
+
+it("bounds what one session may begin at once", async () => {
+  const all = await connecting();
+  const away = departure(all, await all.session());
+  const answers = await Promise.all(Array.from({ length: 100 }, () => all.browser().get(away)));
+  // One that is written down while another is judged may be seen by neither count.
+  expect(answers.filter(({ status }) => status === 303).length).toBeLessThanOrEqual(25);
+  expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(75);
 });
 
 it("connects by an API key and by a password that somebody typed in", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { WebSocket } from "ws";
-import { appOrigin, type Connecting, connecting, departure } from "../connecting.ts";
+import { appOrigin, broughtBackTo, type Connecting, connecting, departure } from "../connecting.ts";
 
 async function listening({ sidecar }: Connecting, origin?: string) {
   const socket = new WebSocket(`${sidecar.data.replace("http:", "ws:")}/`, origin === undefined ? {} : { origin });
@@ -74,6 +74,26 @@ it("opens none for another host, at no other path, and listens to nothing", asyn
   const large = await listening(all);
   large.socket.send("x".repeat(2_000));
   expect((await once(large.socket, "close"))[0]).toBe(1009);
+});
+
+it("keeps nobody out who authorizes an account, however many sockets wait for nothing", {
+  timeout: 30_000,
+}, async () => {
+  const all = await connecting();
+  const early = await listening(all);
+  const away = departure(all, await all.session(), { ws_client_id: early.id });
+  const browser = all.browser();
+  const back = await broughtBackTo(all, browser, away);
+  const idle = await Promise.all(Array.from({ length: 1_999 }, () => listening(all)));
+  const evicted = once(idle[0]?.socket ?? early.socket, "close");
+  const late = await listening(all, appOrigin);
+  expect((await evicted)[0]).toBe(1013);
+  expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(2_000);
+  await browser.go(back);
+  expect(early.heard[1]).toMatchObject({ message_type: "success" });
+  await all.browser().go(departure(all, await all.session(), { ws_client_id: late.id }));
+  expect(late.heard[1]).toMatchObject({ message_type: "success" });
+  for (const { socket } of [early, late, ...idle]) socket.terminate();
 });
 
 it("counts those that are open, and lets go of them when it stops", async () => {

@@ -272,4 +272,15 @@ describe("a provider that gives no token", () => {
     expect(both.map(({ status }) => status)).toEqual([200, 200]);
     expect(renewals()).toBe(1);
   });
+
+  it("is not kept waiting by a clock that was turned back by a day", async () => {
+    let now = Date.now() + 86_400_000;
+    const { connectAda, get, show, renewals } = await startRenewing({ now: () => now });
+    await connectAda();
+    expect((await get()).status).toBe(200);
+    now -= 86_400_000;
+    expect((await show("&force_refresh=true")).credentials.type).toBe("OAUTH2");
+    await show("&force_refresh=true");
+    expect(renewals()).toBe(2);
+  });
 });

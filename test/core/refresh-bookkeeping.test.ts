@@ -31,7 +31,8 @@ const failed = (before: RefreshRecord, { kind = "passing", atMs = start, random 
   afterFailure(before, { failure: { kind, code: "server_error", retryAfterMs }, nowMs: atMs, random, logId: "l" });
 const begun = (before: RefreshRecord, token = "rt-1", attemptId = "a") =>
   afterIntent(before, { attemptId, token, nowMs: start });
-const waits = (record: RefreshRecord, atMs = start) => (nextAttemptMs(record, { isForced: false }) ?? 0) - atMs;
+const waits = (record: RefreshRecord, atMs = start) =>
+  (nextAttemptMs(record, { isForced: false, nowMs: atMs }) ?? 0) - atMs;
 
 describe("after failures", () => {
   it("waits twice as long each time, from half a minute up to an hour, and never less than half of that", () => {
@@ -143,9 +144,21 @@ describe("afterwards", () => {
     ["it was renewed just now, and is due", afterSuccess(fresh(), { nowMs: start }), false, 0],
     ["it failed just now, and somebody wants it again", failed(fresh(), { random: 0 }), true, start + coolDownMs],
   ])("says when the next attempt may be: %s", (_what, record, isForced, expected) => {
-    expect(nextAttemptMs(record, { isForced })).toBe(expected);
+    expect(nextAttemptMs(record, { isForced, nowMs: start })).toBe(expected);
   });
 });
+
+it.each([
+  ["failed", failed(fresh(), { retryAfterMs: 24 * hour })],
+  ["was renewed", afterSuccess(fresh(), { nowMs: start })],
+])(
+  "waits for no clock that was turned back since it %s, and bears with one that is a little behind",
+  (_what, record) => {
+    const asked = (nowMs: number) => nextAttemptMs(record, { isForced: true, nowMs }) ?? 0;
+    expect(asked(start - 24 * hour)).toBe(0);
+    expect(asked(start - 60_000)).toBeGreaterThan(start);
+  },
+);
 
 it("never goes back behind now and never beyond a day, whatever happens in whichever order", () => {
   const kinds: readonly TokenFailureKind[] = ["passing", "uncertain", "unusable", "client_refused", "misconfigured"];
@@ -161,7 +174,7 @@ it("never goes back behind now and never beyond a day, whatever happens in which
           ? afterSuccess(record, { nowMs })
           : failed(record, { kind: kind ?? "passing", atMs: nowMs, random: Math.random() });
       const wait = waits(record, nowMs);
-      if (record.failures === 0) expect(nextAttemptMs(record, { isForced: false })).toBe(0);
+      if (record.failures === 0) expect(nextAttemptMs(record, { isForced: false, nowMs })).toBe(0);
       else if (wait < 0 || wait > 24 * hour) throw new Error(`waits ${wait} ms`);
     }
   }

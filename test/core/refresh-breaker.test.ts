@@ -65,3 +65,20 @@ it("waits longer and longer, and never longer than five minutes", () => {
   });
   expect(waits).toEqual([5, 10, 20, 40, 80, 160, 300, 300, 300]);
 });
+
+it("takes a hundred that fail at once for one failure of the endpoint", () => {
+  const breaker = createRefreshBreaker();
+  for (let i = 0; i < 100; i += 1) breaker.noteFailure("a", failed("passing", i));
+  expect(breaker.closedUntil("a", 100)).toMatchObject({ untilMs: 5_004 });
+  breaker.noteFailure("a", failed("passing", 101, 20_000));
+  expect(breaker.closedUntil("a", 101)).toMatchObject({ untilMs: 20_101 });
+});
+
+it("is not kept closed by a clock that was turned back", () => {
+  const breaker = createRefreshBreaker();
+  const day = 86_400_000;
+  breaker.noteFailure("a", failed("client_refused", day));
+  expect(breaker.closedUntil("a", 0)).toBeUndefined();
+  breaker.noteFailure("a", failed("client_refused", 0));
+  expect(breaker.closedUntil("a", 1)).toMatchObject({ untilMs: 10_000 });
+});

@@ -66,6 +66,21 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       await look(page, "used");
     });
 
+    it.each(["sandbox-api-key", "sandbox-files"])(
+      "sends the browser back to the application at the end (%s)",
+      async (key) => {
+        const application = await startApplication();
+        const all = await connecting({ origin: application });
+        const page = await newPage();
+        const link = await linkOf(all, { allowed_integrations: [key] });
+        await page.goto(`${link}&return_to=${encodeURIComponent(`${application}/done`)}`);
+        if (key === "sandbox-api-key") await page.getByLabel("API key").fill(key);
+        await page.getByRole("button", { name: "Connect" }).click();
+        await page.waitForURL(`${application}/done?provider_config_key=${key}&connection_id=*`, { timeout: 10_000 });
+        expect(await all.connections()).toHaveLength(1);
+      },
+    );
+
     it("works where no script runs", async () => {
       const all = await connecting({ sandbox: { behaviour: { consent: "ask" } } });
       const context = await (await newPage()).context().browser()?.newContext({ javaScriptEnabled: false });

@@ -104,8 +104,12 @@ ${hidden({ ...carried(passage), integration: integration.key })}${fields}${crede
   const options: PageOptions = {
     framedBy,
     ...(state.status === undefined ? {} : { status: state.status }),
-    // The form of a redirected one leads on to the provider, wherever its fields say that is.
-    ...(isRedirected ? { formActions: ["https:", ...inTheOpen(provider)] } : {}),
+    // The form of a redirected one leads on to the provider, wherever its fields say that is. Chromium holds all
+    // redirects that follow a form to this, as far as where the browser is sent at the end.
+    formActions: [
+      ...(isRedirected ? ["https:", ...inTheOpen(provider)] : []),
+      ...(others.returnTo === "" ? [] : [new URL(others.returnTo).origin]),
+    ],
     ...(isInFrame
       ? {
           script: isRedirected ? inWindow : tell,
