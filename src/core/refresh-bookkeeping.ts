@@ -108,8 +108,16 @@ export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): bo
 }
 
 /** The credentials were renewed: whatever had gone wrong is over. */
-export const afterSuccess = (before: RefreshRecord, { nowMs }: { readonly nowMs: number }): RefreshRecord =>
-  anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) });
+export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: Succeeded): RefreshRecord => ({
+  ...anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
+  ...(tokenClient === undefined ? {} : { tokenClient }),
+});
+
+interface Succeeded {
+  readonly nowMs: number;
+  /** Which client the new token was obtained with, where that makes a difference. */
+  readonly tokenClient?: Uint8Array | undefined;
+}
 
 /** Other credentials came in their place. `grantedAtMs` undefined: nobody knows when the end user authorised them. */
 export const afterReplacement = (
