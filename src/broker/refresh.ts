@@ -285,9 +285,12 @@ export function createRefresher(options: RefresherOptions): Refresher {
 
   async function noteFailure(asked: Sent, failure: TokenFailure): Promise<void> {
     const { ref, log: writer } = asked.trying;
-    const outcome = await commitNoted(asked, ({ known, integration, provider }) =>
-      health.noteFailure(known, { failure, log: writer, integration, provider }),
-    );
+    let reason = failure.code;
+    const outcome = await commitNoted(asked, ({ known, integration, provider }) => {
+      const noted = health.noteFailure(known, { failure, log: writer, integration, provider });
+      reason = noted.record?.deadReason || failure.code;
+      return noted;
+    });
     // Somebody has authorised it anew meanwhile: what was refused is not what there is.
     if (outcome === "overtaken") return;
     const { kind, code, retryAfterMs } = failure;
@@ -296,8 +299,8 @@ export function createRefresher(options: RefresherOptions): Refresher {
       breaker.noteFailure(breakerKey(ref), { kind, code, retryAfterMs, nowMs: world.now(), random: Math.random() });
     count(kind);
     if (kind === "grant_dead") {
-      log.warn("a connection must be authorised again", { ...about(ref), code, log_id: writer.id });
-      throw reauthorize(ref, code);
+      log.warn("a connection must be authorised again", { ...about(ref), code, reason, log_id: writer.id });
+      throw reauthorize(ref, reason);
     }
     if (kind === "client_refused" || kind === "misconfigured") {
       log.error("the provider refuses the client of an integration: its connections cannot be renewed", {

@@ -10,4 +10,5 @@ const read = (path: string) => ({ text: readFileSync(path, "utf8"), mode: 0o600 
 const config = parseConfig({ env, files: { read } });
 const log = createLog({ level: "info", format: "json", write: (line) => void process.stdout.write(line) });
 const world = { now: Date.now, log, metrics: createMetrics() };
-await startSidecar(config, world, { refreshLeaseMs: Number(REFRESH_LEASE_MS) });
+const sidecar = await startSidecar(config, world, { refreshLeaseMs: Number(REFRESH_LEASE_MS) });
+process.once("SIGTERM", () => void sidecar.stop().then(() => process.exit(0)));
