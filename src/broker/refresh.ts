@@ -6,7 +6,7 @@ import { TokenFailure, type Tokens } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
-import { coolDownMs, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
+import { coolDownMs, isForOperator, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
 import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { type Renewal, renewalOf, renewed } from "../core/renewal.ts";
 import { tokenClient } from "../core/token-client.ts";
@@ -79,6 +79,8 @@ interface Flight {
   readonly seen: Credentials;
   readonly flown: Promise<void>;
   readonly shared: Promise<void>;
+  /** Rejects when what came of it cannot be written down yet. */
+  readonly trouble: Promise<never>;
 }
 
 interface Attempt extends Course {
@@ -160,8 +162,14 @@ export function createRefresher(options: RefresherOptions): Refresher {
     if (renewalOf({ credentials, provider, integration }) === undefined) throw reauthorize(ref, "credentials_expired");
     const now = world.now();
     const due = nextAttemptMs(record, { isForced });
-    if (due === undefined || due <= now) return;
-    const lastFailure = record?.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record?.lastCode})`;
+    if (record === undefined || due === undefined || due <= now) return;
+    if (isForOperator(record.lastFailure)) {
+      // Changed since it was refused: somebody has mended it, and need not wait.
+      const changedAt = integration.updatedAt === undefined ? 0 : timestampMs(integration.updatedAt);
+      if (record.lastFailedAt !== undefined && changedAt > timestampMs(record.lastFailedAt)) return;
+      throw misconfigured(record.lastCode);
+    }
+    const lastFailure = record.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record.lastCode})`;
     throw unavailable(lastFailure, (due - now) / 1_000);
   }
 
@@ -302,7 +310,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       log.warn("a connection must be authorised again", { ...about(ref), code, reason, log_id: writer.id });
       throw reauthorize(ref, reason);
     }
-    if (kind === "client_refused" || kind === "misconfigured") {
+    if (isForOperator(kind)) {
       log.error("the provider refuses the client of an integration: its connections cannot be renewed", {
         environment: ref.environment,
         integration: ref.integration,
@@ -361,6 +369,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     }
   }
 
+  const isNothingToUs = (err: unknown) => log.debug("other credentials were not renewed", { err });
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
 
   return {
@@ -369,14 +378,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
       for (let known = flights.get(key); known !== undefined; known = flights.get(key)) {
         if (equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
         // It renews what is not there any more: what comes of it is nothing to us.
-        await known.shared.catch((err: unknown) => log.debug("other credentials were not renewed", { err }));
-        // Of those that is told at once, the flight itself may not have ended.
-        if (flights.get(key) === known) throw unavailable("former credentials are still being renewed", 1);
+        await patiently(known.flown.catch(isNothingToUs), known.trouble);
       }
-      const { promise: early, resolve: onDurable, reject: onStoreTrouble } = Promise.withResolvers<void>();
+      const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>();
+      const { promise: trouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
       const flown = fly(ref, asked, { onDurable, onStoreTrouble }).finally(() => flights.delete(key));
-      const shared = patiently(flown, early);
-      flights.set(key, { seen: asked.seen, flown, shared });
+      const shared = patiently(Promise.race([flown, durable]), trouble);
+      flights.set(key, { seen: asked.seen, flown, shared, trouble });
       return shared;
     },
     forgive: (environment, integration) => breaker.forget(`${environment}\0${integration}`),
@@ -392,13 +400,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
 }
 
 /** Whoever waits is told to come again; what is under way goes on. */
-async function patiently(flight: Promise<void>, early: Promise<void>): Promise<void> {
+async function patiently(flight: Promise<void>, trouble: Promise<never>): Promise<void> {
   const late = AbortSignal.timeout(patienceMs);
   const { promise, reject } = Promise.withResolvers<void>();
   const onLate = () => reject(unavailable("the provider takes long", 5));
   late.addEventListener("abort", onLate, { once: true });
   try {
-    await Promise.race([flight, early, promise]);
+    await Promise.race([flight, trouble, promise]);
   } finally {
     late.removeEventListener("abort", onLate);
   }

@@ -83,6 +83,9 @@ function closeIntent(record: RefreshRecord): void {
   else intent.unanswered -= 1;
 }
 
+/** Of these kinds nobody but the operator of the integration can mend anything. */
+export const isForOperator = (kind: string): boolean => kind === "client_refused" || kind === "misconfigured";
+
 interface Wait {
   readonly failure: RefreshFailure;
   readonly nowMs: number;
@@ -92,8 +95,7 @@ interface Wait {
 function waitMs(record: RefreshRecord, { failure: { kind, retryAfterMs = 0 }, nowMs, random }: Wait): number {
   // Once, and at once, with the same token: servers that forgive a lost answer do so for seconds.
   if (kind === "uncertain" && record.intent !== undefined && record.intent.unanswered === 0) return 0;
-  const isForOperator = kind === "client_refused" || kind === "misconfigured";
-  const most = isForOperator ? maxOperatorBackoffMs : maxBackoffMs;
+  const most = isForOperator(kind) ? maxOperatorBackoffMs : maxBackoffMs;
   const doubled = isExhausted(record, nowMs)
     ? exhaustedBackoffMs
     : Math.min(most, coolDownMs * 2 ** Math.min(record.failures - 1, 20));
