@@ -90,6 +90,8 @@ interface Attempt extends Course {
   readonly lease: Lease;
   readonly log: LogWriter;
   readonly isForced: boolean;
+  /** The lease was given back together with what came of it. */
+  readonly onReleased: () => void;
 }
 
 /** Written down, and with what was read then. */
@@ -186,6 +188,10 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function underLease({ ref, asked, lease, course }: Leased): Promise<"done" | "again"> {
     const { seen, isForced } = asked;
     let keeping: NodeJS.Timeout | undefined;
+    let isReleased = false;
+    const onReleased = () => {
+      isReleased = true;
+    };
     try {
       // What was read before the lease was taken may have been tried by whoever had it, well or in vain.
       const found = await read(ref);
@@ -203,13 +209,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
       const probe = breaker.enter(breakerKey(ref), world.now());
       if ("closed" in probe) throw faultOfClosed(probe.closed, world.now());
       try {
-        return await attempt({ ref, found, renewal, lease, log: writer, isForced, ...course });
+        return await attempt({ ref, found, renewal, lease, log: writer, isForced, onReleased, ...course });
       } finally {
         probe.leave();
       }
     } finally {
       clearInterval(keeping);
-      await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+      if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
     }
   }
 
@@ -331,7 +337,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     decide: (now: Found) => Noted,
     credentials?: Credentials,
   ): Promise<"written" | "overtaken"> {
-    const { ref, found, lease, onDurable, onStoreTrouble } = trying;
+    const { ref, found, lease, onReleased, onDurable, onStoreTrouble } = trying;
     const until = performance.now() + patienceMs;
     let isDurable = false;
     for (let isFirst = true; ; ) {
@@ -356,6 +362,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
         const released = isFirst ? lease.releasing() : [];
         isFirst = false;
         await store.commit([...changes, ...released], conditions);
+        if (released.length > 0) onReleased();
         return "written";
       } catch (error) {
         if (error instanceof StaleWrite) continue;

@@ -52,7 +52,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     });
     const target = {
       port: Number(new URL(running.data).port),
-      path: "/proxy/drive/v3/files?pageSize=1",
+      path: "/proxy/api/me",
       fields: [
         ["Authorization", `Bearer ${secretKey}`],
         ["Provider-Config-Key", unrelated],

@@ -106,6 +106,51 @@ describe.skipIf(lacks("postgres"))("replicas and one token", () => {
   );
 
   it(
+    "O12 ask once in all for what the provider has withdrawn",
+    async () => {
+      const { sandbox, replicas } = await begin(0);
+      sandbox.revoke({ user: "ada@example.com" });
+      sandbox.behave({ answers: { token: [{ kind: "ordinary", delayMs: 200 }] } });
+      const before = tallies(sandbox);
+      for (let i = 0; i < 3; i += 1) {
+        const answers = await replicas.burst({ sockets: load.sockets, streams: 0 });
+        expect([...answers]).toEqual([["reauthorization_required", load.sockets]]);
+      }
+      expect(tallies(sandbox).requests - before.requests).toBe(1);
+    },
+    40_000 + roundMs,
+  );
+
+  it(
+    "leave the last word to whoever asked last: one that was stopped and comes back meanwhile lets its answer go",
+    async () => {
+      const { sandbox, replicas } = await begin(60);
+      sandbox.behave({
+        answers: {
+          token: [
+            { kind: "ordinary", holdMs: leaseMs + 3_000, times: 1 },
+            { kind: "ordinary", holdMs: 5_000, times: 1 },
+          ],
+        },
+      });
+      const calling = replicas.burst(load);
+      const first = await replicas.holder();
+      const child = replicas.all[first]?.child;
+      child?.kill("SIGSTOP");
+      await expect.poll(() => tallies(sandbox).requests, { timeout: leaseMs + 10_000 }).toBe(2);
+      child?.kill("SIGCONT");
+      expect([...(await calling)]).toEqual([["200", calls]]);
+      expect(await replicas.outcomes("overtaken")).toEqual([0, 1, 2].map((i) => (i === first ? 1 : 0)));
+      expect((await replicas.outcomes("renewed")).reduce((sum, one) => sum + one)).toBe(1);
+      await replicas.expire();
+      expect([...(await replicas.burst({ sockets: 100, streams: 0 }))]).toEqual([["200", 100]]);
+      const { requests, supersededReused } = tallies(sandbox);
+      expect([requests, supersededReused]).toEqual([3, 0]);
+    },
+    40_000 + roundMs,
+  );
+
+  it(
     "has the answer of one that was stopped for less than its lease: one request, nobody else asked",
     async () => {
       const all = await begin(0);

@@ -26,6 +26,8 @@ export interface Replicas {
   burst(load: Load): Promise<ReadonlyMap<string, number>>;
   /** The one that has a request to the token endpoint under way; waits until one has. */
   holder(): Promise<number>;
+  /** How many renewals of each came to this end. */
+  outcomes(outcome: string): Promise<readonly number[]>;
   /** Kills it and starts another in its place, when told to. */
   kill(index: number): { startAnother(): Promise<void> };
   /** As the JSON routes show it. */
@@ -160,6 +162,15 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
       }
       throw new Error("nobody has a token request under way");
     },
+    outcomes: (outcome) =>
+      Promise.all(
+        all.map(async (running) => {
+          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const [, count = "0"] =
+            new RegExp(`^latchkey_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m").exec(text) ?? [];
+          return Number(count);
+        }),
+      ),
     kill(index) {
       all[index]?.child.kill("SIGKILL");
       return {
