@@ -146,7 +146,9 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const send = createSend(upstream);
       const { retention } = config;
-      broker = await openBroker({ store, backend, catalogue: loadCatalogue(), publicUrl, retention, send, world });
+      const { refreshLeaseMs } = told;
+      const catalogue = loadCatalogue();
+      broker = await openBroker({ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
       const sockets = createConnectSockets({ outcomes: held.outcomes, world });
@@ -260,6 +262,8 @@ export class StartFailure extends Error {
 export interface Told {
   /** How names of providers are resolved; by default as the system does. */
   readonly resolve?: Resolve;
+  /** For how long a renewal is left alone after its last sign of life; tests have no half minute to wait. */
+  readonly refreshLeaseMs?: number;
   /** Told to stop before it has started. */
   readonly signal?: AbortSignal;
 }

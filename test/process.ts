@@ -22,10 +22,12 @@ interface LaunchOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly cwd?: string;
+  /** What runs in place of latchkey's own `main.ts`. */
+  readonly program?: string;
 }
 
 /** What `serve` needs, on ports of its own. A variable that is undefined is left out. */
-export function launch(args: readonly string[], { env = {}, folder, cwd }: LaunchOptions): Running {
+export function launch(args: readonly string[], { env = {}, folder, cwd, program = main }: LaunchOptions): Running {
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     HOME: process.env["HOME"],
@@ -33,7 +35,7 @@ export function launch(args: readonly string[], { env = {}, folder, cwd }: Launc
     ...env,
   };
   const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
-  const child = spawn(process.execPath, [main, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [program, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
   const listeners = new Set<() => void>();

@@ -10,11 +10,18 @@ export const provider = "sandbox-unified";
 interface Renewing extends Pick<HarnessOptions, "now" | "folder"> {
   readonly sandbox?: SandboxOptions;
   readonly env?: Readonly<Record<string, string>>;
+  /** What is said of its refresh tokens in the provider's description. */
+  readonly refreshTokens?: Readonly<Record<string, unknown>>;
 }
 
 /** A sidecar whose connections a sandbox renews. */
-export async function startRenewing({ sandbox: options = {}, env = {}, ...rest }: Renewing = {}) {
+export async function startRenewing({ sandbox: options = {}, env = {}, refreshTokens, ...rest }: Renewing = {}) {
   const sandbox = await started(options);
+  const described = describeProviders(sandbox.origin).map((one) =>
+    one.name === provider && refreshTokens !== undefined
+      ? { ...one, oauth2: { ...Object(one["oauth2"]), refresh_tokens: refreshTokens } }
+      : one,
+  );
   const beside = (more: Renewing = {}): Promise<TestSidecar> =>
     startTestSidecar({
       ...rest,
@@ -25,7 +32,7 @@ export async function startRenewing({ sandbox: options = {}, env = {}, ...rest }
         ...env,
         ...more.env,
       },
-      files: { "/latchkey.yaml": JSON.stringify({ providers: describeProviders(sandbox.origin) }) },
+      files: { "/latchkey.yaml": JSON.stringify({ providers: described }) },
     });
   const sidecar = await beside();
   const { connect, call } = proxyCall(sidecar);

@@ -85,11 +85,12 @@ interface BrokerOptions {
   readonly retention: LogRetention;
   /** The way to providers, for requests of our own. */
   readonly send: Send;
+  readonly refreshLeaseMs?: number | undefined;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, retention, send, world } = options;
+  const { store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world } = options;
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -123,8 +124,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
-  const refresher = createRefresher({ store, health, integrations, providers, tokens, world });
-  const live = await openLive({ store, connections, integrations, providers, touches, refresher, world });
+  const refresher = createRefresher({
+    leaseMs: refreshLeaseMs,
+    store,
+    health,
+    integrations,
+    providers,
+    tokens,
+    world,
+  });
+  const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });

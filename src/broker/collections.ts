@@ -9,7 +9,12 @@ import {
   RefreshRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
-import { type Connection, Connection_State, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import {
+  type Connection,
+  Connection_State,
+  type ConnectionRef,
+  ConnectionSchema,
+} from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
@@ -166,3 +171,7 @@ export const connectionTouchKey = (environment: string, integration: string, id:
   keyOf("touch", "connection", environment, integration, id);
 export const keyTouchKey = (id: string) => keyOf("touch", "key", id);
 export const connectionCounterKey = keyOf("counter", "connection");
+
+/** Whoever renews a connection's credentials has it. */
+export const refreshLease = ({ environment, integration, id }: ConnectionRef): string =>
+  `refresh/${environment}/${integration}/${id}`;

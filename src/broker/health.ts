@@ -33,8 +33,9 @@ import {
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { after, partsOf } from "../store/keys.ts";
+import { leaseKeys } from "../store/leases.ts";
 import { type Stored, transact } from "../store/records.ts";
-import { type Collections, credentialsKey, refreshKey, toBeLookedAt } from "./collections.ts";
+import { type Collections, credentialsKey, refreshKey, refreshLease, toBeLookedAt } from "./collections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Logs, LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
@@ -81,6 +82,8 @@ export interface ConnectionHealth {
   noteFailure(known: Known, failed: Failed): Noted;
   /** It gave one: the changes store the new credentials too. Ends the log, which is kept where it tells of more than a renewal like any other. */
   noteSuccess(known: Known, succeeded: Succeeded): Noted;
+  /** The new credentials alone, whatever else is written at the same moment; what is said of them follows. */
+  renewed(known: Known, credentials: Credentials): Change;
   /** Other credentials take the place of the former, or are the first. */
   noteReplacement(replacement: Replacement): Noted;
   /** What was remembered goes with the connection. */
@@ -108,6 +111,8 @@ interface Succeeded extends Equipment {
   readonly log: LogWriter;
   /** Keep the log though nothing had gone wrong: somebody asked for the renewal. */
   readonly isAskedFor: boolean;
+  /** Which client the token was obtained with, where that makes a difference. */
+  readonly tokenClient?: Uint8Array | undefined;
   /** What else of the connection the answer changed. */
   readonly patch?: Partial<Pick<Connection, "grantedScopes" | "connectionConfig" | "metadata">>;
 }
@@ -259,9 +264,17 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     expect: credentialsRevision,
   });
 
+  const renewed = ({ connection, credentialsRevision }: Known, credentials: Credentials): Change => ({
+    key: credentialsKeyOf(connection.value),
+    value: toBinary(CredentialsSchema, credentials),
+    secret: true,
+    expect: credentialsRevision,
+  });
+
   return {
     read,
     beginLog,
+    renewed,
     noteIntent(known, { attemptId, token }) {
       const { connection, record: before } = known;
       const record = afterIntent(before?.value ?? newRecord(connection.value), {
@@ -307,25 +320,19 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       });
       return { ...noted, changes: [...noted.changes, ...ended.changes()], conditions: [same(known)] };
     },
-    noteSuccess(known, { log, isAskedFor, patch = {}, ...equipment }) {
-      const { connection, record: recordBefore, credentialsRevision } = known;
+    noteSuccess(known, { log, isAskedFor, tokenClient, patch = {}, ...equipment }) {
+      const { connection, record: recordBefore } = known;
       const base = recordBefore?.value ?? newRecord(connection.value);
       const isRecovered = base.failures > 0 || base.deadReason !== "";
       const noted = judged({
         ...equipment,
         before: connection,
         connection: withExpiry({ ...connection.value, ...patch }, equipment.credentials),
-        record: afterSuccess(base, { nowMs: world.now() }),
+        record: afterSuccess(base, { nowMs: world.now(), tokenClient }),
         recordBefore,
         logId: log.id,
       });
-      const renewed: Change = {
-        key: credentialsKeyOf(connection.value),
-        value: toBinary(CredentialsSchema, equipment.credentials),
-        secret: true,
-        expect: credentialsRevision,
-      };
-      const changes = [...noted.changes, renewed];
+      const changes = [...noted.changes, renewed(known, equipment.credentials)];
       if (!isRecovered && !isAskedFor) return { ...noted, changes };
       log.hide(...secretValues(CredentialsSchema, equipment.credentials));
       const ended = log.end({ failed: false, last: isRecovered ? [recoveryLine(base)] : [] });
@@ -342,11 +349,15 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const noted = judged({ ...equipment, before, connection: fresh, record, recordBefore, logId, isGiven: true });
       return { ...noted, changes: [...noted.changes, ...(ended?.changes() ?? [])] };
     },
-    async noteDeletion({ environment, integration, id }) {
+    async noteDeletion(ref) {
+      const { environment, integration, id } = ref;
+      // That of a process which was killed; whoever has one loses it.
+      const { holder, term } = leaseKeys(refreshLease(ref));
+      const released = [holder, term].map((key) => ({ key, value: undefined }));
       const record = await refreshes.get(environment, integration, id);
       if (record !== undefined)
-        return { changes: refreshes.change({ before: record, after: undefined }), conditions: [] };
-      return { changes: [], conditions: [{ key: refreshKey(environment, integration, id), expect: 0 }] };
+        return { changes: [...refreshes.change({ before: record, after: undefined }), ...released], conditions: [] };
+      return { changes: released, conditions: [{ key: refreshKey(environment, integration, id), expect: 0 }] };
     },
     async sweep(signal) {
       let looked = 0;

@@ -4,6 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "../core/renewal.ts";
+import { tokenClient } from "../core/token-client.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
@@ -11,7 +12,7 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { partsOf } from "../store/keys.ts";
-import { connectionTouchKey } from "./collections.ts";
+import { type Collections, connectionTouchKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
@@ -40,6 +41,7 @@ export interface Live {
 
 interface LiveOptions {
   readonly store: Store;
+  readonly collections: Collections;
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;
@@ -64,7 +66,7 @@ const aheadAgainMs = 30_000;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
 export async function openLive(options: LiveOptions): Promise<Live> {
-  const { store, connections, integrations, providers, touches, refresher, world } = options;
+  const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
   const cache = new LRUCache<string, Held, ConnectionRef>({
@@ -104,7 +106,8 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       throw new Error("a connection has no credentials");
     }
     const provider = providers.find(connection.provider);
-    const until = goodUntil(credentials);
+    const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
+    const until = isOfFormerClient ? 0 : goodUntil(credentials);
     const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
     return {
       live: { connection, integration, secrets, provider, credentials },
@@ -115,6 +118,13 @@ export async function openLive(options: LiveOptions): Promise<Live> {
           : Number.POSITIVE_INFINITY,
       touched: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
     };
+  }
+
+  /** The integration's client has another secret than the one that the token was obtained with. */
+  async function hasOtherClient(ref: ConnectionRef, obtained: Parameters<typeof tokenClient>[0]): Promise<boolean> {
+    const now = tokenClient(obtained);
+    const then = now && (await collections.refreshes.get(ref.environment, ref.integration, ref.id))?.value.tokenClient;
+    return now !== undefined && then !== undefined && then.length > 0 && Buffer.compare(now, then) !== 0;
   }
 
   const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
@@ -158,7 +168,11 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       let found = await held(ref);
       const isRenewable = renewalOf(found.live) !== undefined;
       if (found.goodUntil <= world.now() || (forceRefresh && isRenewable)) {
+        const { credentials } = found.live;
         found = await renewedSince(ref, found.live, forceRefresh);
+        // Others were put in their place meanwhile, and have run out as well; or the provider gives none that live.
+        const isOther = !equals(CredentialsSchema, found.live.credentials, credentials);
+        if (found.goodUntil <= world.now() && isOther) found = await renewedSince(ref, found.live, false);
       }
       touches.touch(found.touched);
       return found.live;

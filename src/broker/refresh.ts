@@ -6,16 +6,18 @@ import { TokenFailure, type Tokens } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
-import { coolDownMs, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
+import { coolDownMs, isForOperator, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
 import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { type Renewal, renewalOf, renewed } from "../core/renewal.ts";
-import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { tokenClient } from "../core/token-client.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
 import { createLeases, type Lease } from "../store/leases.ts";
+import { SealKeyMissing } from "../store/seal-key.ts";
+import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LogWriter } from "./logs.ts";
@@ -44,6 +46,8 @@ export interface Asked {
 }
 
 interface RefresherOptions {
+  /** For how long an attempt is left alone after its last sign of life; half a minute unless said. */
+  readonly leaseMs?: number | undefined;
   readonly store: Store;
   readonly health: ConnectionHealth;
   readonly integrations: Integrations;
@@ -52,9 +56,8 @@ interface RefresherOptions {
   readonly world: World;
 }
 
-/** Held around the call and the write alone, and renewed while they last. */
-const leaseMs = 30_000;
-const renewLeaseEveryMs = 10_000;
+/** Held around the call and the write alone, and renewed three times in its length while they last. */
+const usualLeaseMs = 30_000;
 /** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
 const patienceMs = 75_000;
 /** While another replica has it. */
@@ -72,26 +75,54 @@ interface Found {
 
 /** An attempt under way. All who ask share one promise, and one patience. */
 interface Flight {
+  /** Whoever has others than these is not helped by it. */
+  readonly seen: Credentials;
   readonly flown: Promise<void>;
   readonly shared: Promise<void>;
+  /** Rejects when what came of it cannot be written down yet. */
+  readonly trouble: Promise<never>;
 }
 
-interface Attempt {
+interface Attempt extends Course {
   readonly ref: ConnectionRef;
   readonly found: Found;
   readonly renewal: Renewal;
   readonly lease: Lease;
   readonly log: LogWriter;
   readonly isForced: boolean;
+  /** The lease was given back together with what came of it. */
+  readonly onReleased: () => void;
+}
+
+/** Written down, and with what was read then. */
+interface Intent {
+  readonly attemptId: string;
+  readonly found: Found;
+}
+
+/** An attempt that has asked. */
+interface Sent {
+  readonly trying: Attempt;
+  readonly intent: Intent;
+}
+
+/** Nobody need wait for the end of a flight once one of these was called. */
+interface Course {
+  /** There are new credentials, and no crash takes them away any more. */
+  readonly onDurable: () => void;
+  /** What came of it cannot be written down yet. */
+  readonly onStoreTrouble: (error: unknown) => void;
 }
 
 export function createRefresher(options: RefresherOptions): Refresher {
-  const { store, health, integrations, providers, tokens, world } = options;
+  const { store, health, integrations, providers, tokens, world, leaseMs = usualLeaseMs } = options;
   const { metrics, log } = world;
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
   const flights = new Map<string, Flight>();
   let isClosing = false;
+  /** Whatever is still under way is given up. */
+  let isOver = false;
 
   async function read(ref: ConnectionRef): Promise<Found> {
     const { environment, integration: key, id } = ref;
@@ -107,16 +138,17 @@ export function createRefresher(options: RefresherOptions): Refresher {
     return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
   }
 
-  async function fly(ref: ConnectionRef, { seen, isForced }: Asked): Promise<void> {
+  async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
     const until = performance.now() + patienceMs;
     for (;;) {
       const found = await read(ref);
       if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
       requireTryable(ref, found, isForced);
-      const lease = await leases.take(`refresh/${ref.environment}/${ref.integration}/${ref.id}`, leaseMs);
+      requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
+      const lease = await leases.take(refreshLease(ref), leaseMs);
       if (lease !== undefined) {
-        await underLease(ref, { seen, isForced }, lease);
-        return;
+        if ((await underLease({ ref, asked: { seen, isForced }, lease, course })) === "done") return;
+        continue;
       }
       // Another replica is at it, or was when it died.
       if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);
@@ -131,67 +163,93 @@ export function createRefresher(options: RefresherOptions): Refresher {
     if (record !== undefined && record.deadReason !== "") throw reauthorize(ref, record.deadReason);
     if (renewalOf({ credentials, provider, integration }) === undefined) throw reauthorize(ref, "credentials_expired");
     const now = world.now();
-    const closed = breaker.closedUntil(breakerKey(ref), now);
-    if (closed !== undefined) throw faultOfClosed(closed, now);
     const due = nextAttemptMs(record, { isForced, nowMs: now });
-    if (due === undefined || due <= now || isMended(record, integration)) return;
-    const lastFailure = record?.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record?.lastCode})`;
+    if (record === undefined || due === undefined || due <= now) return;
+    if (isForOperator(record.lastFailure)) {
+      // Changed since it was refused: somebody has mended it, and need not wait.
+      const changedAt = integration.updatedAt === undefined ? 0 : timestampMs(integration.updatedAt);
+      if (record.lastFailedAt !== undefined && changedAt > timestampMs(record.lastFailedAt)) return;
+      throw misconfigured(record.lastCode);
+    }
+    const lastFailure = record.failures === 0 ? "it was renewed a moment ago" : `renewal fails (${record.lastCode})`;
     throw unavailable(lastFailure, (due - now) / 1_000);
   }
 
-  async function underLease(ref: ConnectionRef, { seen, isForced }: Asked, lease: Lease): Promise<void> {
-    // What was read before the lease was taken may have been renewed by whoever had it.
-    const found = await read(ref);
-    const { integration, secrets, provider } = found;
-    const { credentials } = found.known;
-    const renewal = renewalOf({ credentials, provider, integration });
-    if (!isSame(found, seen) || renewal === undefined) {
-      await lease.release();
-      return;
-    }
-    const keeping = setInterval(() => {
-      // Lost: the answer still counts, since it is written over nothing but what it replaces.
-      lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
-    }, renewLeaseEveryMs);
-    const writer = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
+  function requireOpen(closed: Closed | undefined): void {
+    if (closed !== undefined) throw faultOfClosed(closed, world.now());
+  }
+
+  interface Leased extends Pick<Attempt, "ref" | "lease"> {
+    readonly asked: Asked;
+    readonly course: Course;
+  }
+
+  /** `again`: something of the connection changed before anything was sent. */
+  async function underLease({ ref, asked, lease, course }: Leased): Promise<"done" | "again"> {
+    const { seen, isForced } = asked;
+    let keeping: NodeJS.Timeout | undefined;
+    let isReleased = false;
+    const onReleased = () => {
+      isReleased = true;
+    };
     try {
-      await attempt({ ref, found, renewal, lease, log: writer, isForced });
+      // What was read before the lease was taken may have been tried by whoever had it, well or in vain.
+      const found = await read(ref);
+      const { integration, secrets, provider } = found;
+      const { credentials } = found.known;
+      if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return "done";
+      requireTryable(ref, found, isForced);
+      const renewal = renewalOf({ credentials, provider, integration });
+      if (renewal === undefined) return "done";
+      keeping = setInterval(() => {
+        // Lost: the answer still counts, since it is written over nothing but what it replaces.
+        lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
+      }, leaseMs / 3);
+      const writer = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
+      const probe = breaker.enter(breakerKey(ref), world.now());
+      if ("closed" in probe) throw faultOfClosed(probe.closed, world.now());
+      try {
+        return await attempt({ ref, found, renewal, lease, log: writer, isForced, onReleased, ...course });
+      } finally {
+        probe.leave();
+      }
     } finally {
       clearInterval(keeping);
-      await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+      if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
     }
   }
 
-  async function attempt(trying: Attempt): Promise<void> {
+  async function attempt(trying: Attempt): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
     for (let isSecond = false; ; isSecond = true) {
-      const found = await noteIntent(trying);
-      if (found === undefined) return;
-      const answer = await ask(trying, found);
+      const intent = await noteIntent(trying);
+      if (intent === undefined) return "again";
+      const answer = await ask(trying, intent.found);
       if (!(answer instanceof TokenFailure)) {
-        await write(trying, answer);
         breaker.noteSuccess(breakerKey(ref));
-        return;
+        await write({ trying, intent }, answer);
+        return "done";
       }
       writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
       // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
       if (answer.kind === "uncertain" && !isSecond && renewal.grant.type === "refresh_token") continue;
-      await noteFailure(trying, answer);
-      return;
+      await noteFailure({ trying, intent }, answer);
+      return "done";
     }
   }
 
   /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
-  async function noteIntent({ ref, found, renewal, lease }: Attempt): Promise<Found | undefined> {
+  async function noteIntent({ ref, found, renewal, lease }: Attempt): Promise<Intent | undefined> {
     const now = await read(ref);
     if (!isSame(now, found.known.credentials)) return undefined;
-    const { changes, conditions } = health.noteIntent(now.known, { attemptId: randomUUID(), token: renewal.spent });
+    const attemptId = randomUUID();
+    const { changes, conditions } = health.noteIntent(now.known, { attemptId, token: renewal.spent });
     try {
       await store.commit(changes, [...conditions, lease.fence]);
-      return now;
+      return { attemptId, found: now };
     } catch (error) {
-      // Somebody else is at it, or other credentials came: whoever asks looks again.
-      if (error instanceof StaleWrite) throw unavailable("somebody else is renewing it", 1);
+      // Somebody else is at it, or other credentials came, or the same were sealed anew: it is looked at again.
+      if (error instanceof StaleWrite) return undefined;
       throw error;
     }
   }
@@ -220,24 +278,33 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** Nothing stands between an answer and its commit, and while the store takes none it is tried on. */
-  async function write(trying: Attempt, answer: Tokens): Promise<void> {
+  async function write(asked: Sent, answer: Tokens): Promise<void> {
+    const { intent, trying } = asked;
     const { ref, found, log: writer, isForced: isAskedFor } = trying;
     const credentials = create(CredentialsSchema, { kind: renewed(found.known.credentials, answer) });
-    const outcome = await commitNoted(trying, ({ known, integration, provider }) => {
+    const decide = ({ known, integration, provider }: Found) => {
       const patch = patchOf(known.connection.value, answer);
-      return health.noteSuccess(known, { credentials, integration, provider, log: writer, isAskedFor, patch });
-    });
+      const own = tokenClient({ ...intent.found, credentials });
+      return health.noteSuccess(known, {
+        ...{ credentials, integration, provider, log: writer, isAskedFor, patch },
+        tokenClient: own,
+      });
+    };
+    const outcome = await commitNoted(asked, decide, credentials);
     count(outcome === "written" ? "renewed" : "overtaken");
     if (outcome === "overtaken") {
       log.info("renewed credentials were let go: others had come in their place", about(ref));
     }
   }
 
-  async function noteFailure(trying: Attempt, failure: TokenFailure): Promise<void> {
-    const { ref, log: writer } = trying;
-    const outcome = await commitNoted(trying, ({ known, integration, provider }) =>
-      health.noteFailure(known, { failure, log: writer, integration, provider }),
-    );
+  async function noteFailure(asked: Sent, failure: TokenFailure): Promise<void> {
+    const { ref, log: writer } = asked.trying;
+    let reason = failure.code;
+    const outcome = await commitNoted(asked, ({ known, integration, provider }) => {
+      const noted = health.noteFailure(known, { failure, log: writer, integration, provider });
+      reason = noted.record?.deadReason || failure.code;
+      return noted;
+    });
     // Somebody has authorised it anew meanwhile: what was refused is not what there is.
     if (outcome === "overtaken") return;
     const { kind, code, retryAfterMs } = failure;
@@ -246,10 +313,10 @@ export function createRefresher(options: RefresherOptions): Refresher {
       breaker.noteFailure(breakerKey(ref), { kind, code, retryAfterMs, nowMs: world.now(), random: Math.random() });
     count(kind);
     if (kind === "grant_dead") {
-      log.warn("a connection must be authorised again", { ...about(ref), code, log_id: writer.id });
-      throw reauthorize(ref, code);
+      log.warn("a connection must be authorised again", { ...about(ref), code, reason, log_id: writer.id });
+      throw reauthorize(ref, reason);
     }
-    if (kind === "client_refused" || kind === "misconfigured") {
+    if (isForOperator(kind)) {
       log.error("the provider refuses the client of an integration: its connections cannot be renewed", {
         environment: ref.environment,
         integration: ref.integration,
@@ -261,41 +328,70 @@ export function createRefresher(options: RefresherOptions): Refresher {
     throw unavailable(`renewal fails (${code})`, Math.max(1, (retryAfterMs ?? 0) / 1_000));
   }
 
-  /** Decided anew as often as something else of the connection changes; over when its credentials have. */
+  /**
+   * Decided anew as often as something else of the connection changes; over when its credentials have. Where others
+   * write to the connection without a pause, `credentials` are written by themselves first.
+   */
   async function commitNoted(
-    { ref, found, lease }: Attempt,
+    { trying, intent }: Sent,
     decide: (now: Found) => Noted,
+    credentials?: Credentials,
   ): Promise<"written" | "overtaken"> {
-    for (let isFirst = true; ; isFirst = false) {
+    const { ref, found, lease, onReleased, onDurable, onStoreTrouble } = trying;
+    const until = performance.now() + patienceMs;
+    let isDurable = false;
+    for (let isFirst = true; ; ) {
       try {
         const now = await read(ref);
-        if (!isSame(now, found.known.credentials)) return "overtaken";
+        const isOurs = isDurable && credentials !== undefined && isSame(now, credentials);
+        if (!isOurs && !isSame(now, found.known.credentials)) return isDurable ? "written" : "overtaken";
+        // The lease was lost, and somebody else has asked since: what that one is given is newer, and comes first.
+        const open = now.known.record?.value.intent?.attemptId ?? intent.attemptId;
+        if (open !== intent.attemptId && !isOurs && performance.now() < until && !isClosing) {
+          await sleep(lookAgainMs);
+          continue;
+        }
+        if (!isFirst && !isDurable && credentials !== undefined) {
+          await store.commit([health.renewed(now.known, credentials)]);
+          isDurable = true;
+          onDurable();
+          continue;
+        }
         const { changes, conditions } = decide(now);
         // A lease that was lost must not keep an answer from being written down: only the first time with it.
         const released = isFirst ? lease.releasing() : [];
+        isFirst = false;
         await store.commit([...changes, ...released], conditions);
+        if (released.length > 0) onReleased();
         return "written";
       } catch (error) {
         if (error instanceof StaleWrite) continue;
         // Deleted meanwhile.
-        if (error instanceof Fault && error.code !== "store_unavailable") return "overtaken";
-        if (!(error instanceof StoreUnavailable) || isClosing) throw error;
+        if (error instanceof Fault) return "overtaken";
+        if (!isOfTheStore(error) || isOver) throw error;
         log.warn("what came of a renewal cannot be written down yet", { ...about(ref), err: error });
+        onStoreTrouble(error);
         await sleep(storeRetryMs);
       }
     }
   }
 
+  const isNothingToUs = (err: unknown) => log.debug("other credentials were not renewed", { err });
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
 
   return {
-    renew(ref, asked) {
+    async renew(ref, asked) {
       const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
-      const known = flights.get(key);
-      if (known !== undefined) return known.shared;
-      const flown = fly(ref, asked).finally(() => flights.delete(key));
-      const shared = patiently(flown);
-      flights.set(key, { flown, shared });
+      for (let known = flights.get(key); known !== undefined; known = flights.get(key)) {
+        if (equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
+        // It renews what is not there any more: what comes of it is nothing to us.
+        await patiently(known.flown.catch(isNothingToUs), known.trouble);
+      }
+      const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>();
+      const { promise: trouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
+      const flown = fly(ref, asked, { onDurable, onStoreTrouble }).finally(() => flights.delete(key));
+      const shared = patiently(Promise.race([flown, durable]), trouble);
+      flights.set(key, { seen: asked.seen, flown, shared, trouble });
       return shared;
     },
     forgive: (environment, integration) => breaker.forget(`${environment}\0${integration}`),
@@ -305,22 +401,26 @@ export function createRefresher(options: RefresherOptions): Refresher {
         Promise.allSettled([...flights.values()].map(({ flown }) => flown)),
         sleep(closeWithinMs, undefined, { ref: false }),
       ]);
+      isOver = true;
     },
   };
 }
 
 /** Whoever waits is told to come again; what is under way goes on. */
-async function patiently(flight: Promise<void>): Promise<void> {
+async function patiently(flight: Promise<void>, trouble: Promise<never>): Promise<void> {
   const late = AbortSignal.timeout(patienceMs);
   const { promise, reject } = Promise.withResolvers<void>();
   const onLate = () => reject(unavailable("the provider takes long", 5));
   late.addEventListener("abort", onLate, { once: true });
   try {
-    await Promise.race([flight, promise]);
+    await Promise.race([flight, trouble, promise]);
   } finally {
     late.removeEventListener("abort", onLate);
   }
 }
+
+/** Also where a key is missing that a re-seal has brought into use: what is held here can be had nowhere else. */
+const isOfTheStore = (error: unknown): boolean => error instanceof StoreUnavailable || error instanceof SealKeyMissing;
 
 interface Now {
   readonly isForced: boolean;
@@ -334,13 +434,6 @@ function isJustRenewed({ known: { record, credentials } }: Found, { isForced, no
   const expiresAt = credentialsExpireAt(credentials);
   const wasBornDead = expiresAt !== undefined && timestampMs(expiresAt) <= gotAt + bornDeadMs;
   return (isForced || wasBornDead) && now >= gotAt && now < gotAt + coolDownMs;
-}
-
-/** It failed for what the operator alone could mend, and has changed since. */
-function isMended(record: RefreshRecord | undefined, { updatedAt }: Integration): boolean {
-  if (record?.lastFailedAt === undefined || updatedAt === undefined) return false;
-  const isForOperator = record.lastFailure === "client_refused" || record.lastFailure === "misconfigured";
-  return isForOperator && timestampMs(updatedAt) > timestampMs(record.lastFailedAt);
 }
 
 /** Between the sending of the request that a token's life is counted from, and the token's being written down. */

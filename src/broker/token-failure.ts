@@ -4,6 +4,7 @@ import { kindOf, shownCode } from "../auth/token-failures.ts";
 import { TokenFailure, type TokenFailureKind } from "../auth/tokens.ts";
 import { type SmallAnswer, Unanswered } from "../base/sending.ts";
 import { Unbound } from "../core/filled-url.ts";
+import { looksRandom } from "../core/redaction.ts";
 import { retryAfterMs } from "../core/retry-after.ts";
 
 /** An address that the operator's rules forbid, and a request that is none: they stay so until somebody mends them. */
@@ -47,10 +48,14 @@ interface Refused {
 }
 
 export function refused({ what, answer, kind, code, secrets, nowMs }: Refused): TokenFailure {
-  const shown = shownCode(code, secrets) ?? `http_${answer.status}`;
+  const word = shownCode(code, secrets);
+  const shown = word === undefined || holdsToken(word) ? `http_${answer.status}` : word;
   const waitMs = retryAfterMs(answer.header("retry-after"), "seconds", nowMs);
   return new TokenFailure({ kind, code: shown, retryAfterMs: waitMs }, `${what} refused: ${shown}, ${answer.status}`);
 }
+
+/** Providers know more secrets than were sent: what signs their webhooks, tokens of before. */
+const holdsToken = (word: string): boolean => word.split(/[_.:-]/).some(looksRandom);
 
 export const misconfigured = (code: string, message: string): TokenFailure =>
   new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, message);

@@ -83,6 +83,9 @@ function closeIntent(record: RefreshRecord): void {
   else intent.unanswered -= 1;
 }
 
+/** Of these kinds nobody but the operator of the integration can mend anything. */
+export const isForOperator = (kind: string): boolean => kind === "client_refused" || kind === "misconfigured";
+
 interface Wait {
   readonly failure: RefreshFailure;
   readonly nowMs: number;
@@ -92,8 +95,7 @@ interface Wait {
 function waitMs(record: RefreshRecord, { failure: { kind, retryAfterMs = 0 }, nowMs, random }: Wait): number {
   // Once, and at once, with the same token: servers that forgive a lost answer do so for seconds.
   if (kind === "uncertain" && record.intent !== undefined && record.intent.unanswered === 0) return 0;
-  const isForOperator = kind === "client_refused" || kind === "misconfigured";
-  const most = isForOperator ? maxOperatorBackoffMs : maxBackoffMs;
+  const most = isForOperator(kind) ? maxOperatorBackoffMs : maxBackoffMs;
   const doubled = isExhausted(record, nowMs)
     ? exhaustedBackoffMs
     : Math.min(most, coolDownMs * 2 ** Math.min(record.failures - 1, 20));
@@ -108,8 +110,16 @@ export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): bo
 }
 
 /** The credentials were renewed: whatever had gone wrong is over. */
-export const afterSuccess = (before: RefreshRecord, { nowMs }: { readonly nowMs: number }): RefreshRecord =>
-  anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) });
+export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: Succeeded): RefreshRecord => ({
+  ...anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
+  ...(tokenClient === undefined ? {} : { tokenClient }),
+});
+
+interface Succeeded {
+  readonly nowMs: number;
+  /** Which client the new token was obtained with, where that makes a difference. */
+  readonly tokenClient?: Uint8Array | undefined;
+}
 
 /** Other credentials came in their place. `grantedAtMs` undefined: nobody knows when the end user authorised them. */
 export const afterReplacement = (

@@ -8,6 +8,8 @@ import { isAhead } from "./refresh-bookkeeping.ts";
 export interface RefreshBreaker {
   /** Undefined: ask. Otherwise whoever asks is told what the last one learned. */
   closedUntil(key: string, nowMs: number): Closed | undefined;
+  /** Just before it is asked. When the time is over, one goes and looks, and the others wait until that one leaves. */
+  enter(key: string, nowMs: number): { readonly closed: Closed } | { readonly leave: () => void };
   noteFailure(key: string, failed: Failed): void;
   noteSuccess(key: string): void;
   /** Whatever was learned may be wrong now. */
@@ -51,16 +53,29 @@ export function createRefreshBreaker(): RefreshBreaker {
 
   const isClosed = ({ reason, inARow }: Learned) => reason === "client" || inARow >= manyInARow;
 
+  function closedUntil(key: string, nowMs: number): Closed | undefined {
+    const known = learned.get(key);
+    // A clock that was turned back would keep it closed for as long.
+    if (known === undefined || !isClosed(known) || isAhead(known.sinceMs, nowMs)) return undefined;
+    if (known.untilMs > nowMs) return known;
+    // Until the one that looks is back, the others are told what is known.
+    return known.isProbed ? { ...known, untilMs: nowMs + 1_000 } : undefined;
+  }
+
   return {
-    closedUntil(key, nowMs) {
+    closedUntil,
+    enter(key, nowMs) {
+      const closed = closedUntil(key, nowMs);
+      if (closed !== undefined) return { closed };
       const known = learned.get(key);
-      // A clock that was turned back would keep it closed for as long.
-      if (known === undefined || !isClosed(known) || isAhead(known.sinceMs, nowMs)) return undefined;
-      if (known.untilMs > nowMs) return known;
-      // One goes and looks; until that one is back, the others are told what is known.
-      if (known.isProbed && known.untilMs + maxProbeMs > nowMs) return { ...known, untilMs: nowMs + 1_000 };
+      if (known === undefined) return { leave: () => {} };
       known.isProbed = true;
-      return undefined;
+      // It may have learned nothing, and somebody else must be let through then.
+      return {
+        leave: () => {
+          known.isProbed = false;
+        },
+      };
     },
     noteFailure(key, { kind, code, retryAfterMs = 0, nowMs, random }) {
       const reason = kind === "client_refused" || kind === "misconfigured" ? "client" : "endpoint";
@@ -94,6 +109,3 @@ export function createRefreshBreaker(): RefreshBreaker {
     },
   };
 }
-
-/** A probe that has not come back after a call's own deadline has gone lost. */
-const maxProbeMs = 90_000;

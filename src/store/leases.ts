@@ -28,6 +28,9 @@ export interface Lease {
   release(): Promise<void>;
 }
 
+/** Under which it lies in the store: of a holder that died it stays there until somebody takes it, or takes it away. */
+export const leaseKeys = (name: string) => ({ holder: keyOf("lease", name), term: keyOf("lease-term", name) });
+
 /** Somebody else has it now. What was done under it since may not be written down. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
@@ -42,8 +45,7 @@ const marginShare = 0.1;
 
 export function createLeases(store: Store): Leases {
   async function take(name: string, lengthMs: number): Promise<Lease | undefined> {
-    const holderKey = keyOf("lease", name);
-    const termKey = keyOf("lease-term", name);
+    const { holder: holderKey, term: termKey } = leaseKeys(name);
     let begunAt = performance.now();
     const now = await store.clock();
     const [held, running] = await store.getMany([holderKey, termKey]);

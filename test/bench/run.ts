@@ -5,6 +5,7 @@
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { proxy } from "./proxy.ts";
+import { refresh } from "./refresh.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
 
@@ -22,6 +23,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       rounds: Number(values.rounds ?? 0),
       seconds: Number(values.seconds ?? 0),
     }),
+  refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
   start,
   store,
 };

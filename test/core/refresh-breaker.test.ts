@@ -20,21 +20,24 @@ it("asks no more on behalf of an integration whose client was refused once", () 
 it("lets one through when the time is over, and the others when that one came back well", () => {
   const breaker = createRefreshBreaker();
   breaker.noteFailure("a", failed("client_refused", 0));
-  expect(breaker.closedUntil("a", 5_000)).toBeUndefined();
-  expect(breaker.closedUntil("a", 5_001)).toMatchObject({ reason: "client" });
+  expect(breaker.enter("a", 5_000)).toHaveProperty("leave");
+  expect(breaker.enter("a", 5_001)).toMatchObject({ closed: { reason: "client" } });
   breaker.noteFailure("a", failed("client_refused", 5_100));
   expect(breaker.closedUntil("a", 15_000)).toMatchObject({ untilMs: 15_100 });
-  expect(breaker.closedUntil("a", 15_100)).toBeUndefined();
+  expect(breaker.enter("a", 15_100)).toHaveProperty("leave");
   breaker.noteSuccess("a");
   expect(breaker.closedUntil("a", 15_101)).toBeUndefined();
 });
 
-it("does not wait for ever for one that never came back", () => {
+it("lets the next one through when one has left that learned nothing", () => {
   const breaker = createRefreshBreaker();
   breaker.noteFailure("a", failed("client_refused", 0));
+  // A look is no probe.
   expect(breaker.closedUntil("a", 5_000)).toBeUndefined();
+  const entered = breaker.enter("a", 5_000);
   expect(breaker.closedUntil("a", 94_999)).toBeDefined();
-  expect(breaker.closedUntil("a", 95_000)).toBeUndefined();
+  if ("leave" in entered) entered.leave();
+  expect(breaker.closedUntil("a", 94_999)).toBeUndefined();
 });
 
 it("takes five failures in a row for the endpoint's, and obeys its Retry-After", () => {

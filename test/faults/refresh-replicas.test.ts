@@ -1,0 +1,182 @@
+/**
+ * Three latchkeys on one PostgreSQL, and a provider that forgives nothing (O16, L3). The long form:
+ * LATCHKEY_FAULT_ROUNDS=100 LATCHKEY_FAULT_CALLS=10000 LATCHKEY_FAULT_LEASE_MS=30000, with as many calls at each
+ * expiry, up to 4,000 of them over sockets, and the lease as it is in earnest; about half an hour.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import type { Tally } from "../../src/sandbox/seen.ts";
+import { lacks } from "../needs.ts";
+import { postgresForFile } from "../postgres-stores.ts";
+import { type Started, started } from "../sandbox/started.ts";
+import { type Replicas, startReplicas } from "./refresh-replicas.ts";
+
+const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 5);
+const calls = Number(process.env["LATCHKEY_FAULT_CALLS"] ?? 1_500);
+const leaseMs = Number(process.env["LATCHKEY_FAULT_LEASE_MS"] ?? 1_500);
+const load = { sockets: Math.min(4_000, Math.ceil(calls * 0.6)), streams: 0 };
+load.streams = calls - load.sockets;
+/** Of 100: 60 as they come, 20 with the holder stopped, 20 with the holder killed. */
+const kinds = ["plain", "stopped", "plain", "killed", "plain"] as const;
+const roundMs = 25_000 + calls * 3 + leaseMs * 3;
+
+describe.skipIf(lacks("postgres"))("replicas and one token", () => {
+  const file = postgresForFile();
+
+  async function begin(graceS: number): Promise<{ readonly sandbox: Started; readonly replicas: Replicas }> {
+    const sandbox = await started({ behaviour: { graceS } });
+    const replicas = await startReplicas({ store: file.server.storeUrl(file.newSchema()), sandbox, count: 3, leaseMs });
+    await replicas.authorise();
+    return { sandbox, replicas };
+  }
+
+  /** The provider has done what it was asked, and does not say so yet; then this happens to whoever asked. */
+  async function whileHeld({ sandbox, replicas }: Awaited<ReturnType<typeof begin>>, holdMs: number) {
+    sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs, times: 1 }] } });
+    const before = tallies(sandbox);
+    const calling = replicas.burst(load);
+    await expect.poll(() => tallies(sandbox).refreshes - before.refreshes, { interval: 5, timeout: 20_000 }).toBe(1);
+    return { calling, before };
+  }
+
+  it(
+    `O16 ask once at each of ${rounds} expiries, whatever becomes of the one that asks`,
+    async () => {
+      const all = await begin(60);
+      const { sandbox, replicas } = all;
+      for (let round = 0; round < rounds; round += 1) {
+        const kind = kinds[round % kinds.length] ?? "plain";
+        const what = `round ${round}, ${kind}`;
+        // Of one that is stopped the answer must still be on its way when the lease is over.
+        const holdMs = kind === "plain" ? 400 : leaseMs + 4_000;
+        const { calling, before } = await whileHeld(all, holdMs);
+        let answers: ReadonlyMap<string, number>;
+        if (kind === "killed") {
+          const { startAnother } = replicas.kill(await replicas.holder());
+          answers = await calling;
+          // Whoever was killed answers nobody; whoever asked one of the others gets what it asked for.
+          expect(
+            [...answers.keys()].filter((answer) => answer === "200"),
+            what,
+          ).toEqual(["200"]);
+          expect(answers.get("200"), what).toBeGreaterThanOrEqual(Math.floor((calls * 2) / 3) - 2);
+          await startAnother();
+        } else {
+          if (kind === "stopped") {
+            await stopFor(replicas, leaseMs + 1_500);
+          }
+          answers = await calling;
+          expect([...answers], what).toEqual([["200", calls]]);
+        }
+        const after = tallies(sandbox);
+        const retries = kind === "plain" ? 0 : 1;
+        expect(after.requests - before.requests, what).toBe(1 + retries);
+        expect(after.supersededInGrace - before.supersededInGrace, what).toBe(retries);
+        expect(after.supersededReused, what).toBe(0);
+        expect((await replicas.show()).errors, what).toEqual([]);
+        await replicas.expire();
+      }
+      expect(tallies(sandbox).familiesRevoked).toBe(0);
+      console.log(`O16: ${rounds} expiries, ${calls} calls each`, tallies(sandbox));
+    },
+    30_000 + rounds * roundMs,
+  );
+
+  it(
+    "O15 cannot save a token whose answer died with the one that asked, where nothing is forgiven: said at once, asked no more",
+    async () => {
+      const all = await begin(0);
+      const { sandbox, replicas } = all;
+      const { calling, before } = await whileHeld(all, leaseMs + 4_000);
+      replicas.kill(await replicas.holder());
+      const answers = await calling;
+      expect(answers.get("reauthorization_required")).toBeGreaterThan(load.sockets / 2);
+      expect(answers.get("200")).toBeUndefined();
+      expect((await replicas.show()).errors).toEqual([{ type: "auth", log_id: expect.any(String) }]);
+      expect(await replicas.reason()).toBe("rotation_response_lost");
+      expect([...(await replicas.burst({ sockets: 200, streams: 0 }))]).toEqual([["reauthorization_required", 200]]);
+      const after = tallies(sandbox);
+      expect([after.requests - before.requests, after.supersededReused]).toEqual([2, 1]);
+      // Authorised anew, all is well.
+      await replicas.authorise();
+      expect([...(await replicas.burst({ sockets: 200, streams: 0 }))]).toEqual([["200", 200]]);
+      expect(tallies(sandbox).requests - after.requests).toBe(1);
+    },
+    40_000 + roundMs,
+  );
+
+  it(
+    "O12 ask once in all for what the provider has withdrawn",
+    async () => {
+      const { sandbox, replicas } = await begin(0);
+      sandbox.revoke({ user: "ada@example.com" });
+      sandbox.behave({ answers: { token: [{ kind: "ordinary", delayMs: 200 }] } });
+      const before = tallies(sandbox);
+      for (let i = 0; i < 3; i += 1) {
+        const answers = await replicas.burst({ sockets: load.sockets, streams: 0 });
+        expect([...answers]).toEqual([["reauthorization_required", load.sockets]]);
+      }
+      expect(tallies(sandbox).requests - before.requests).toBe(1);
+    },
+    40_000 + roundMs,
+  );
+
+  it(
+    "leave the last word to whoever asked last: one that was stopped and comes back meanwhile lets its answer go",
+    async () => {
+      const { sandbox, replicas } = await begin(60);
+      sandbox.behave({
+        answers: {
+          token: [
+            { kind: "ordinary", holdMs: leaseMs + 3_000, times: 1 },
+            { kind: "ordinary", holdMs: 5_000, times: 1 },
+          ],
+        },
+      });
+      const calling = replicas.burst(load);
+      const first = await replicas.holder();
+      const child = replicas.all[first]?.child;
+      child?.kill("SIGSTOP");
+      await expect.poll(() => tallies(sandbox).requests, { timeout: leaseMs + 10_000 }).toBe(2);
+      child?.kill("SIGCONT");
+      expect([...(await calling)]).toEqual([["200", calls]]);
+      expect(await replicas.outcomes("overtaken")).toEqual([0, 1, 2].map((i) => (i === first ? 1 : 0)));
+      expect((await replicas.outcomes("renewed")).reduce((sum, one) => sum + one)).toBe(1);
+      await replicas.expire();
+      expect([...(await replicas.burst({ sockets: 100, streams: 0 }))]).toEqual([["200", 100]]);
+      const { requests, supersededReused } = tallies(sandbox);
+      expect([requests, supersededReused]).toEqual([3, 0]);
+    },
+    40_000 + roundMs,
+  );
+
+  it(
+    "has the answer of one that was stopped for less than its lease: one request, nobody else asked",
+    async () => {
+      const all = await begin(0);
+      const { sandbox, replicas } = all;
+      const { calling, before } = await whileHeld(all, leaseMs);
+      await stopFor(replicas, leaseMs / 5);
+      expect([...(await calling)]).toEqual([["200", calls]]);
+      expect(tallies(sandbox).requests - before.requests).toBe(1);
+    },
+    40_000 + roundMs,
+  );
+});
+
+/** Stops the one that asks, and lets it go on after that. */
+async function stopFor(replicas: Replicas, ms: number): Promise<void> {
+  const child = replicas.all[await replicas.holder()]?.child;
+  child?.kill("SIGSTOP");
+  await sleep(ms);
+  child?.kill("SIGCONT");
+}
+
+function tallies(
+  sandbox: Started,
+): Pick<Record<Tally, number>, "refreshes" | "familiesRevoked"> &
+  Pick<Record<Tally, number>, "supersededReused" | "supersededInGrace"> & { readonly requests: number } {
+  const { requests, tallies: all } = sandbox.seen();
+  const { refreshes, familiesRevoked, supersededReused, supersededInGrace } = all;
+  return { requests: requests.token ?? 0, refreshes, familiesRevoked, supersededReused, supersededInGrace };
+}

@@ -1,0 +1,189 @@
+import { writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { onTestFinished } from "vitest";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import type { Sandbox } from "../../src/sandbox/sandbox.ts";
+import { adminKey, secretKey, temporaryFolder } from "../harness.ts";
+import { launch, type Running } from "../process.ts";
+
+const program = fileURLToPath(new URL("replica.ts", import.meta.url));
+export const provider = "sandbox-unified";
+const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
+
+/** Latchkeys in processes of their own over one store, with the connection `ada` of a sandbox. */
+export interface Replicas {
+  readonly all: readonly Running[];
+  /** Those of the end user, as a new consent brings them, and run out. */
+  authorise(): Promise<void>;
+  /** What there is has run out. */
+  expire(): Promise<void>;
+  /** As many calls at once as may be, spread over the replicas; by answer, how many. */
+  burst(load: Load): Promise<ReadonlyMap<string, number>>;
+  /** The one that has a request to the token endpoint under way; waits until one has. */
+  holder(): Promise<number>;
+  /** How many renewals of each came to this end. */
+  outcomes(outcome: string): Promise<readonly number[]>;
+  /** Kills it and starts another in its place, when told to. */
+  kill(index: number): { startAnother(): Promise<void> };
+  /** As the JSON routes show it. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test says itself what it expects of an answer.
+  show(): Promise<any>;
+  /** Why it must be authorised again. */
+  reason(): Promise<string>;
+}
+
+export interface Load {
+  /** Each over a connection of its own. */
+  readonly sockets: number;
+  /** Over a few connections, by gRPC. */
+  readonly streams: number;
+}
+
+interface ReplicaOptions {
+  readonly store: string;
+  readonly sandbox: Sandbox;
+  readonly count: number;
+  readonly leaseMs: number;
+}
+
+export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaOptions): Promise<Replicas> {
+  const folder = await temporaryFolder();
+  const file = join(folder, "latchkey.yaml");
+  writeFileSync(file, JSON.stringify({ providers: describeProviders(sandbox.origin) }));
+  const env = {
+    LATCHKEY_STORE: store,
+    LATCHKEY_CONFIG: file,
+    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+    REFRESH_LEASE_MS: String(leaseMs),
+  };
+  async function start(): Promise<Running> {
+    const running = launch([], { program, folder, env });
+    await running.says('"phase":"ready"');
+    return running;
+  }
+  const all = await Promise.all(Array.from({ length: count }, start));
+  const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
+  onTestFinished(() => agent.destroy());
+  const alive = () => all.filter(({ child }) => child.exitCode === null && child.signalCode === null);
+
+  async function rest(method: string, path: string, body?: unknown) {
+    const [one] = alive();
+    const response = await fetch(`${one?.address("data")}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return JSON.parse(text);
+  }
+
+  async function put(tokens: { readonly access_token: string; readonly refresh_token: string }): Promise<void> {
+    const { access_token, refresh_token } = tokens;
+    const expires_at = new Date(Date.now() - 60_000).toISOString();
+    const credentials = { type: "OAUTH2", access_token, refresh_token, expires_at };
+    await rest("POST", "/connections", { provider_config_key: provider, connection_id: "ada", credentials });
+  }
+
+  const show = () => rest("GET", `/connections/ada?provider_config_key=${provider}&credentials=false`);
+
+  /** By the proxy. The answer is its status, and of an error of ours its code. */
+  const proxied = (running: Running): Promise<string> =>
+    new Promise((resolve) => {
+      const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": provider, "connection-id": "ada" };
+      const asked = request(`${running.address("data")}/proxy/drive/v3/files?pageSize=1`, { agent, headers });
+      asked.on("response", (response) => {
+        const code = response.headers["latchkey-error"];
+        response.on("data", () => {});
+        response.on("end", () => resolve(code === undefined ? `${response.statusCode}` : `${code}`));
+        response.on("error", () => resolve("cut"));
+      });
+      asked.on("error", () => resolve("cut"));
+      asked.end();
+    });
+
+  function connectionsOf(running: Running) {
+    const transport = createGrpcTransport({
+      baseUrl: running.address("control"),
+      interceptors: [
+        (next) => (asked) => {
+          asked.header.set("authorization", `Bearer ${adminKey}`);
+          return next(asked);
+        },
+      ],
+    });
+    return createClient(ConnectionService, transport);
+  }
+
+  const ref = { environment: "dev", integration: provider, id: "ada" };
+  function overGrpc(running: Running): () => Promise<string> {
+    const client = connectionsOf(running);
+    return () =>
+      client.getConnection({ ref, includeCredentials: true }).then(
+        () => "200",
+        (error: Error) => error.message.slice(0, 80),
+      );
+  }
+
+  await rest("POST", "/integrations", { unique_key: provider, provider, credentials: app });
+
+  return {
+    all,
+    authorise: () => put(sandbox.grant()),
+    async expire() {
+      const path = `/connections/ada?provider_config_key=${provider}&refresh_token=true`;
+      await put((await rest("GET", path)).credentials);
+    },
+    async burst({ sockets, streams }) {
+      const running = alive();
+      const answers: Promise<string>[] = [];
+      const callers = running.map(overGrpc);
+      for (let i = 0; i < Math.max(sockets, streams); i += 1) {
+        const one = running[i % running.length];
+        if (i < sockets && one !== undefined) answers.push(proxied(one));
+        if (i < streams) answers.push(callers[i % callers.length]?.() ?? Promise.resolve("nobody"));
+      }
+      const counted = new Map<string, number>();
+      for (const answer of await Promise.all(answers)) counted.set(answer, (counted.get(answer) ?? 0) + 1);
+      return counted;
+    },
+    async holder() {
+      const until = performance.now() + 20_000;
+      while (performance.now() < until) {
+        for (const running of alive()) {
+          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          if (/^latchkey_refreshes_open 1$/m.test(text)) return all.indexOf(running);
+        }
+      }
+      throw new Error("nobody has a token request under way");
+    },
+    outcomes: (outcome) =>
+      Promise.all(
+        all.map(async (running) => {
+          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const [, count = "0"] =
+            new RegExp(`^latchkey_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m").exec(text) ?? [];
+          return Number(count);
+        }),
+      ),
+    kill(index) {
+      all[index]?.child.kill("SIGKILL");
+      return {
+        async startAnother() {
+          all[index] = await start();
+        },
+      };
+    },
+    show,
+    async reason() {
+      const [one] = alive();
+      if (one === undefined) throw new Error("nobody is left to ask");
+      return (await connectionsOf(one).getConnection({ ref })).connection?.stateReason ?? "";
+    },
+  };
+}
