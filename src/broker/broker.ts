@@ -127,6 +127,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const live = await openLive({ store, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
+  const declare = createDeclarations({ environments, access, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
     access,
@@ -157,12 +158,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     storeStatus: () => store.status(),
     upkeep: createUpkeep({ store, backend, world }),
-    declare: createDeclarations({ environments, access, integrations, providers }),
+    declare: async (declared) => {
+      await declare(declared);
+      authorizations.resume();
+    },
     retain: (wanted) => housekeeping.retain(wanted),
     keepHouse: () => housekeeping.run(),
     async close() {
       outcomes.close();
       origins.close();
+      await authorizations.close();
       await housekeeping.close();
       unwell.close();
       await refresher.close();

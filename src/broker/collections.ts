@@ -5,10 +5,16 @@ import {
   ConnectOutcomeSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
+  type PendingDevice,
+  PendingDeviceSchema,
   type RefreshRecord,
   RefreshRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
+import {
+  type ConnectSession,
+  ConnectSessionSchema,
+  DeviceAuthorization_State,
+} from "../gen/latchkey/v1/connect_session_pb.ts";
 import { type Connection, Connection_State, ConnectionSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen/latchkey/v1/environment_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
@@ -95,6 +101,17 @@ export function createCollections(store: Store) {
         session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
       },
     }),
+    pendingDevices: createRecords({
+      store,
+      name: "pending-device",
+      schema: PendingDeviceSchema,
+      secret: true,
+      key: ({ id }: PendingDevice) => [id],
+      indexes: {
+        age: ({ createdAt }: PendingDevice) => [[bornAt(createdAt)]],
+        waiting: (device: PendingDevice) => (isWaiting(device) ? [[]] : []),
+      },
+    }),
     connectOutcomes: createRecords({
       store,
       name: "connect-outcome",
@@ -137,6 +154,9 @@ const bornAt = (at: Timestamp | undefined): string => sortable(at === undefined 
 
 export const isWell = (state: Connection_State): boolean =>
   state === Connection_State.ACTIVE || state === Connection_State.UNSPECIFIED;
+
+export const isWaiting = ({ authorization }: PendingDevice): boolean =>
+  authorization?.state === DeviceAuthorization_State.PENDING;
 
 /** A time as text that sorts as it does; what lies before 1970 is over in any case. */
 const sortable = (ms: number): string => String(Math.max(0, Math.trunc(ms))).padStart(16, "0");

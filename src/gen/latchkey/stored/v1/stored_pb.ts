@@ -8,6 +8,8 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ConnectSession, DeviceAuthorization } from "../../v1/connect_session_pb.ts";
+import { file_latchkey_v1_connect_session } from "../../v1/connect_session_pb.ts";
 import type { ConnectionRef } from "../../v1/connection_pb.ts";
 import { file_latchkey_v1_connection } from "../../v1/connection_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKQBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQi3wMKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABASKBAQoOQ29ubmVjdE91dGNvbWUSFQoNbGlzdGVuZXJfaGFzaBgBIAEoCRIoCgdtZXNzYWdlGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcGIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKQBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ9Cg1SZWZyZXNoSW50ZW50EhIKCmF0dGVtcHRfaWQYASABKAkSFAoMdG9rZW5fZGlnZXN0GAIgASgMEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnVuYW5zd2VyZWQYBCABKA0iQAoLQmFja3VwRW50cnkSCwoDa2V5GAEgASgMEhIKBXZhbHVlGAIgASgMQgOAAQESEAoIcmV2aXNpb24YAyABKAQi3wMKFFBlbmRpbmdBdXRob3JpemF0aW9uEhIKCnN0YXRlX2hhc2gYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRItCglyZWNvbm5lY3QYBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEhoKDWNvZGVfdmVyaWZpZXIYBiABKAlCA4ABARISCgVub25jZRgHIAEoCUIDgAEBEhQKDHJlZGlyZWN0X3VyaRgIIAEoCRIPCgdjb250ZXh0GAkgASgJEhQKDGJyb3dzZXJfaGFzaBgKIAEoCRIOCgZzY29wZXMYCyADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYDCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCGxpc3RlbmVyGA0gASgJQgOAAQESEQoJcmV0dXJuX3RvGA4gASgJEh0KEHRlbXBvcmFyeV9zZWNyZXQYDyABKAlCA4ABARIuCgpjcmVhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCg90ZW1wb3JhcnlfdG9rZW4YESABKAlCA4ABASKBAQoOQ29ubmVjdE91dGNvbWUSFQoNbGlzdGVuZXJfaGFzaBgBIAEoCRIoCgdtZXNzYWdlGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK/AgoNUGVuZGluZ0RldmljZRIKCgJpZBgBIAEoCRI3Cg1hdXRob3JpemF0aW9uGAIgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbhIvCgpiZWd1bl93aXRoGAMgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SFQoNY29ubmVjdGlvbl9pZBgEIAEoCRIYCgtkZXZpY2VfY29kZRgFIAEoCUIDgAEBEhMKC2ludGVydmFsX21zGAYgASgNEg4KBnNjb3BlcxgHIAMoCRIyChFjb25uZWN0aW9uX2NvbmZpZxgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connect_session, file_latchkey_v1_connection]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -637,4 +639,82 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 12);
+
+/**
+ * PendingDevice is a device authorization with what it takes to go on with it. It lies sealed, so that whichever
+ * replica is there goes on asking; once it has ended nothing secret is left in it.
+ *
+ * @generated from message latchkey.stored.v1.PendingDevice
+ */
+export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * What callers see of it.
+   *
+   * @generated from field: latchkey.v1.DeviceAuthorization authorization = 2;
+   */
+  authorization?: DeviceAuthorization | undefined;
+
+  /**
+   * What it was begun with, as a session would have it. There is no such session.
+   *
+   * @generated from field: latchkey.v1.ConnectSession begun_with = 3;
+   */
+  begunWith?: ConnectSession | undefined;
+
+  /**
+   * The id of the connection.
+   *
+   * @generated from field: string connection_id = 4;
+   */
+  connectionId: string;
+
+  /**
+   * What stands for the end user's decision at the provider.
+   *
+   * @generated from field: string device_code = 5;
+   */
+  deviceCode: string;
+
+  /**
+   * How long to wait between two questions, as the provider said at first.
+   *
+   * @generated from field: uint32 interval_ms = 6;
+   */
+  intervalMs: number;
+
+  /**
+   * What was asked for.
+   *
+   * @generated from field: repeated string scopes = 7;
+   */
+  scopes: string[];
+
+  /**
+   * What the connection's `connection_config` begins with.
+   *
+   * @generated from field: google.protobuf.Struct connection_config = 8;
+   */
+  connectionConfig?: JsonObject | undefined;
+
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 9;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.PendingDevice.
+ * Use `create(PendingDeviceSchema)` to create a new message.
+ */
+export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 13);
 
