@@ -14,6 +14,7 @@ import type { Environments } from "./environments.ts";
 import { createTakeCredentials, type TakeCredentials } from "./given-credentials.ts";
 import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
 import type { Sessions } from "./sessions.ts";
@@ -51,6 +52,7 @@ interface AuthorizationsOptions {
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
   readonly publicUrl: () => string;
   readonly audit: Audit;
   readonly world: World;

@@ -14,6 +14,7 @@ import type { Collections } from "./collections.ts";
 import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -55,13 +56,14 @@ interface AuthorizedConnectionsOptions {
   readonly sessions: Sessions;
   readonly imports: Imports;
   readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
 }
 
 export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
-  const { collections, integrations, sessions, imports, asks } = options;
+  const { collections, integrations, sessions, imports, asks, grants } = options;
 
   async function file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed> {
-    const { session, integration, existing } = ground;
+    const { session, integration, provider, existing } = ground;
     const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
     const { environment, key } = integration;
     const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
@@ -94,6 +96,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       },
       createdBy,
     );
+    await grants.noteNew(connection, provider);
     return { ...as, connection };
   }
 

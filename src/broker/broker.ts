@@ -23,6 +23,7 @@ import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createKeeper } from "./keeper.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
+import { createLiveGrants } from "./live-grants.ts";
 import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
@@ -105,6 +106,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
+  const grants = createLiveGrants({ collections, logs, world });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
   const authorizations = createAuthorizations({
     store,
@@ -117,13 +119,14 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     imports,
     tokenEndpoint: tokens,
     asks,
+    grants,
     publicUrl,
     audit,
     world,
   });
   const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
-  const refresher = createRefresher({ store, health, integrations, providers, tokens, world });
+  const refresher = createRefresher({ store, health, integrations, providers, tokens, grants, world });
   const live = await openLive({ store, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });

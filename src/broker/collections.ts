@@ -1,5 +1,6 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { accountOf } from "../core/email-hash.ts";
 import {
   type ConnectOutcome,
   ConnectOutcomeSchema,
@@ -79,6 +80,11 @@ export function createCollections(store: Store) {
           Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
         // Those that are well are nearly all, and are found without it.
         state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
+        // Those of one account at the provider. What was filed before there was this key is not found by it.
+        account: ({ ref, connectionConfig }: Connection) => {
+          const account = accountOf(connectionConfig);
+          return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
+        },
       },
     }),
     connectSessions: createRecords({

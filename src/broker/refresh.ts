@@ -17,6 +17,7 @@ import { StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
 import { createLeases, type Lease } from "../store/leases.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
@@ -48,6 +49,7 @@ interface RefresherOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly tokens: TokenEndpoint;
+  readonly grants: LiveGrants;
   readonly world: World;
 }
 
@@ -85,7 +87,7 @@ interface Attempt {
 }
 
 export function createRefresher(options: RefresherOptions): Refresher {
-  const { store, health, integrations, providers, tokens, world } = options;
+  const { store, health, integrations, providers, tokens, grants, world } = options;
   const { metrics, log } = world;
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
@@ -234,9 +236,18 @@ export function createRefresher(options: RefresherOptions): Refresher {
 
   async function noteFailure(trying: Attempt, failure: TokenFailure): Promise<void> {
     const { ref, log: writer } = trying;
-    const outcome = await commitNoted(trying, ({ known, integration, provider }) =>
-      health.noteFailure(known, { failure, log: writer, integration, provider }),
-    );
+    const outcome = await commitNoted(trying, async ({ known, integration, provider }) => {
+      // This one is among them: it has only now been found dead.
+      const liveGrants =
+        failure.kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
+      return health.noteFailure(known, {
+        failure,
+        log: writer,
+        integration,
+        provider,
+        ...(liveGrants !== undefined && { liveGrants }),
+      });
+    });
     // Somebody has authorised it anew meanwhile: what was refused is not what there is.
     if (outcome === "overtaken") return;
     const { kind, code, retryAfterMs } = failure;
@@ -263,13 +274,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
   /** Decided anew as often as something else of the connection changes; over when its credentials have. */
   async function commitNoted(
     { ref, found, lease }: Attempt,
-    decide: (now: Found) => Noted,
+    decide: (now: Found) => Noted | Promise<Noted>,
   ): Promise<"written" | "overtaken"> {
     for (let isFirst = true; ; isFirst = false) {
       try {
         const now = await read(ref);
         if (!isSame(now, found.known.credentials)) return "overtaken";
-        const { changes, conditions } = decide(now);
+        const { changes, conditions } = await decide(now);
         // A lease that was lost must not keep an answer from being written down: only the first time with it.
         const released = isFirst ? lease.releasing() : [];
         await store.commit([...changes, ...released], conditions);
