@@ -157,6 +157,12 @@ export const metricTable = {
     help: "Attempts of end users to connect that came to an end, by kind of credentials and outcome.",
     labels: ["credentials", "outcome"],
   },
+  grantsNearlyUsedUp: {
+    kind: "counter",
+    name: "latchkey_grants_nearly_used_up_total",
+    help: "Connections authorised for an account that has more than nine tenths of the live refresh tokens it may have.",
+    labels: [],
+  },
   connectSockets: {
     kind: "gauge",
     name: "latchkey_connect_sockets_open",

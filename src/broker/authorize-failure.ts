@@ -9,6 +9,7 @@ import { faultOfStore } from "./store-fault.ts";
 /** Why there is no connection, as metrics have it. */
 export type FailedBy =
   | "denied"
+  | "expired"
   | "other_browser"
   | "context_mismatch"
   | "issuer_mismatch"

@@ -13,7 +13,7 @@ import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Audit } from "./audit.ts";
 import { Failed, type FailedBy, failureOf, refusedOr } from "./authorize-failure.ts";
 import type { Ground, Grounds } from "./authorize-ground.ts";
-import type { AuthorizedConnections } from "./authorized-connection.ts";
+import type { AuthorizedConnections, Brought } from "./authorized-connection.ts";
 import type { Collections } from "./collections.ts";
 import { isOver } from "./pending.ts";
 import type { Providers } from "./providers.ts";
@@ -159,14 +159,7 @@ export function createReturns(options: ReturnsOptions): Returns {
         codeVerifier: pending.codeVerifier === "" ? undefined : pending.codeVerifier,
       },
     });
-    const granted = tokens.scopes ?? pending.scopes;
-    return authorized.file(ground, {
-      credentials: oauth2Credentials(tokens),
-      connectionConfig: { ...pending.connectionConfig, ...tokens.connectionConfig },
-      metadata: tokens.metadata,
-      grantedScopes: granted,
-      missingScopes: missingScopes(pending.scopes, granted),
-    });
+    return authorized.file(ground, broughtBy(tokens, pending));
   }
 
   async function completeOAuth1({ pending, answer, ground, asking }: Completing) {
@@ -190,6 +183,21 @@ export function createReturns(options: ReturnsOptions): Returns {
 /** The same for whatever is not to be taken: who tries states learns nothing of them. */
 const unknown = () =>
   new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
+
+/** What tokens make of what was asked for. */
+export function broughtBy(
+  tokens: Tokens,
+  { scopes, connectionConfig }: Pick<PendingAuthorization, "scopes" | "connectionConfig">,
+): Brought {
+  const granted = tokens.scopes ?? scopes;
+  return {
+    credentials: oauth2Credentials(tokens),
+    connectionConfig: { ...connectionConfig, ...tokens.connectionConfig },
+    metadata: tokens.metadata,
+    grantedScopes: granted,
+    missingScopes: missingScopes(scopes, granted),
+  };
+}
 
 function oauth2Credentials(tokens: Tokens): Credentials {
   const { accessToken, refreshToken = "", dpopKey = "", raw } = tokens;

@@ -3,15 +3,18 @@ import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Store } from "../store/contract.ts";
 import type { Audit } from "./audit.ts";
 import { createDepartures, type Departures } from "./authorize-begin.ts";
+import { createDeviceAuthorizations, type DeviceAuthorizations } from "./authorize-device.ts";
 import { createReturns, type Returns } from "./authorize-finish.ts";
 import { createGrounds } from "./authorize-ground.ts";
 import { createAuthorizedConnections } from "./authorized-connection.ts";
 import type { Collections } from "./collections.ts";
 import type { Connections } from "./connections.ts";
+import { createDeviceWaits } from "./device-waits.ts";
 import type { Environments } from "./environments.ts";
 import { createTakeCredentials, type TakeCredentials } from "./given-credentials.ts";
 import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
 import type { Sessions } from "./sessions.ts";
@@ -28,8 +31,14 @@ export interface Authorizations {
   readonly finish: Returns;
   /** A connection of credentials that an end user typed in. */
   readonly connect: TakeCredentials;
+  /** End users who enter a code elsewhere. */
+  readonly devices: DeviceAuthorizations;
   /** What stands in the redirect URI of an integration. */
   readonly callbackUrl: (integration: Integration) => Promise<string>;
+  /** Goes on with devices that wait: once it is known which providers there are. */
+  resume(): void;
+  /** Waits for what is being filed. */
+  close(): Promise<void>;
 }
 
 interface AuthorizationsOptions {
@@ -43,6 +52,7 @@ interface AuthorizationsOptions {
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
   readonly publicUrl: () => string;
   readonly audit: Audit;
   readonly world: World;
@@ -51,10 +61,14 @@ interface AuthorizationsOptions {
 export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
   const grounds = createGrounds(options);
   const authorized = createAuthorizedConnections(options);
+  const deviceWaits = createDeviceWaits({ ...options, grounds, authorized });
   return {
     begin: createDepartures({ ...options, grounds }),
     finish: createReturns({ ...options, grounds, authorized }),
     connect: createTakeCredentials({ ...options, grounds, authorized }),
+    devices: createDeviceAuthorizations({ ...options, grounds, waits: deviceWaits }),
+    resume: () => deviceWaits.resume(),
+    close: () => deviceWaits.close(),
     callbackUrl: async (integration) => grounds.redirectUri(await grounds.contextOf(integration)),
   };
 }

@@ -8,11 +8,13 @@ import {
   ConnectionSchema,
 } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { Change } from "../store/contract.ts";
 import type { Ground } from "./authorize-ground.ts";
 import type { Collections } from "./collections.ts";
 import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -26,15 +28,25 @@ export interface Brought {
 }
 
 export interface AuthorizedConnections {
-  /** Asks the provider about it and files it all in one commit, with which the session ends. */
-  file(ground: Ground, brought: Brought): Promise<Filed>;
+  /** Asks the provider about it and files it all in one commit, with which the session ends, unless otherwise said. */
+  file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed>;
   /** The connection as it is going to be, for what is asked with its credentials before it is there. */
   draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection>;
 }
 
-export interface Filed {
+export interface Filing {
+  /** Of a new connection. */
+  readonly id: string;
+  /** What ends with the commit, where there is no session that could. */
+  readonly alongside: (connection: FiledAs) => Promise<readonly Change[]>;
+}
+
+export interface FiledAs {
   readonly connectionId: string;
   readonly missingScopes: readonly string[];
+}
+
+export interface Filed extends FiledAs {
   readonly connection: Connection;
 }
 
@@ -44,17 +56,19 @@ interface AuthorizedConnectionsOptions {
   readonly sessions: Sessions;
   readonly imports: Imports;
   readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
 }
 
 export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
-  const { collections, integrations, sessions, imports, asks } = options;
+  const { collections, integrations, sessions, imports, asks, grants } = options;
 
-  async function file(ground: Ground, brought: Brought): Promise<Filed> {
-    const { session, integration, existing } = ground;
+  async function file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed> {
+    const { session, integration, provider, existing } = ground;
     const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
     const { environment, key } = integration;
-    const id = existing?.ref?.id ?? randomUUID();
+    const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
     const { connectionConfig, metadata } = await asks.describe(await draftOf(ground, brought, id));
+    const as = { connectionId: id, missingScopes: brought.missingScopes };
     const item = create(ConnectionImportSchema, {
       environment,
       integration: key,
@@ -74,6 +88,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
         grantedScopes: brought.grantedScopes,
         missingScopes: brought.missingScopes,
         async alongside() {
+          if (filing !== undefined) return filing.alongside(as);
           const current = await collections.connectSessions.get(session.value.id);
           if (current === undefined) throw new Fault("unknown_session", "the connect session has been used");
           return sessions.end(current);
@@ -81,7 +96,8 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       },
       createdBy,
     );
-    return { connectionId: id, missingScopes: brought.missingScopes, connection };
+    await grants.noteNew(connection, provider);
+    return { ...as, connection };
   }
 
   async function draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection> {

@@ -23,6 +23,7 @@ import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createKeeper } from "./keeper.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
+import { createLiveGrants } from "./live-grants.ts";
 import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
 import { createNumbers } from "./numbers.ts";
@@ -106,6 +107,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
+  const grants = createLiveGrants({ collections, logs, world });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
   const authorizations = createAuthorizations({
     store,
@@ -118,6 +120,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     imports,
     tokenEndpoint: tokens,
     asks,
+    grants,
     publicUrl,
     audit,
     world,
@@ -131,11 +134,13 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     integrations,
     providers,
     tokens,
+    grants,
     world,
   });
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
+  const declare = createDeclarations({ environments, access, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
     access,
@@ -166,12 +171,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     storeStatus: () => store.status(),
     upkeep: createUpkeep({ store, backend, world }),
-    declare: createDeclarations({ environments, access, integrations, providers }),
+    declare: async (declared) => {
+      await declare(declared);
+      authorizations.resume();
+    },
     retain: (wanted) => housekeeping.retain(wanted),
     keepHouse: () => housekeeping.run(),
     async close() {
       outcomes.close();
       origins.close();
+      await authorizations.close();
       await housekeeping.close();
       unwell.close();
       await refresher.close();

@@ -1,14 +1,21 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { accountOf } from "../core/email-hash.ts";
 import {
   type ConnectOutcome,
   ConnectOutcomeSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
+  type PendingDevice,
+  PendingDeviceSchema,
   type RefreshRecord,
   RefreshRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { type ConnectSession, ConnectSessionSchema } from "../gen/latchkey/v1/connect_session_pb.ts";
+import {
+  type ConnectSession,
+  ConnectSessionSchema,
+  DeviceAuthorization_State,
+} from "../gen/latchkey/v1/connect_session_pb.ts";
 import {
   type Connection,
   Connection_State,
@@ -78,6 +85,11 @@ export function createCollections(store: Store) {
           Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
         // Those that are well are nearly all, and are found without it.
         state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
+        // Those of one account at the provider. What was filed before there was this key is not found by it.
+        account: ({ ref, connectionConfig }: Connection) => {
+          const account = accountOf(connectionConfig);
+          return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
+        },
       },
     }),
     connectSessions: createRecords({
@@ -98,6 +110,17 @@ export function createCollections(store: Store) {
       indexes: {
         age: ({ createdAt }: PendingAuthorization) => [[bornAt(createdAt)]],
         session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
+      },
+    }),
+    pendingDevices: createRecords({
+      store,
+      name: "pending-device",
+      schema: PendingDeviceSchema,
+      secret: true,
+      key: ({ id }: PendingDevice) => [id],
+      indexes: {
+        age: ({ createdAt }: PendingDevice) => [[bornAt(createdAt)]],
+        waiting: (device: PendingDevice) => (isWaiting(device) ? [[]] : []),
       },
     }),
     connectOutcomes: createRecords({
@@ -142,6 +165,9 @@ const bornAt = (at: Timestamp | undefined): string => sortable(at === undefined 
 
 export const isWell = (state: Connection_State): boolean =>
   state === Connection_State.ACTIVE || state === Connection_State.UNSPECIFIED;
+
+export const isWaiting = ({ authorization }: PendingDevice): boolean =>
+  authorization?.state === DeviceAuthorization_State.PENDING;
 
 /** A time as text that sorts as it does; what lies before 1970 is over in any case. */
 const sortable = (ms: number): string => String(Math.max(0, Math.trunc(ms))).padStart(16, "0");

@@ -5,7 +5,7 @@ import { partsOf, under } from "../store/keys.ts";
 import type { Records } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
 import { outcomeLifetimeMs } from "./outcomes.ts";
-import { pendingLifetimeMs } from "./pending.ts";
+import { deviceKeptMs, pendingLifetimeMs } from "./pending.ts";
 import { sessionLifetimeMs } from "./sessions.ts";
 
 interface SweepOptions {
@@ -24,12 +24,13 @@ export function createConnectSweep({
   collections,
   world,
 }: SweepOptions): (signal: AbortSignal) => Promise<void> {
-  const { connectSessions, pendingAuthorizations, connectOutcomes } = collections;
+  const { connectSessions, pendingAuthorizations, pendingDevices, connectOutcomes } = collections;
 
   async function outdated(): Promise<Change[]> {
     return [
       ...(await olderThan(sessionLifetimeMs, connectSessions)),
       ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
+      ...(await olderThan(deviceKeptMs, pendingDevices)),
       ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
     ];
   }

@@ -20,6 +20,7 @@ import { SealKeyMissing } from "../store/seal-key.ts";
 import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
+import type { LiveGrants } from "./live-grants.ts";
 import type { LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
@@ -53,6 +54,7 @@ interface RefresherOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly tokens: TokenEndpoint;
+  readonly grants: LiveGrants;
   readonly world: World;
 }
 
@@ -115,7 +117,7 @@ interface Course {
 }
 
 export function createRefresher(options: RefresherOptions): Refresher {
-  const { store, health, integrations, providers, tokens, world, leaseMs = usualLeaseMs } = options;
+  const { store, health, integrations, providers, tokens, grants, world, leaseMs = usualLeaseMs } = options;
   const { metrics, log } = world;
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
@@ -300,8 +302,17 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function noteFailure(asked: Sent, failure: TokenFailure): Promise<void> {
     const { ref, log: writer } = asked.trying;
     let reason = failure.code;
-    const outcome = await commitNoted(asked, ({ known, integration, provider }) => {
-      const noted = health.noteFailure(known, { failure, log: writer, integration, provider });
+    const outcome = await commitNoted(asked, async ({ known, integration, provider }) => {
+      // This one is among them: it has only now been found dead.
+      const liveGrants =
+        failure.kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
+      const noted = health.noteFailure(known, {
+        failure,
+        log: writer,
+        integration,
+        provider,
+        ...(liveGrants !== undefined && { liveGrants }),
+      });
       reason = noted.record?.deadReason || failure.code;
       return noted;
     });
@@ -334,7 +345,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
    */
   async function commitNoted(
     { trying, intent }: Sent,
-    decide: (now: Found) => Noted,
+    decide: (now: Found) => Noted | Promise<Noted>,
     credentials?: Credentials,
   ): Promise<"written" | "overtaken"> {
     const { ref, found, lease, onReleased, onDurable, onStoreTrouble } = trying;
@@ -357,7 +368,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
           onDurable();
           continue;
         }
-        const { changes, conditions } = decide(now);
+        const { changes, conditions } = await decide(now);
         // A lease that was lost must not keep an answer from being written down: only the first time with it.
         const released = isFirst ? lease.releasing() : [];
         isFirst = false;

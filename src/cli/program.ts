@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { version } from "../base/version.ts";
 import { addAudit } from "./audit.ts";
 import { addCompletion } from "./completion.ts";
+import { addConnect } from "./connect.ts";
 import { addConnections } from "./connections.ts";
 import { addEnvironments } from "./environments.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -95,6 +96,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addProviders(program, act);
   addIntegrations(program, act);
   addConnections(program, act);
+  addConnect(program, act);
   addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });

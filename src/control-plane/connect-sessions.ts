@@ -5,6 +5,7 @@ import { callerOf } from "./context.ts";
 
 export const connectSessionService = ({
   sessions,
+  authorizations: { devices },
   environments,
 }: Broker): ServiceImpl<typeof ConnectSessionService> => ({
   async createConnectSession({ $typeName: _, environment: asked, ...session }, context) {
@@ -20,5 +21,14 @@ export const connectSessionService = ({
     const { environment, keyId } = callerOf(context);
     await sessions.delete({ environment, id, expectedRevision }, keyId);
     return {};
+  },
+  async beginDeviceAuthorization({ $typeName: _, environment: asked, ...device }, context) {
+    const caller = callerOf(context);
+    const environment = await environments.of(caller, asked);
+    return { authorization: await devices.begin({ ...device, environment }, caller.keyId) };
+  },
+  async getDeviceAuthorization({ id }, context) {
+    const { environment } = callerOf(context);
+    return { authorization: await devices.get({ environment, id }) };
   },
 });

@@ -32,6 +32,19 @@ export function checkConnectSession(session: Described): Mistake[] {
   ];
 }
 
+/** What a device authorization may begin with. Nobody need be named: it has no link that could go astray. */
+export function checkDeviceBeginning(
+  { endUser, tags, webhookUrlOverride }: Pick<Described, "endUser" | "tags" | "webhookUrlOverride">,
+  defaults: IntegrationDefaults,
+): Mistake[] {
+  const ownTags = checkTags(tags);
+  return [
+    ...(ownTags.length > 0 ? ownTags : checkTags({ ...endUserTags(endUser), ...tags })),
+    ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
+    ...checkDefaults([], defaults),
+  ];
+}
+
 function checkDefaults(path: readonly string[], defaults: IntegrationDefaults): Mistake[] {
   const { userScopes, authorizationParams, connectionConfig = {} } = defaults;
   const params = Object.entries(authorizationParams);

@@ -84,12 +84,16 @@ function noRefreshTokens({ name, rules, scopes }: Told): IntegrationWarning[] {
   return [warning("no_refresh_tokens", message, needed)];
 }
 
+/** How many one account may have of one client; 0: as many as it likes, as far as is known. */
+export const maxRefreshTokens = ({ auth }: Provider): number =>
+  auth.case === "oauth2" ? (auth.value.refreshTokens?.maxPerAccount ?? 0) : 0;
+
 /** From here on the operator is told. */
 const usedUpShare = 0.9;
 
 /** Of the tokens that one account may have of one client; asked when there is a new one. */
 export function refreshTokensUsedUp(provider: Provider, live: number): IntegrationWarning | undefined {
-  const most = provider.auth.case === "oauth2" ? (provider.auth.value.refreshTokens?.maxPerAccount ?? 0) : 0;
+  const most = maxRefreshTokens(provider);
   if (most === 0 || live <= most * usedUpShare) return undefined;
   const message =
     `${live} of the ${most} refresh tokens that one account of ${provider.displayName || provider.name} may have of ` +

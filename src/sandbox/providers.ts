@@ -16,6 +16,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
   const oauth2 = {
     authorization_url: `${origin}/oauth2/auth`,
     ...endpoints,
+    device_authorization_url: `${secure}/oauth2/device_authorization`,
     authorization_params: { access_type: "offline", prompt: "consent" },
   };
   const who = ["openid", "email", "profile"];

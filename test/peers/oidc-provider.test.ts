@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import Provider from "oidc-provider";
 import { expect, it, onTestFinished } from "vitest";
 import { describeListener, listen } from "../../src/base/listener.ts";
+import { ConnectSessionService, DeviceAuthorization_State } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { createTestBrowser } from "../connecting.ts";
 import { startTestSidecar } from "../harness.ts";
@@ -17,12 +18,16 @@ async function foreignServer(redirectUri: string) {
         client_id: "app",
         client_secret: "app-secret",
         redirect_uris: [redirectUri],
-        grant_types: ["authorization_code", "refresh_token"],
+        grant_types: ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
       },
     ],
     pkce: { required: () => true },
     scopes: ["openid", "offline_access", "files"],
-    features: { devInteractions: { enabled: true }, pushedAuthorizationRequests: { enabled: true } },
+    features: {
+      devInteractions: { enabled: true },
+      pushedAuthorizationRequests: { enabled: true },
+      deviceFlow: { enabled: true },
+    },
   });
   server.on("request", provider.callback());
   onTestFinished(
@@ -116,3 +121,62 @@ it.each([
     });
   },
 );
+
+it("connects whoever enters a code at a foreign authorization server's pages", { timeout: 40_000 }, async () => {
+  const issuer = await foreignServer("http://127.0.0.1:9/oauth/callback");
+  const secure = issuer.replace("http:", "https:");
+  const config = {
+    environments: [{ name: "dev" }],
+    providers: [
+      {
+        name: "foreign",
+        oauth2: {
+          authorization_url: `${issuer}/auth`,
+          token_url: `${secure}/token`,
+          device_authorization_url: `${secure}/device/auth`,
+          issuer,
+          default_scopes: ["openid", "offline_access", "files"],
+        },
+        proxy: { base_url: secure },
+      },
+    ],
+    integrations: [
+      {
+        environment: "dev",
+        key: "foreign",
+        provider: "foreign",
+        oauth: { client_id: "app", client_secret: { env: "APP_SECRET" } },
+      },
+    ],
+  };
+  const sidecar = await startTestSidecar({
+    env: { APP_SECRET: "app-secret", LATCHKEY_ALLOW_PRIVATE: issuer, LATCHKEY_CONFIG: "/latchkey.yaml" },
+    files: { "/latchkey.yaml": JSON.stringify(config) },
+  });
+  const sessions = sidecar.client(ConnectSessionService);
+  const { authorization: begun } = await sessions.beginDeviceAuthorization({
+    environment: "dev",
+    integration: "foreign",
+    connectionId: "ada",
+  });
+  const browser = createTestBrowser();
+  let page = await browser.go(begun?.verificationUriComplete ?? "");
+  // The code, who one is, and whether one agrees.
+  for (let i = 0; i < 6 && !page.text.includes("Sign-in Success"); i += 1) {
+    const [, action = ""] = /action="([^"]+)"/.exec(page.text) ?? [];
+    const hidden = [...page.text.matchAll(/type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+    const form = new URLSearchParams({ login: "ada", password: "x" });
+    for (const [, name = "", value = ""] of hidden) form.set(name, value);
+    const response = await browser.post(action, form);
+    const location = response.headers.get("location");
+    page =
+      location === null ? { ...page, text: await response.text() } : await browser.go(new URL(location, action).href);
+  }
+  expect(page.text).toContain("Sign-in Success");
+  const shown = async () => (await sessions.getDeviceAuthorization({ id: begun?.id ?? "" })).authorization;
+  await expect
+    .poll(async () => (await shown())?.state, { timeout: 20_000, interval: 200 })
+    .toBe(DeviceAuthorization_State.CONNECTED);
+  const { body } = await sidecar.rest("GET", "/connections/ada?provider_config_key=foreign&refresh_token=true");
+  expect(body.credentials).toMatchObject({ access_token: expect.any(String), refresh_token: expect.any(String) });
+});

@@ -2,21 +2,21 @@
 // @generated from file latchkey/v1/connect_session.proto (package latchkey.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_latchkey_v1_access } from "./access_pb.ts";
 import type { ConnectionRef, EndUser } from "./connection_pb.ts";
 import { file_latchkey_v1_connection } from "./connection_pb.ts";
-import type { JsonObject, Message } from "@bufbuild/protobuf";
+import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/v1/connect_session.proto.
  */
 export const file_latchkey_v1_connect_session: GenFile = /*@__PURE__*/
-  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIt4ECg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaXAoYSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRIvCgV2YWx1ZRgCIAEoCzIgLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHM6AjgBIvMBChNJbnRlZ3JhdGlvbkRlZmF1bHRzEhMKC3VzZXJfc2NvcGVzGAEgAygJElcKFGF1dGhvcml6YXRpb25fcGFyYW1zGAIgAygLMjkubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWZhdWx0cy5BdXRob3JpemF0aW9uUGFyYW1zRW50cnkSMgoRY29ubmVjdGlvbl9jb25maWcYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0GjoKGEF1dGhvcml6YXRpb25QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIpoEChtDcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASJgoIZW5kX3VzZXIYAiABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEkAKBHRhZ3MYAyADKAsyMi5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuVGFnc0VudHJ5EiYKFGFsbG93ZWRfaW50ZWdyYXRpb25zGAQgAygJQgi6SAWSAQIQZBJpChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgFIAMoCzJBLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdC5JbnRlZ3JhdGlvbkRlZmF1bHRzRW50cnlCCLpIBZoBAhBkEi0KCXJlY29ubmVjdBgGIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJgoUd2ViaG9va191cmxfb3ZlcnJpZGUYByABKAlCCLpIBXIDGIAQGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ASJ7ChxDcmVhdGVDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbhISCgV0b2tlbhgCIAEoCUIDgAEBEhkKDGNvbm5lY3RfbGluaxgDIAEoCUIDgAEBIi8KGEdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJJChlHZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbiJNChtEZWxldGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiHgocRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZTLtAgoVQ29ubmVjdFNlc3Npb25TZXJ2aWNlEnEKFENyZWF0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIEyPMYAxJrChFHZXRDb25uZWN0U2Vzc2lvbhIlLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVzcG9uc2UiB5ACAcjzGAISdAoURGVsZXRlQ29ubmVjdFNlc3Npb24SKC5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0U2Vzc2lvblJlcXVlc3QaKS5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgLI8xgDYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
+  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIt4ECg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaXAoYSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5EgsKA2tleRgBIAEoCRIvCgV2YWx1ZRgCIAEoCzIgLmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHM6AjgBIvMBChNJbnRlZ3JhdGlvbkRlZmF1bHRzEhMKC3VzZXJfc2NvcGVzGAEgAygJElcKFGF1dGhvcml6YXRpb25fcGFyYW1zGAIgAygLMjkubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWZhdWx0cy5BdXRob3JpemF0aW9uUGFyYW1zRW50cnkSMgoRY29ubmVjdGlvbl9jb25maWcYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0GjoKGEF1dGhvcml6YXRpb25QYXJhbXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIpoEChtDcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASJgoIZW5kX3VzZXIYAiABKAsyFC5sYXRjaGtleS52MS5FbmRVc2VyEkAKBHRhZ3MYAyADKAsyMi5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuVGFnc0VudHJ5EiYKFGFsbG93ZWRfaW50ZWdyYXRpb25zGAQgAygJQgi6SAWSAQIQZBJpChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgFIAMoCzJBLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdC5JbnRlZ3JhdGlvbkRlZmF1bHRzRW50cnlCCLpIBZoBAhBkEi0KCXJlY29ubmVjdBgGIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSJgoUd2ViaG9va191cmxfb3ZlcnJpZGUYByABKAlCCLpIBXIDGIAQGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ASJ7ChxDcmVhdGVDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbhISCgV0b2tlbhgCIAEoCUIDgAEBEhkKDGNvbm5lY3RfbGluaxgDIAEoCUIDgAEBIi8KGEdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJJChlHZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlEiwKB3Nlc3Npb24YASABKAsyGy5sYXRjaGtleS52MS5Db25uZWN0U2Vzc2lvbiJNChtEZWxldGVDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAESGQoRZXhwZWN0ZWRfcmV2aXNpb24YAiABKAQiHgocRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSKYBAoTRGV2aWNlQXV0aG9yaXphdGlvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRITCgtpbnRlZ3JhdGlvbhgDIAEoCRIRCgl1c2VyX2NvZGUYBCABKAkSGAoQdmVyaWZpY2F0aW9uX3VyaRgFIAEoCRIhChl2ZXJpZmljYXRpb25fdXJpX2NvbXBsZXRlGAYgASgJEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKBXN0YXRlGAkgASgOMiYubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbi5TdGF0ZRIuCgpjb25uZWN0aW9uGAogASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIWCg5taXNzaW5nX3Njb3BlcxgLIAMoCRIMCgRjb2RlGAwgASgJEg8KB21lc3NhZ2UYDSABKAkifQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIRCg1TVEFURV9QRU5ESU5HEAESEwoPU1RBVEVfQ09OTkVDVEVEEAISEAoMU1RBVEVfREVOSUVEEAMSEQoNU1RBVEVfRVhQSVJFRBAEEhAKDFNUQVRFX0ZBSUxFRBAFIoMDCh9CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEh8KC2ludGVncmF0aW9uGAIgASgJQgq6SAdyBRABGP8BEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSEwoLdXNlcl9zY29wZXMYBCADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EiYKCGVuZF91c2VyGAYgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJECgR0YWdzGAcgAygLMjYubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdC5UYWdzRW50cnkSJgoUd2ViaG9va191cmxfb3ZlcnJpZGUYCCABKAlCCLpIBXIDGIAQGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlsKIEJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlEjcKDWF1dGhvcml6YXRpb24YASABKAsyIC5sYXRjaGtleS52MS5EZXZpY2VBdXRob3JpemF0aW9uIjQKHUdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABIlkKHkdldERldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbjLoBAoVQ29ubmVjdFNlc3Npb25TZXJ2aWNlEnEKFENyZWF0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIEyPMYAxJrChFHZXRDb25uZWN0U2Vzc2lvbhIlLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVxdWVzdBomLmxhdGNoa2V5LnYxLkdldENvbm5lY3RTZXNzaW9uUmVzcG9uc2UiB5ACAcjzGAISdAoURGVsZXRlQ29ubmVjdFNlc3Npb24SKC5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0U2Vzc2lvblJlcXVlc3QaKS5sYXRjaGtleS52MS5EZWxldGVDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgLI8xgDEn0KGEJlZ2luRGV2aWNlQXV0aG9yaXphdGlvbhIsLmxhdGNoa2V5LnYxLkJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QaLS5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXNwb25zZSIEyPMYAxJ6ChZHZXREZXZpY2VBdXRob3JpemF0aW9uEioubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QaKy5sYXRjaGtleS52MS5HZXREZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiB5ACAcjzGAJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
 
 /**
  * ConnectSession lets a browser connect one account. It ends with that.
@@ -335,7 +335,309 @@ export const DeleteConnectSessionResponseSchema: GenMessage<DeleteConnectSession
   messageDesc(file_latchkey_v1_connect_session, 7);
 
 /**
- * ConnectSessionService hands out short-lived permission for one browser to make one connection.
+ * DeviceAuthorization is an end user who enters a code at a provider's page, on whatever device is at hand. latchkey
+ * asks the provider, as often as that allows, whether it was done. A restart does not end it.
+ *
+ * @generated from message latchkey.v1.DeviceAuthorization
+ */
+export type DeviceAuthorization = Message<"latchkey.v1.DeviceAuthorization"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Where the connection is to be.
+   *
+   * @generated from field: string environment = 2;
+   */
+  environment: string;
+
+  /**
+   * Of which integration.
+   *
+   * @generated from field: string integration = 3;
+   */
+  integration: string;
+
+  /**
+   * What the end user enters.
+   *
+   * @generated from field: string user_code = 4;
+   */
+  userCode: string;
+
+  /**
+   * Where. To be shown, or opened.
+   *
+   * @generated from field: string verification_uri = 5;
+   */
+  verificationUri: string;
+
+  /**
+   * The same with the code in it, such as for a QR code; empty: the provider has none.
+   *
+   * @generated from field: string verification_uri_complete = 6;
+   */
+  verificationUriComplete: string;
+
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 7;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * When the code runs out: at most half an hour after that.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 8;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Where it stands.
+   *
+   * @generated from field: latchkey.v1.DeviceAuthorization.State state = 9;
+   */
+  state: DeviceAuthorization_State;
+
+  /**
+   * Once connected.
+   *
+   * @generated from field: latchkey.v1.ConnectionRef connection = 10;
+   */
+  connection?: ConnectionRef | undefined;
+
+  /**
+   * Once connected: what was asked for and not granted.
+   *
+   * @generated from field: repeated string missing_scopes = 11;
+   */
+  missingScopes: string[];
+
+  /**
+   * Of one that came to nothing: why, as `latchkey_authorizations_total` counts it.
+   *
+   * @generated from field: string code = 12;
+   */
+  code: string;
+
+  /**
+   * The same in a sentence for its end user.
+   *
+   * @generated from field: string message = 13;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message latchkey.v1.DeviceAuthorization.
+ * Use `create(DeviceAuthorizationSchema)` to create a new message.
+ */
+export const DeviceAuthorizationSchema: GenMessage<DeviceAuthorization> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 8);
+
+/**
+ * Where it stands.
+ *
+ * @generated from enum latchkey.v1.DeviceAuthorization.State
+ */
+export const DeviceAuthorization_State = {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The end user has not decided yet.
+   *
+   * @generated from enum value: STATE_PENDING = 1;
+   */
+  PENDING: 1,
+
+  /**
+   * The connection is there.
+   *
+   * @generated from enum value: STATE_CONNECTED = 2;
+   */
+  CONNECTED: 2,
+
+  /**
+   * The end user said no.
+   *
+   * @generated from enum value: STATE_DENIED = 3;
+   */
+  DENIED: 3,
+
+  /**
+   * Nobody decided in time: begin again.
+   *
+   * @generated from enum value: STATE_EXPIRED = 4;
+   */
+  EXPIRED: 4,
+
+  /**
+   * Something else went wrong: `code` says what.
+   *
+   * @generated from enum value: STATE_FAILED = 5;
+   */
+  FAILED: 5,
+} as const;
+
+/**
+ * Where it stands.
+ *
+ * @generated from enum latchkey.v1.DeviceAuthorization.State
+ */
+export type DeviceAuthorization_State = (typeof DeviceAuthorization_State)[keyof typeof DeviceAuthorization_State] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.v1.DeviceAuthorization.State.
+ */
+export const DeviceAuthorization_StateSchema: GenEnum<DeviceAuthorization_State> = /*@__PURE__*/
+  enumDesc(file_latchkey_v1_connect_session, 8, 0);
+
+/**
+ * BeginDeviceAuthorizationRequest says what is to be connected, and for whom.
+ *
+ * @generated from message latchkey.v1.BeginDeviceAuthorizationRequest
+ */
+export type BeginDeviceAuthorizationRequest = Message<"latchkey.v1.BeginDeviceAuthorizationRequest"> & {
+  /**
+   * The environment; empty: the key's own.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The integration.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * The id that the connection gets; one that is there is authorised again. Empty: one is made up.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * Scopes of the end user's, beside the integration's.
+   *
+   * @generated from field: repeated string user_scopes = 4;
+   */
+  userScopes: string[];
+
+  /**
+   * What the connection's `connection_config` begins with.
+   *
+   * @generated from field: google.protobuf.Struct connection_config = 5;
+   */
+  connectionConfig?: JsonObject | undefined;
+
+  /**
+   * Who connects.
+   *
+   * @generated from field: latchkey.v1.EndUser end_user = 6;
+   */
+  endUser?: EndUser | undefined;
+
+  /**
+   * The tags that the connection gets.
+   *
+   * @generated from field: map<string, string> tags = 7;
+   */
+  tags: { [key: string]: string };
+
+  /**
+   * Where the forwards of the connection go, in place of the environment's two addresses.
+   *
+   * @generated from field: string webhook_url_override = 8;
+   */
+  webhookUrlOverride: string;
+};
+
+/**
+ * Describes the message latchkey.v1.BeginDeviceAuthorizationRequest.
+ * Use `create(BeginDeviceAuthorizationRequestSchema)` to create a new message.
+ */
+export const BeginDeviceAuthorizationRequestSchema: GenMessage<BeginDeviceAuthorizationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 9);
+
+/**
+ * BeginDeviceAuthorizationResponse holds what the end user is shown.
+ *
+ * @generated from message latchkey.v1.BeginDeviceAuthorizationResponse
+ */
+export type BeginDeviceAuthorizationResponse = Message<"latchkey.v1.BeginDeviceAuthorizationResponse"> & {
+  /**
+   * As it begins.
+   *
+   * @generated from field: latchkey.v1.DeviceAuthorization authorization = 1;
+   */
+  authorization?: DeviceAuthorization | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.BeginDeviceAuthorizationResponse.
+ * Use `create(BeginDeviceAuthorizationResponseSchema)` to create a new message.
+ */
+export const BeginDeviceAuthorizationResponseSchema: GenMessage<BeginDeviceAuthorizationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 10);
+
+/**
+ * GetDeviceAuthorizationRequest names one.
+ *
+ * @generated from message latchkey.v1.GetDeviceAuthorizationRequest
+ */
+export type GetDeviceAuthorizationRequest = Message<"latchkey.v1.GetDeviceAuthorizationRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message latchkey.v1.GetDeviceAuthorizationRequest.
+ * Use `create(GetDeviceAuthorizationRequestSchema)` to create a new message.
+ */
+export const GetDeviceAuthorizationRequestSchema: GenMessage<GetDeviceAuthorizationRequest> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 11);
+
+/**
+ * GetDeviceAuthorizationResponse holds it.
+ *
+ * @generated from message latchkey.v1.GetDeviceAuthorizationResponse
+ */
+export type GetDeviceAuthorizationResponse = Message<"latchkey.v1.GetDeviceAuthorizationResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: latchkey.v1.DeviceAuthorization authorization = 1;
+   */
+  authorization?: DeviceAuthorization | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.GetDeviceAuthorizationResponse.
+ * Use `create(GetDeviceAuthorizationResponseSchema)` to create a new message.
+ */
+export const GetDeviceAuthorizationResponseSchema: GenMessage<GetDeviceAuthorizationResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 12);
+
+/**
+ * ConnectSessionService hands out short-lived permission for one browser to make one connection, and has connections
+ * made without a browser of ours.
  *
  * @generated from service latchkey.v1.ConnectSessionService
  */
@@ -369,6 +671,28 @@ export const ConnectSessionService: GenService<{
     methodKind: "unary";
     input: typeof DeleteConnectSessionRequestSchema;
     output: typeof DeleteConnectSessionResponseSchema;
+  },
+  /**
+   * BeginDeviceAuthorization asks a provider for a code that an end user enters elsewhere (RFC 8628), and from then on
+   * asks it, in the background, what came of that.
+   *
+   * @generated from rpc latchkey.v1.ConnectSessionService.BeginDeviceAuthorization
+   */
+  beginDeviceAuthorization: {
+    methodKind: "unary";
+    input: typeof BeginDeviceAuthorizationRequestSchema;
+    output: typeof BeginDeviceAuthorizationResponseSchema;
+  },
+  /**
+   * GetDeviceAuthorization returns what has come of it so far. What it ended with can be asked for up to an hour after
+   * its beginning.
+   *
+   * @generated from rpc latchkey.v1.ConnectSessionService.GetDeviceAuthorization
+   */
+  getDeviceAuthorization: {
+    methodKind: "unary";
+    input: typeof GetDeviceAuthorizationRequestSchema;
+    output: typeof GetDeviceAuthorizationResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_latchkey_v1_connect_session, 0);

@@ -8,6 +8,8 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { ConnectSession, DeviceAuthorization } from "../../v1/connect_session_pb.ts";
+import { file_latchkey_v1_connect_session } from "../../v1/connect_session_pb.ts";
 import type { ConnectionRef } from "../../v1/connection_pb.ts";
 import { file_latchkey_v1_connection } from "../../v1/connection_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connection]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connect_session, file_latchkey_v1_connection]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -644,4 +646,82 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 12);
+
+/**
+ * PendingDevice is a device authorization with what it takes to go on with it. It lies sealed, so that whichever
+ * replica is there goes on asking; once it has ended nothing secret is left in it.
+ *
+ * @generated from message latchkey.stored.v1.PendingDevice
+ */
+export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * What callers see of it.
+   *
+   * @generated from field: latchkey.v1.DeviceAuthorization authorization = 2;
+   */
+  authorization?: DeviceAuthorization | undefined;
+
+  /**
+   * What it was begun with, as a session would have it. There is no such session.
+   *
+   * @generated from field: latchkey.v1.ConnectSession begun_with = 3;
+   */
+  begunWith?: ConnectSession | undefined;
+
+  /**
+   * The id of the connection.
+   *
+   * @generated from field: string connection_id = 4;
+   */
+  connectionId: string;
+
+  /**
+   * What stands for the end user's decision at the provider.
+   *
+   * @generated from field: string device_code = 5;
+   */
+  deviceCode: string;
+
+  /**
+   * How long to wait between two questions, as the provider said at first.
+   *
+   * @generated from field: uint32 interval_ms = 6;
+   */
+  intervalMs: number;
+
+  /**
+   * What was asked for.
+   *
+   * @generated from field: repeated string scopes = 7;
+   */
+  scopes: string[];
+
+  /**
+   * What the connection's `connection_config` begins with.
+   *
+   * @generated from field: google.protobuf.Struct connection_config = 8;
+   */
+  connectionConfig?: JsonObject | undefined;
+
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 9;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.PendingDevice.
+ * Use `create(PendingDeviceSchema)` to create a new message.
+ */
+export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 13);
 
