@@ -224,7 +224,8 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function attempt(trying: Attempt): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
     for (let isSecond = false; ; isSecond = true) {
-      const intent = await noteIntent(trying);
+      // The first rests on what was read a moment ago: were it stale, the commit would be refused.
+      const intent = await noteIntent(trying, isSecond ? await read(ref) : trying.found);
       if (intent === undefined) return "again";
       const answer = await ask(trying, intent.found);
       if (!(answer instanceof TokenFailure)) {
@@ -241,8 +242,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
-  async function noteIntent({ ref, found, renewal, lease }: Attempt): Promise<Intent | undefined> {
-    const now = await read(ref);
+  async function noteIntent({ found, renewal, lease }: Attempt, now: Found): Promise<Intent | undefined> {
     if (!isSame(now, found.known.credentials)) return undefined;
     const attemptId = randomUUID();
     const { changes, conditions } = health.noteIntent(now.known, { attemptId, token: renewal.spent });
