@@ -199,13 +199,17 @@ it("does what the README says, as it is pasted", async () => {
   const [start, first = ""] = blocks("Try it");
   const [overJson = ""] = blocks("Using it");
   const [throughProxy = ""] = blocks("The proxy");
+  const [connect = ""] = blocks("Connect an account");
   expect(start).toBe("npm start\n");
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
-  const all = [first, overJson, throughProxy].join("\n").replaceAll("http://127.0.0.1:3003", running.address("data"));
+  const all = [first, overJson, throughProxy, connect]
+    .join("\n")
+    .replaceAll("http://127.0.0.1:3003", running.address("data"));
   const said = await pasted(all, cwd);
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(3);
   expect(said).toMatch(/"unique_key":"example"[\s\S]*"connections":\[\{"id":\d+,"connection_id":"bob"/);
+  expect(said).toContain('"connect_link":"');
   expect(said).not.toContain('"error"');
 });
 
