@@ -4,6 +4,7 @@ import { create, equals } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { TokenFailure, type Tokens } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
+import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { coolDownMs, isForOperator, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
@@ -62,6 +63,11 @@ interface RefresherOptions {
 const usualLeaseMs = 30_000;
 /** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
 const patienceMs = 75_000;
+/**
+ * Of one integration. A thousand that run out in one second would hold up every other call; and of a token endpoint
+ * that is down, those who wait learn from the first that failed.
+ */
+const mostAtOnce = 32;
 /** While another replica has it. */
 const lookAgainMs = 100;
 const storeRetryMs = 1_000;
@@ -122,6 +128,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
   const flights = new Map<string, Flight>();
+  const turns = createTurns(mostAtOnce);
   let isClosing = false;
   /** Whatever is still under way is given up. */
   let isOver = false;
@@ -138,6 +145,15 @@ export function createRefresher(options: RefresherOptions): Refresher {
       throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
     }
     return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
+  }
+
+  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Course): Promise<void> {
+    const giveBack = await turns(breakerKey(ref));
+    try {
+      await fly(ref, asked, course);
+    } finally {
+      giveBack();
+    }
   }
 
   async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
@@ -400,7 +416,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       }
       const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>();
       const { promise: trouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
-      const flown = fly(ref, asked, { onDurable, onStoreTrouble }).finally(() => flights.delete(key));
+      const flown = flyInTurn(ref, asked, { onDurable, onStoreTrouble }).finally(() => flights.delete(key));
       const shared = patiently(Promise.race([flown, durable]), trouble);
       flights.set(key, { seen: asked.seen, flown, shared, trouble });
       return shared;

@@ -263,6 +263,30 @@ describe("a provider that gives no token", () => {
     }
   });
 
+  it("is down: of a thousand that are due at once, few ask it", async () => {
+    const { sandbox, sidecar, connectAda, renewals } = await startRenewing({
+      sandbox: { behaviour: { answers: { token: [{ kind: "error", status: 503, error: "server_error" }] } } },
+    });
+    await connectAda();
+    const { access_token, refresh_token } = sandbox.grant();
+    const expires_at = new Date(Date.now() - 60_000).toISOString();
+    const credentials = { type: "OAUTH2", access_token, refresh_token, expires_at };
+    const ids = Array.from({ length: 1_000 }, (_, i) => `c${i}`);
+    await Promise.all(
+      ids.map((connection_id) =>
+        sidecar.rest("POST", "/connections", { body: { provider_config_key: provider, connection_id, credentials } }),
+      ),
+    );
+    const { live } = sidecar.sidecar.broker;
+    const asked = ids.map((id) =>
+      live.get({ $typeName: "latchkey.v1.ConnectionRef", environment: "dev", integration: provider, id }),
+    );
+    const outcomes = await Promise.allSettled(asked);
+    expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
+    // Those that were on their way when the fifth had failed, and no more.
+    expect(renewals()).toBeLessThanOrEqual(40);
+  });
+
   it("O17 takes 45 seconds over it: the lease is renewed, and one is asked for", { timeout: 90_000 }, async () => {
     const { connectAda, get, renewals } = await startRenewing({
       sandbox: { behaviour: { answers: { token: [{ kind: "ordinary", holdMs: 45_000, times: 1 }] } } },

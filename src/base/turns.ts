@@ -1,0 +1,27 @@
+/** So many at a time of each kind; the others wait in a row. Resolves to what gives the turn back. */
+export type Turns = (kind: string) => Promise<() => void>;
+
+interface Row {
+  busy: number;
+  readonly waiting: (() => void)[];
+}
+
+export function createTurns(most: number): Turns {
+  const rows = new Map<string, Row>();
+  return async (kind) => {
+    const row = rows.get(kind) ?? { busy: 0, waiting: [] };
+    rows.set(kind, row);
+    if (row.busy === most) await new Promise<void>((resolve) => row.waiting.push(resolve));
+    else row.busy += 1;
+    let isBack = false;
+    return () => {
+      if (isBack) return;
+      isBack = true;
+      // The turn goes straight to the next: whoever comes in between does not overtake.
+      const next = row.waiting.shift();
+      if (next !== undefined) next();
+      else row.busy -= 1;
+      if (row.busy === 0) rows.delete(kind);
+    };
+  };
+}
