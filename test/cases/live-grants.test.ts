@@ -83,7 +83,8 @@ it("says it of a device as well, and no more once others are gone", async () => 
     await expect.poll(state, { timeout: 5_000 }).toBe(DeviceAuthorization_State.CONNECTED);
   };
   await connectDevice();
-  expect(await all.sidecar.metric(nearlyUsedUp)).toBe(1);
+  // It is looked at once the connection is there.
+  await expect.poll(() => all.sidecar.metric(nearlyUsedUp)).toBe(1);
   for (let i = 0; i < 2; i += 1) {
     const path = `/connections/ada-${i}?provider_config_key=${limited}`;
     expect((await all.sidecar.rest("DELETE", path)).status).toBe(200);

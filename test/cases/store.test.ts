@@ -72,7 +72,7 @@ it.skipIf(lacks("tmpfs"))(
     await expect.poll(async () => (await write("refused")).status, { timeout: 5_000, interval: 50 }).toBe(503);
     const readyz = await fetch(`${running.ops}/readyz`);
     expect(readyz.status).toBe(503);
-    expect(await readyz.text()).toMatch(/the disk has \d\.\d MiB left; at least 2\.0 must stay free/);
+    expect(await readyz.text()).toMatch(/the disk has \d\.\d MiB left; at least 2\.\d must stay free/);
     expect((await running.rest("GET", "/connections/before?provider_config_key=keyed")).status).toBe(200);
     rmSync(filler);
     await expect.poll(async () => (await write("after")).status, { timeout: 5_000, interval: 50 }).toBe(201);
