@@ -57,17 +57,32 @@ interface Collection<S extends DescMessage> {
   /** Takes that out again. */
   readonly strip?: (value: MessageShape<S>) => MessageShape<S>;
   readonly indexes?: Readonly<Record<string, (value: MessageShape<S>) => readonly (readonly string[])[]>>;
+  /**
+   * What is kept of a record beside it, under `name.facet` and its own parts: for whoever keeps all of them in
+   * memory, and would have to read every record to know so little of it. Undefined: nothing.
+   */
+  readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
 }
 
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
-  const { store, name, schema, secret, key, complete, strip = (value: T) => value, indexes = {} } = collection;
+  const { store, name, schema, secret, key, complete, indexes = {}, facets = {} } = collection;
+  const { strip = (value: T) => value } = collection;
   const space = `${name}\0`;
   const primaryKey = (value: T) => keyOf(name, ...key(value));
   const secondaryKeys = (value: T): string[] =>
     Object.entries(indexes).flatMap(([index, keysOf]) =>
       keysOf(value).map((parts) => keyOf(`${name}.${index}`, ...parts, ...key(value))),
     );
+
+  function facetChanges(before: T | undefined, next: T | undefined): Change[] {
+    const holder = next ?? before;
+    return Object.entries(facets).flatMap(([facet, of]) => {
+      const [old, current] = [before && of(before), next && of(next)];
+      if (holder === undefined || isSame(old, current)) return [];
+      return [{ key: keyOf(`${name}.${facet}`, ...key(holder)), value: current }];
+    });
+  }
 
   function decode(value: Uint8Array, revision: number): T {
     const message = fromBinary(schema, value);
@@ -136,6 +151,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
         { key: primaryKey(holder), value: written, expect, ...(secret && written !== undefined && { secret }) },
         ...[...old.difference(current)].map((gone) => ({ key: gone, value: undefined })),
         ...[...current.difference(old)].map((come) => ({ key: come, value: empty })),
+        ...facetChanges(before?.value, next),
       ];
     },
     unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
@@ -147,6 +163,9 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     },
   };
 }
+
+const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
 
 export interface Decision<T> {
   readonly changes: readonly Change[];

@@ -4,21 +4,25 @@
 
 // What the store holds beside the nouns of latchkey.v1: never on a wire.
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { ConnectSession, DeviceAuthorization } from "../../v1/connect_session_pb.ts";
 import { file_latchkey_v1_connect_session } from "../../v1/connect_session_pb.ts";
 import type { ConnectionRef } from "../../v1/connection_pb.ts";
 import { file_latchkey_v1_connection } from "../../v1/connection_pb.ts";
-import type { JsonObject, Message } from "@bufbuild/protobuf";
+import type { SigningSecret } from "../../v1/environment_pb.ts";
+import { file_latchkey_v1_environment } from "../../v1/environment_pb.ts";
+import type { Attempt, Forward_State, Notification } from "../../v1/webhook_pb.ts";
+import { file_latchkey_v1_webhook } from "../../v1/webhook_pb.ts";
+import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connect_session, file_latchkey_v1_connection]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IoECChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0icAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpMFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMiswEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCCJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_webhook]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -724,4 +728,436 @@ export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
  */
 export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 13);
+
+/**
+ * SigningSecrets sign what an environment sends to the application. Sealed.
+ *
+ * @generated from message latchkey.stored.v1.SigningSecrets
+ */
+export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
+  /**
+   * The environment.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The newest first.
+   *
+   * @generated from field: repeated latchkey.v1.SigningSecret secrets = 2;
+   */
+  secrets: SigningSecret[];
+};
+
+/**
+ * Describes the message latchkey.stored.v1.SigningSecrets.
+ * Use `create(SigningSecretsSchema)` to create a new message.
+ */
+export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 14);
+
+/**
+ * StoredNotification is a notification, and how its payload is made of it: the same bytes whenever it is sent.
+ *
+ * @generated from message latchkey.stored.v1.StoredNotification
+ */
+export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"> & {
+  /**
+   * As it is shown.
+   *
+   * @generated from field: latchkey.v1.Notification notification = 1;
+   */
+  notification?: Notification | undefined;
+
+  /**
+   * What of it goes to the application.
+   *
+   * @generated from field: latchkey.stored.v1.StoredNotification.PayloadForm payload_form = 2;
+   */
+  payloadForm: StoredNotification_PayloadForm;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredNotification.
+ * Use `create(StoredNotificationSchema)` to create a new message.
+ */
+export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 15);
+
+/**
+ * PayloadForm is a way to put a notification into JSON.
+ *
+ * @generated from enum latchkey.stored.v1.StoredNotification.PayloadForm
+ */
+export const StoredNotification_PayloadForm = {
+  /**
+   * An object of the headers that are passed on.
+   *
+   * @generated from enum value: PAYLOAD_FORM_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The body, which is JSON, as it came.
+   *
+   * @generated from enum value: PAYLOAD_FORM_JSON = 1;
+   */
+  JSON: 1,
+
+  /**
+   * The body, which is a form, as an object.
+   *
+   * @generated from enum value: PAYLOAD_FORM_FORM = 2;
+   */
+  FORM: 2,
+
+  /**
+   * The body as a text.
+   *
+   * @generated from enum value: PAYLOAD_FORM_TEXT = 3;
+   */
+  TEXT: 3,
+} as const;
+
+/**
+ * PayloadForm is a way to put a notification into JSON.
+ *
+ * @generated from enum latchkey.stored.v1.StoredNotification.PayloadForm
+ */
+export type StoredNotification_PayloadForm = (typeof StoredNotification_PayloadForm)[keyof typeof StoredNotification_PayloadForm] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.stored.v1.StoredNotification.PayloadForm.
+ */
+export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_PayloadForm> = /*@__PURE__*/
+  enumDesc(file_latchkey_stored_v1_stored, 15, 0);
+
+/**
+ * NotificationSeen tells a message that comes again from one that is new.
+ *
+ * @generated from message latchkey.stored.v1.NotificationSeen
+ */
+export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & {
+  /**
+   * What it became.
+   *
+   * @generated from field: string notification_id = 1;
+   */
+  notificationId: string;
+
+  /**
+   * When it was received.
+   *
+   * @generated from field: google.protobuf.Timestamp received_at = 2;
+   */
+  receivedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.NotificationSeen.
+ * Use `create(NotificationSeenSchema)` to create a new message.
+ */
+export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 16);
+
+/**
+ * StoredForward is a forward as it is kept: its body is made of the notification each time.
+ *
+ * @generated from message latchkey.stored.v1.StoredForward
+ */
+export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
+  /**
+   * The `webhook-id`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The environment.
+   *
+   * @generated from field: string environment = 2;
+   */
+  environment: string;
+
+  /**
+   * The integration.
+   *
+   * @generated from field: string integration = 3;
+   */
+  integration: string;
+
+  /**
+   * The connection; empty: none matched.
+   *
+   * @generated from field: string connection_id = 4;
+   */
+  connectionId: string;
+
+  /**
+   * `forward`, `auth`, `sync` or `channel`.
+   *
+   * @generated from field: string type = 5;
+   */
+  type: string;
+
+  /**
+   * The notification it is a copy of; empty: an event of latchkey's own.
+   *
+   * @generated from field: string notification_id = 6;
+   */
+  notificationId: string;
+
+  /**
+   * Of an event of latchkey's own, what is sent.
+   *
+   * @generated from field: bytes body = 7;
+   */
+  body: Uint8Array;
+
+  /**
+   * Which address it goes to: the environment's own are looked up for each attempt, so that a corrected one counts.
+   *
+   * @generated from field: latchkey.stored.v1.StoredForward.Address address = 8;
+   */
+  address: StoredForward_Address;
+
+  /**
+   * Of `ADDRESS_OVERRIDE`, as it was when the forward was made.
+   *
+   * @generated from field: string override_url = 9;
+   */
+  overrideUrl: string;
+
+  /**
+   * Where it stands.
+   *
+   * @generated from field: latchkey.v1.Forward.State state = 10;
+   */
+  state: Forward_State;
+
+  /**
+   * Why, as a code.
+   *
+   * @generated from field: string state_reason = 11;
+   */
+  stateReason: string;
+
+  /**
+   * How often it was tried.
+   *
+   * @generated from field: uint32 attempt_count = 12;
+   */
+  attemptCount: number;
+
+  /**
+   * How often since it was made or last replayed: its place in the schedule.
+   *
+   * @generated from field: uint32 schedule_step = 13;
+   */
+  scheduleStep: number;
+
+  /**
+   * When it is tried next.
+   *
+   * @generated from field: google.protobuf.Timestamp next_attempt_at = 14;
+   */
+  nextAttemptAt?: Timestamp | undefined;
+
+  /**
+   * When it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 15;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * When it last changed.
+   *
+   * @generated from field: google.protobuf.Timestamp updated_at = 16;
+   */
+  updatedAt?: Timestamp | undefined;
+
+  /**
+   * The last of them.
+   *
+   * @generated from field: repeated latchkey.v1.Attempt attempts = 17;
+   */
+  attempts: Attempt[];
+
+  /**
+   * First attempts of one lane begin in order, such as those of one channel.
+   *
+   * @generated from field: string lane = 18;
+   */
+  lane: string;
+
+  /**
+   * The order within the lane, where the provider numbers its messages.
+   *
+   * @generated from field: string number = 19;
+   */
+  number: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredForward.
+ * Use `create(StoredForwardSchema)` to create a new message.
+ */
+export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 17);
+
+/**
+ * Address is one of those that forwards go to.
+ *
+ * @generated from enum latchkey.stored.v1.StoredForward.Address
+ */
+export const StoredForward_Address = {
+  /**
+   * Not an address.
+   *
+   * @generated from enum value: ADDRESS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The environment's `forward_url`.
+   *
+   * @generated from enum value: ADDRESS_PRIMARY = 1;
+   */
+  PRIMARY: 1,
+
+  /**
+   * Its `secondary_forward_url`.
+   *
+   * @generated from enum value: ADDRESS_SECONDARY = 2;
+   */
+  SECONDARY: 2,
+
+  /**
+   * The connection's `webhook_url_override`.
+   *
+   * @generated from enum value: ADDRESS_OVERRIDE = 3;
+   */
+  OVERRIDE: 3,
+} as const;
+
+/**
+ * Address is one of those that forwards go to.
+ *
+ * @generated from enum latchkey.stored.v1.StoredForward.Address
+ */
+export type StoredForward_Address = (typeof StoredForward_Address)[keyof typeof StoredForward_Address] | UnknownEnum;
+
+/**
+ * Describes the enum latchkey.stored.v1.StoredForward.Address.
+ */
+export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__PURE__*/
+  enumDesc(file_latchkey_stored_v1_stored, 17, 0);
+
+/**
+ * WaitingForward is what is known in memory of each forward that waits.
+ *
+ * @generated from message latchkey.stored.v1.WaitingForward
+ */
+export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
+  /**
+   * When it is due, in milliseconds since 1970.
+   *
+   * @generated from field: double due_ms = 1;
+   */
+  dueMs: number;
+
+  /**
+   * When it was made.
+   *
+   * @generated from field: double created_ms = 2;
+   */
+  createdMs: number;
+
+  /**
+   * See StoredForward.
+   *
+   * @generated from field: latchkey.stored.v1.StoredForward.Address address = 3;
+   */
+  address: StoredForward_Address;
+
+  /**
+   * See StoredForward.
+   *
+   * @generated from field: string override_url = 4;
+   */
+  overrideUrl: string;
+
+  /**
+   * See StoredForward.
+   *
+   * @generated from field: string lane = 5;
+   */
+  lane: string;
+
+  /**
+   * See StoredForward.
+   *
+   * @generated from field: string number = 6;
+   */
+  number: string;
+
+  /**
+   * It has not been tried yet.
+   *
+   * @generated from field: bool first = 7;
+   */
+  first: boolean;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.WaitingForward.
+ * Use `create(WaitingForwardSchema)` to create a new message.
+ */
+export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 18);
+
+/**
+ * StoredDestination is what is kept of an address that forwards go to.
+ *
+ * @generated from message latchkey.stored.v1.StoredDestination
+ */
+export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> & {
+  /**
+   * The environment.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The address.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * Nothing is sent there, for this reason; empty: it is.
+   *
+   * @generated from field: string paused_reason = 3;
+   */
+  pausedReason: string;
+
+  /**
+   * When it was paused.
+   *
+   * @generated from field: google.protobuf.Timestamp paused_at = 4;
+   */
+  pausedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredDestination.
+ * Use `create(StoredDestinationSchema)` to create a new message.
+ */
+export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 19);
 
