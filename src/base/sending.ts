@@ -8,6 +8,11 @@ export interface SmallRequest {
   /** Beside those that the way itself needs: host, length, and no compression. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | undefined;
+  /**
+   * It may arrive twice: it goes over a connection that lay idle, and once more over a new one when that turns out to
+   * be closed. Unless said, so do the methods that may (RFC 9110, 9.2.2), and the second only without a body.
+   */
+  readonly mayRepeat?: boolean;
   /** PEM, shown to the provider when the connection is made. */
   readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string } | undefined;
 }

@@ -53,20 +53,33 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
       }
       return origin;
     },
-    lookupFor: (origin) => (host, options, callback) => {
-      // Every address of an answer is judged: which of them is dialled, the race decides.
-      resolve(host)
-        .catch((cause: NodeJS.ErrnoException) => {
-          throw new RelayFailure("unknown_host", `${host} leads nowhere: ${cause.code ?? "no answer"}`, { cause });
-        })
-        .then((addresses) => {
-          if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);
-          requirePublic(origin, addresses);
-          const [first] = addresses;
-          if (options.all) callback(null, [...addresses]);
-          else callback(null, first?.address ?? "", first?.family);
-        })
-        .catch((error: Error) => callback(error, []));
-    },
+    // Every address of an answer is judged: which of them is dialled, the race decides.
+    lookupFor: (origin) => lookupBy(resolve, (addresses) => requirePublic(origin, addresses)),
   };
 }
+
+/**
+ * To where the operator himself says: his own application, on whatever address, and in the open where the URL says
+ * so. Nothing that came over an API goes this way.
+ */
+export const createTrustedEgress = ({ resolve }: Pick<EgressOptions, "resolve">): Egress => ({
+  admit: (origin) => origin,
+  lookupFor: () => lookupBy(resolve, () => {}),
+});
+
+const lookupBy =
+  (resolve: Resolve, requireAllowed: (addresses: readonly ResolvedAddress[]) => void): LookupFunction =>
+  (host, options, callback) => {
+    resolve(host)
+      .catch((cause: NodeJS.ErrnoException) => {
+        throw new RelayFailure("unknown_host", `${host} leads nowhere: ${cause.code ?? "no answer"}`, { cause });
+      })
+      .then((addresses) => {
+        if (addresses.length === 0) throw new RelayFailure("unknown_host", `${host} has no address`);
+        requireAllowed(addresses);
+        const [first] = addresses;
+        if (options.all) callback(null, [...addresses]);
+        else callback(null, first?.address ?? "", first?.family);
+      })
+      .catch((error: Error) => callback(error, []));
+  };

@@ -79,7 +79,7 @@ interface ToUpstream {
 }
 
 function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
-  const { url, method, headers, clientCertificate } = request;
+  const { url, method, headers, clientCertificate, mayRepeat = false } = request;
   const parsed = parseOrigin(url);
   if (parsed === undefined) throw new Unsendable("there is no such address");
   const origin = upstream.admit({ ...parsed, clientCertificate });
@@ -102,7 +102,8 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
       method,
       head: `${method} ${pathname}${search} HTTP/1.1\r\n${lines}\r\n`,
       body: hasBody ? "length" : "none",
-      needsNew: !repeatable.has(method),
+      needsNew: !mayRepeat && !repeatable.has(method),
+      mayRepeat,
     },
     body,
   };

@@ -37,6 +37,8 @@ export interface UpstreamRequest {
    * request arrived.
    */
   readonly needsNew?: boolean;
+  /** Safe to send again whatever its method, with its body, which is kept for it: of small ones. */
+  readonly mayRepeat?: boolean;
 }
 
 /** A request under way. */
@@ -117,10 +119,10 @@ class Going implements Carried, Exchange {
   isSent: boolean;
   waitingSince = 0;
   connection: Connection | undefined;
-  /** Since its connection is gone. */
+  /** To a connection that is gone. */
   wasGiven = false;
   readonly #giveUp: (going: Going) => void;
-  /** What there is of the body, while it waits for a connection. */
+  /** What there is of the body, while it waits for a connection, or may need another one. */
   #early: Buffer[] = [];
   #trailers: readonly string[] | undefined;
   #isOver = false;
@@ -140,10 +142,8 @@ class Going implements Carried, Exchange {
   write(bytes: Buffer): boolean {
     const { connection } = this;
     if (bytes.length === 0 || this.#isOver) return true;
-    if (connection === undefined) {
-      this.#early.push(bytes);
-      return false;
-    }
+    if (connection === undefined || this.request.mayRepeat === true) this.#early.push(bytes);
+    if (connection === undefined) return false;
     if (this.request.body !== "chunked") return connection.write(bytes);
     connection.cork();
     connection.write(`${bytes.length.toString(16)}\r\n`);
@@ -305,15 +305,15 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     if (watched.delete(connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
       const { request } = unanswered;
-      const mayRepeat =
-        failure.kind === "closed" && connection.isReused && request.body === "none" && repeatable.has(request.method);
-      if (mayRepeat) {
+      const mayRepeat = request.mayRepeat === true || (request.body === "none" && repeatable.has(request.method));
+      if (mayRepeat && failure.kind === "closed" && connection.isReused) {
+        unanswered.wasGiven = true;
         // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
         for (const { connection: other } of pool.idle.splice(0)) other.destroy(failure);
         dispatch(pool, unanswered);
         return;
       }
-      unanswered.wasGiven = !connection.isConnecting;
+      unanswered.wasGiven ||= !connection.isConnecting;
       unanswered.connection = undefined;
       unanswered.receiver.onFailure(failure);
     }

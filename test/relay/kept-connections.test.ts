@@ -1,0 +1,222 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Send, Unanswered } from "../../src/base/sending.ts";
+import { createEgress, createTrustedEgress, type Egress } from "../../src/relay/egress.ts";
+import { createSend } from "../../src/relay/send.ts";
+import { createUpstream } from "../../src/relay/upstream.ts";
+import { createAuthority, pem } from "../control-plane/certificates.ts";
+import { temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
+import { type Answering, type RecordingProvider, startProvider } from "../provider.ts";
+
+const limits = { connectMs: 1_000, answerMs: 2_000, idleMs: 2_000, perOrigin: 8, waitingPerOrigin: 8 };
+const toThisMachine = async () => [{ address: "127.0.0.1", family: 4 }];
+const maxBytes = 64 * 1024;
+
+function sendBy(egress: Egress, extraCa?: string): Send {
+  const upstream = createUpstream({ egress, limits, extraCa });
+  onTestFinished(() => upstream.destroy());
+  return createSend(upstream);
+}
+
+const trusted = (extraCa?: string) => sendBy(createTrustedEgress({ resolve: toThisMachine }), extraCa);
+
+const ok: Answering = (_, socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+const body = JSON.stringify({ type: "forward", who: "Ada Lövelace ☃" });
+const post = (url: string) => ({ url, method: "POST", headers: { "content-type": "application/json" }, body });
+const repeatable = (url: string) => ({ ...post(url), mayRepeat: true });
+const at = ({ port }: RecordingProvider, path = "/hooks?a=1") => `http://127.0.0.1:${port}${path}`;
+const all = ({ connections }: RecordingProvider) => connections.map((one) => one.requests().length);
+
+async function unanswered(asked: ReturnType<Send>): Promise<Unanswered> {
+  const [outcome] = await Promise.allSettled([asked]);
+  if (outcome?.status === "rejected" && outcome.reason instanceof Unanswered) return outcome.reason;
+  throw new Error("there was an answer, or no outcome of a request");
+}
+
+describe("of what may arrive twice", () => {
+  it("sends a POST over the connection that the one before it left, and any other over one of its own", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    for (let i = 0; i < 3; i += 1) expect((await send(repeatable(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([3]);
+    for (let i = 0; i < 2; i += 1) expect((await send(post(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([3, 1, 1]);
+  });
+
+  it("sends it once more, with all of its body, when the connection turns out to be closed", async () => {
+    // Answers the first of a connection and, told of a second, goes without a word.
+    const seen = new Set<unknown>();
+    const app = await startProvider((request, socket, count) => {
+      if (seen.has(socket)) socket.destroy();
+      else ok(request, socket, count);
+      seen.add(socket);
+    });
+    const send = trusted();
+    await send(repeatable(at(app)));
+    expect((await send(repeatable(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([2, 1]);
+    const [, [again] = []] = app.connections.map((one) => one.requests());
+    expect(Buffer.from(again?.body ?? "", "latin1").toString()).toBe(body);
+    expect(again?.fields).toContainEqual(["content-length", String(Buffer.byteLength(body))]);
+  });
+
+  it("sends it when the other side closed what lay idle", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    for (let i = 1; i <= 4; i += 1) {
+      expect((await send(repeatable(at(app)))).status).toBe(200);
+      // Not waited for: the close may come before the next request, under way with it, or after it.
+      app.connections.at(-1)?.socket.resetAndDestroy();
+    }
+    expect(all(app).reduce((sum, one) => sum + one, 0)).toBeGreaterThanOrEqual(4);
+  });
+
+  it("sends it once more and not again, and says that it may have arrived", async () => {
+    let isGone = false;
+    const app = await startProvider((request, socket, count) => {
+      if (isGone) socket.destroy();
+      else ok(request, socket, count);
+    });
+    const send = trusted();
+    await send(repeatable(at(app)));
+    isGone = true;
+    const failure = await unanswered(send(repeatable(at(app))));
+    expect([failure.reason, failure.mayHaveArrived, failure.status]).toEqual(["closed", true, undefined]);
+    expect(all(app)).toEqual([2, 1]);
+  });
+
+  it("says that it may have arrived, though nobody was there when it was sent once more", async () => {
+    const server = createServer((socket) => {
+      let count = 0;
+      socket.on("error", () => {});
+      socket.on("data", () => {
+        count += 1;
+        if (count === 1) {
+          socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        } else {
+          server.close();
+          socket.destroy();
+        }
+      });
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const send = trusted();
+    await send(repeatable(`http://127.0.0.1:${port}/`));
+    const failure = await unanswered(send(repeatable(`http://127.0.0.1:${port}/`)));
+    expect([failure.reason, failure.mayHaveArrived]).toEqual(["refused", true]);
+  });
+
+  it("sends nothing once more over a connection that was new, or after an answer began", async () => {
+    const app = await startProvider((_, socket) => void socket.destroy());
+    expect((await unanswered(trusted()(repeatable(at(app))))).reason).toBe("closed");
+    expect(all(app)).toEqual([1]);
+
+    let count = 0;
+    const half = await startProvider((request, socket) => {
+      count += 1;
+      if (count === 1) ok(request, socket, 0);
+      else socket.end("HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nhalf");
+    });
+    const send = trusted();
+    await send(repeatable(at(half)));
+    const failure = await unanswered(send(repeatable(at(half))));
+    expect([failure.reason, failure.status]).toEqual(["cut_off", 500]);
+    expect(all(half)).toEqual([2]);
+  });
+});
+
+describe("to the operator's own", () => {
+  it("speaks in the open where the URL says so, to any address, with its path and query", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    await send(repeatable(at(app, "/hooks/in?a=1&b=%20")));
+    await send(repeatable(`http://app.internal:${app.port}/by-name`));
+    const requests = app.connections.flatMap((one) => one.requests());
+    expect(requests.map(({ line }) => line)).toEqual(["POST /hooks/in?a=1&b=%20 HTTP/1.1", "POST /by-name HTTP/1.1"]);
+    expect(requests[1]?.fields).toContainEqual(["host", `app.internal:${app.port}`]);
+  });
+
+  it("goes nowhere of that by the ordinary way", async () => {
+    const app = await startProvider(ok);
+    const send = sendBy(createEgress({ resolve: toThisMachine, allowPrivate: [] }));
+    for (const url of [at(app), `http://app.internal:${app.port}/`, `https://127.0.0.1:${app.port}/`]) {
+      expect((await unanswered(send(repeatable(url)))).reason).toBe("address_forbidden");
+    }
+    const named = await unanswered(send(repeatable(`https://app.internal:${app.port}/`)));
+    expect([named.reason, named.mayHaveArrived]).toEqual(["address_forbidden", false]);
+    expect(app.connections).toEqual([]);
+  });
+
+  it("says that a name leads nowhere", async () => {
+    const nowhere = sendBy(createTrustedEgress({ resolve: async () => [] }));
+    expect((await unanswered(nowhere(post("http://app.internal/")))).reason).toBe("unknown_host");
+    const unknown = sendBy(
+      createTrustedEgress({ resolve: () => Promise.reject(Object.assign(new Error(), { code: "ENOTFOUND" })) }),
+    );
+    expect((await unanswered(unknown(post("http://app.internal/")))).reason).toBe("unknown_host");
+  });
+
+  it.skipIf(lacks("openssl"))(
+    "trusts the authority that the operator names, and no certificate of anybody else",
+    async () => {
+      const ca = await createAuthority(await temporaryFolder(), "authority");
+      const own = ca.issue("app", { names: "DNS:app.internal" });
+      const app = await startProvider(ok, { cert: pem(own.cert), key: pem(own.key) });
+      const url = `https://app.internal:${app.port}/hooks`;
+      const send = trusted(pem(ca.cert).toString());
+      for (let i = 0; i < 2; i += 1) expect((await send(repeatable(url))).status).toBe(200);
+      expect(all(app)).toEqual([2]);
+      const other = await unanswered(send(repeatable(`https://127.0.0.1:${app.port}/hooks`)));
+      expect([other.reason, other.mayHaveArrived]).toEqual(["untrusted", false]);
+      expect((await unanswered(trusted()(repeatable(url)))).reason).toBe("untrusted");
+    },
+  );
+
+  it.each([301, 302, 303, 307, 308])("follows no %d, and keeps its connection", async (status) => {
+    const app = await startProvider(
+      (_, socket) => void socket.write(`HTTP/1.1 ${status} Go\r\nLocation: /else\r\nContent-Length: 0\r\n\r\n`),
+    );
+    const send = trusted();
+    for (let i = 0; i < 2; i += 1) expect((await send(repeatable(at(app)))).status).toBe(status);
+    expect(app.connections.flatMap((one) => one.requests()).map(({ line }) => line)).toEqual(
+      Array(2).fill("POST /hooks?a=1 HTTP/1.1"),
+    );
+  });
+});
+
+describe("of an answer that cannot be taken whole", () => {
+  const large = "x".repeat(maxBytes + 1);
+  it.each([
+    ["announces", `HTTP/1.1 200 OK\r\nContent-Length: ${large.length}\r\n\r\n${large}`],
+    ["sends in chunks", `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n${large}\r\n`],
+  ])("knows the status of one that %s a byte too many, and ends the connection", async (_what, text) => {
+    const app = await startProvider((_, socket) => void socket.write(text));
+    const failure = await unanswered(trusted()(repeatable(at(app)), { maxBytes }));
+    expect([failure.reason, failure.status, failure.mayHaveArrived]).toEqual(["too_large", 200, true]);
+    await expect.poll(() => app.connections[0]?.socket.destroyed).toBe(true);
+    expect(all(app)).toEqual([1]);
+  });
+
+  it("takes the last byte that is allowed, and keeps the connection", async () => {
+    const just = "x".repeat(maxBytes);
+    const app = await startProvider(
+      (_, socket) => void socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${just.length}\r\n\r\n${just}`),
+    );
+    const send = trusted();
+    for (let i = 0; i < 2; i += 1) {
+      expect((await send(repeatable(at(app)), { maxBytes })).body).toHaveLength(maxBytes);
+    }
+    expect(all(app)).toEqual([2]);
+  });
+
+  it("knows the status of one that was promised ten bytes, and was closed before the first", async () => {
+    const app = await startProvider((_, socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"));
+    const failure = await unanswered(trusted()(repeatable(at(app))));
+    expect([failure.reason, failure.status, failure.mayHaveArrived]).toEqual(["cut_off", 200, true]);
+  });
+});
