@@ -12,7 +12,7 @@ import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
-import type { Declared } from "./core/declared.ts";
+import { type Declared, defaultEnvironment } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
@@ -47,9 +47,6 @@ export interface Sidecar {
   /** Finishes what is under way, within the grace period, and ends the rest. */
   stop(): Promise<void>;
 }
-
-/** The environment that is there when the configuration declares none. */
-export const defaultEnvironment = "dev";
 
 /** Starts everything: ops and control first, so that probes have an answer; the data door when all can be served. */
 export async function startSidecar(config: Config, given: World, told: Told = {}): Promise<Sidecar> {
@@ -321,14 +318,22 @@ const troubleOf = (broker: Broker | undefined): string | undefined => {
   return status === undefined || status.writable ? undefined : (status.reason ?? "the store takes no writes");
 };
 
-/** The declared part with what environment variables pin: the default environment, its key, and the control key. */
-function withPinned(declared: Declared, { secretKey, adminKey }: Config): Declared {
+/** The declared part with what variables pin: the default environment, its keys, where its forwards go, the control key. */
+function withPinned(declared: Declared, { secretKey, adminKey, forwardUrl, forwardSecret }: Config): Declared {
   const isDeclared = declared.environments.some(({ name }) => name === defaultEnvironment);
-  const needsDefault = !isDeclared && (declared.environments.length === 0 || secretKey !== undefined);
+  const isPinned = [secretKey, forwardUrl, forwardSecret].some((value) => value !== undefined);
+  const needsDefault = !isDeclared && (declared.environments.length === 0 || isPinned);
   const environment = { name: defaultEnvironment, forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
+  const environments = needsDefault ? [...declared.environments, environment] : declared.environments;
   return {
     ...declared,
-    environments: needsDefault ? [...declared.environments, environment] : declared.environments,
+    environments: environments.map((one) =>
+      one.name === defaultEnvironment && forwardUrl !== undefined ? { ...one, forwardUrl } : one,
+    ),
+    signingSecrets: [
+      ...declared.signingSecrets,
+      ...(forwardSecret === undefined ? [] : [{ environment: defaultEnvironment, secrets: [forwardSecret] }]),
+    ],
     keys: [
       ...declared.keys,
       ...(secretKey === undefined

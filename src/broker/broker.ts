@@ -33,6 +33,7 @@ import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
+import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
@@ -47,6 +48,7 @@ export interface Broker {
   readonly logs: Logs;
   readonly health: ConnectionHealth;
   readonly environments: Environments;
+  readonly signingSecrets: SigningSecrets;
   readonly providers: Providers;
   readonly integrations: Integrations;
   readonly connections: Connections;
@@ -97,7 +99,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const audit = createAudit({ collections, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
-  const environments = createEnvironments({ store, collections, access, audit, world });
+  const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
+  const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
   const logs = createLogs({ store, collections, world });
   const health = createConnectionHealth({ store, collections, integrations, providers, logs, world });
@@ -140,7 +143,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
-  const declare = createDeclarations({ environments, access, integrations, providers });
+  const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
     access,
@@ -148,6 +151,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     logs,
     health,
     environments,
+    signingSecrets,
     providers,
     integrations,
     connections,
@@ -186,6 +190,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await refresher.close();
       live.close();
       providers.close();
+      signingSecrets.close();
       access.close();
       await touches.close();
     },

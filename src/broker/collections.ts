@@ -10,6 +10,8 @@ import {
   PendingDeviceSchema,
   type RefreshRecord,
   RefreshRecordSchema,
+  type SigningSecrets,
+  SigningSecretsSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type ConnectSession,
@@ -57,6 +59,13 @@ export function createCollections(store: Store) {
       key: ({ name }: Provider) => [name],
       complete,
       strip,
+    }),
+    signingSecrets: createRecords({
+      store,
+      name: "signing-secrets",
+      schema: SigningSecretsSchema,
+      secret: true,
+      key: ({ environment }: SigningSecrets) => [environment],
     }),
     integrations: createRecords({
       store,
@@ -182,6 +191,8 @@ export const credentialsKey = (environment: string, integration: string, id: str
 /** Sealed. */
 export const integrationSecretsKey = (environment: string, key: string) =>
   keyOf("integration-secrets", environment, key);
+/** As `signingSecrets` files them: for a commit that rests on there being none. */
+export const signingSecretsKey = (environment: string) => keyOf("signing-secrets", environment);
 /** As `refreshes` files it: for a commit that rests on there being none. */
 export const refreshKey = (environment: string, integration: string, id: string) =>
   keyOf("refresh", environment, integration, id);

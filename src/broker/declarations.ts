@@ -3,10 +3,12 @@ import type { Access } from "./access.ts";
 import type { Environments } from "./environments.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
 
 interface DeclarationsOptions {
   readonly environments: Environments;
   readonly access: Access;
+  readonly signingSecrets: SigningSecrets;
   readonly integrations: Integrations;
   readonly providers: Providers;
 }
@@ -16,7 +18,7 @@ interface DeclarationsOptions {
  * connections: it becomes changeable again. Applied twice, the second time changes nothing.
  */
 export const createDeclarations =
-  ({ environments, access, integrations, providers }: DeclarationsOptions) =>
+  ({ environments, access, signingSecrets, integrations, providers }: DeclarationsOptions) =>
   async (declared: Declared): Promise<void> => {
     // Checked before anything is changed: a file that cannot be applied whole is not applied at all.
     const known = new Set(declared.providers.map(({ name }) => name));
@@ -26,6 +28,7 @@ export const createDeclarations =
 
     providers.declare(declared.providers);
     access.declare(declared.keys);
+    await signingSecrets.declare(declared.signingSecrets);
     await environments.declare(declared.environments);
     for (const integration of declared.integrations) await integrations.declare(integration);
     const kept = new Set(declared.integrations.map(({ environment, key }) => `${environment}\0${key}`));

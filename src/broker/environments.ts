@@ -13,6 +13,7 @@ import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
 
 export interface Environments {
   create(wanted: EnvironmentSettings & { readonly name: string }, actor: string): Promise<Environment>;
@@ -45,11 +46,13 @@ interface EnvironmentsOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly access: Access;
+  readonly signingSecrets: Pick<SigningSecrets, "deletionOf">;
   readonly audit: Audit;
   readonly world: World;
 }
 
-export function createEnvironments({ store, collections, access, audit, world }: EnvironmentsOptions): Environments {
+export function createEnvironments(options: EnvironmentsOptions): Environments {
+  const { store, collections, access, signingSecrets, audit, world } = options;
   const { environments, integrations } = collections;
 
   async function find(name: string): Promise<Stored<Environment>> {
@@ -150,13 +153,15 @@ export function createEnvironments({ store, collections, access, audit, world }:
         if (held !== undefined) {
           throw new Fault("in_use", `the environment "${name}" still has the integration "${held.value.key}"`);
         }
+        const secrets = await signingSecrets.deletionOf(name);
         return {
           changes: [
             ...environments.change({ before, after: undefined }),
             ...(await access.deletionOfAll(name)),
+            ...secrets.changes,
             ...audit.changes({ actor, action: "environment.delete", environment: name, targets: [name] }),
           ],
-          conditions: [integrations.none([name])],
+          conditions: [integrations.none([name]), ...secrets.conditions],
           result: undefined,
         };
       });

@@ -1,6 +1,7 @@
 import { create, equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type FaultCode } from "../base/fault.ts";
+import { defaultEnvironment } from "../core/declared.ts";
 import { ConnectionImportSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
@@ -8,7 +9,7 @@ import { readProvider } from "../providers/read.ts";
 import { readyClient } from "../sandbox/clients.ts";
 import { describeProviders } from "../sandbox/providers.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import { defaultEnvironment, type Sidecar } from "../sidecar.ts";
+import type { Sidecar } from "../sidecar.ts";
 
 const environment = defaultEnvironment;
 const actor = "dev";

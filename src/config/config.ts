@@ -6,6 +6,7 @@ import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
+import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { readConfigFile } from "./read-file.ts";
 import { type Retention, retentionOf } from "./retention.ts";
@@ -24,6 +25,7 @@ import {
   storeOf,
 } from "./values.ts";
 import { clientVariables, type VariableName, variables } from "./variables.ts";
+import { type WebhookLimits, webhooksOf } from "./webhooks.ts";
 
 export type DoorName = "data" | "public" | "control" | "ops";
 
@@ -48,6 +50,8 @@ export interface Limits {
   readonly headBytes: number;
   readonly headLines: number;
   readonly pathBytes: number;
+  /** Of a webhook that comes in. */
+  readonly webhookBodyBytes: number;
 }
 
 export interface Config {
@@ -63,6 +67,9 @@ export interface Config {
   readonly sealKeys: readonly SealKeyConfig[];
   readonly secretKey: string | undefined;
   readonly adminKey: string | undefined;
+  /** Of the environment `dev`: where its forwards go, and what signs them. */
+  readonly forwardUrl: string | undefined;
+  readonly forwardSecret: string | undefined;
   /** `host:port` and `http://host:port` of providers that are private. */
   readonly allowPrivate: readonly string[];
   /** PEM. */
@@ -70,6 +77,7 @@ export interface Config {
   readonly aliases: readonly AliasConfig[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
+  readonly webhooks: WebhookLimits;
   readonly retention: Retention;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
@@ -107,10 +115,11 @@ export const defaultLimits: Limits = {
   headBytes: 16 * 1024,
   headLines: 200,
   pathBytes: 8 * 1024,
+  webhookBodyBytes: 5 * 1024 * 1024,
 };
 
 /** Announced for later rooms: refused with a word of explanation, rather than ignored. */
-const notYet = ["LATCHKEY_FORWARD_URL", "LATCHKEY_FORWARD_SECRET", "LATCHKEY_SCRIPTS"];
+const notYet = ["LATCHKEY_SCRIPTS"];
 
 /** The whole configuration, or every mistake in it. */
 export function parseConfig({ env, files }: ConfigSource): Config {
@@ -156,6 +165,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const configFile = text("LATCHKEY_CONFIG");
   const file = configFile === undefined ? {} : readConfigFile({ path: configFile, files, refuse });
   const declared = declaredIn({ file, secrets, refuse });
+  refuseForwardTwice({ declared, env, refuse });
   const aliases = aliasesOf({ file, refuse });
   checkSamePort(
     [
@@ -182,11 +192,18 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     sealKeys: sealKeysOf({ text: secret("LATCHKEY_SEAL_KEYS"), refuse }),
     secretKey: pinned({ name: "LATCHKEY_SECRET_KEY", value: secret("LATCHKEY_SECRET_KEY"), refuse }),
     adminKey: pinned({ name: "LATCHKEY_ADMIN_KEY", value: secret("LATCHKEY_ADMIN_KEY"), refuse }),
+    forwardUrl: forwardUrlOf({ name: "LATCHKEY_FORWARD_URL", value: text("LATCHKEY_FORWARD_URL"), refuse }),
+    forwardSecret: forwardSecretOf({
+      name: "LATCHKEY_FORWARD_SECRET",
+      value: secret("LATCHKEY_FORWARD_SECRET"),
+      refuse,
+    }),
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
     aliases,
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse }),
+    webhooks: webhooksOf({ file, refuse }),
     retention: retentionOf({ file, refuse }),
     allowedHosts: text("LATCHKEY_ALLOWED_HOSTS")
       ?.split(",")
@@ -217,6 +234,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
 export interface Changeable {
   readonly declared: Declared;
   readonly proxy: ProxyLimits;
+  readonly webhooks: WebhookLimits;
   readonly retention: Retention;
 }
 
@@ -225,10 +243,12 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const refuse = (message: string) => void mistakes.push(message);
   const file = readConfigFile({ path, files, refuse });
   const declared = declaredIn({ file, secrets: createSecretSource({ env, files }), refuse });
+  refuseForwardTwice({ declared, env, refuse });
   const proxy = proxyLimitsOf({ file, refuse });
+  const webhooks = webhooksOf({ file, refuse });
   const retention = retentionOf({ file, refuse });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return { declared, proxy, retention };
+  return { declared, proxy, webhooks, retention };
 }
 
 const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -270,6 +290,7 @@ function limitsOf({ limits = {} }: ConfigFile): Limits {
     headBytes: limits.head_bytes ?? defaultLimits.headBytes,
     headLines: limits.head_lines ?? defaultLimits.headLines,
     pathBytes: limits.path_bytes ?? defaultLimits.pathBytes,
+    webhookBodyBytes: limits.webhook_body_bytes ?? defaultLimits.webhookBodyBytes,
   };
 }
 

@@ -10,6 +10,7 @@ import {
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { ProviderMistake, readProvider } from "../providers/read.ts";
 import type { ConfigFile, SecretReference } from "./file.ts";
+import { forwardSecretOf, forwardUrlOf } from "./forward.ts";
 import type { SecretSource } from "./secrets.ts";
 import { pinned, type Refuse } from "./values.ts";
 
@@ -38,13 +39,25 @@ export function declaredIn({
   for (const id of ids.filter((one, i) => ids.indexOf(one) !== i))
     refuse(`environments: the key id "${id}" is there twice`);
 
+  const forwardUrl = (environment: string, field: string, value: string | undefined): string =>
+    forwardUrlOf({ name: `the environment "${environment}": forward.${field}`, value, refuse }) ?? "";
+
   return {
     environments: environments.map(({ name, forward, allowed_origins: allowedOrigins = [] }) => ({
       name,
-      forwardUrl: forward?.url ?? "",
-      secondaryForwardUrl: forward?.secondary ?? "",
+      forwardUrl: forwardUrl(name, "url", forward?.url),
+      secondaryForwardUrl: forwardUrl(name, "secondary", forward?.secondary),
       allowedOrigins,
     })),
+    signingSecrets: environments.flatMap(({ name, forward: { secret = [] } = {} }) => {
+      const references = Array.isArray(secret) ? secret : [secret];
+      const values = references.flatMap((reference) => {
+        const at = `the environment "${name}": forward.secret`;
+        return forwardSecretOf({ name: at, value: resolve(at, reference), refuse }) ?? [];
+      });
+      if (new Set(values).size < values.length) refuse(`the environment "${name}": a forward.secret is there twice`);
+      return values.length === 0 ? [] : [{ environment: name, secrets: values }];
+    }),
     keys: keys.flatMap(({ id, environment, key, scopes = [] }) => {
       const secret = resolve(`the key "${id}"`, key);
       if (scopes.includes("admin")) refuse(`the key "${id}": admin is not a scope of an environment's key`);

@@ -17,6 +17,14 @@ const secret = v.pipe(
   v.description("A secret: {env: NAME} or {file: path}."),
 );
 
+const signingSecrets = v.pipe(
+  v.union(
+    [secret, v.pipe(v.array(secret), v.minLength(1), v.maxLength(3))],
+    "must be {env: NAME} or {file: path}, or a list of up to three: a secret does not stand in this file",
+  ),
+  v.description("What signs forwards, whsec_ and base64 of 24 to 64 bytes; of a list each, the newest first."),
+);
+
 const name = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/, "must be lower-case letters, digits and dashes"),
@@ -63,7 +71,9 @@ export const fileSchema = v.strictObject({
             }),
           ),
         ),
-        forward: v.optional(v.strictObject({ url: v.optional(url), secondary: v.optional(url) })),
+        forward: v.optional(
+          v.strictObject({ url: v.optional(url), secondary: v.optional(url), secret: v.optional(signingSecrets) }),
+        ),
         allowed_origins: v.optional(v.array(origin)),
       }),
     ),
@@ -109,6 +119,30 @@ export const fileSchema = v.strictObject({
       head_bytes: v.optional(bytes),
       head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),
       path_bytes: v.optional(bytes),
+      webhook_body_bytes: v.optional(bytes),
+    }),
+  ),
+  webhooks: v.optional(
+    v.strictObject({
+      outbox: v.optional(
+        v.pipe(
+          v.number(),
+          v.integer(),
+          v.minValue(1),
+          v.maxValue(10_000_000),
+          v.description("The most forwards that may wait: beyond it providers are told to come again."),
+        ),
+      ),
+      per_destination: v.optional(
+        v.pipe(
+          v.number(),
+          v.integer(),
+          v.minValue(1),
+          v.maxValue(1_000),
+          v.description("Deliveries under way to one destination."),
+        ),
+      ),
+      timeout: v.optional(v.pipe(duration, v.description("Of one attempt to deliver: 100ms to 5m."))),
     }),
   ),
   proxy: v.optional(
@@ -163,6 +197,9 @@ export const fileSchema = v.strictObject({
           v.maxValue(1_000_000),
           v.description("The most logs that an environment keeps: beyond it the oldest go."),
         ),
+      ),
+      deliveries: v.optional(
+        v.pipe(duration, v.description("How long a forward can be looked at and replayed: an hour to a year.")),
       ),
     }),
   ),

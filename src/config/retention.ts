@@ -3,15 +3,27 @@ import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
-export type Retention = LogRetention;
+export interface Retention extends LogRetention {
+  /** Of notifications and their forwards, once they wait for nothing. */
+  readonly deliveriesMs: number;
+}
 
-export const defaultRetention: Retention = { maxAgeMs: 7 * 86_400_000, maxCount: 100_000 };
+const weekMs = 7 * 86_400_000;
+
+export const defaultRetention: Retention = { maxAgeMs: weekMs, maxCount: 100_000, deliveriesMs: weekMs };
 
 const minAgeMs = 3_600_000;
 const maxAgeMs = 366 * 86_400_000;
 
 export function retentionOf({ file: { retention = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): Retention {
-  const ageMs = millisecondsIn(retention.logs ?? "") ?? defaultRetention.maxAgeMs;
-  if (ageMs < minAgeMs || ageMs > maxAgeMs) refuse("retention.logs: must be from 1h to 366d");
-  return { maxAgeMs: ageMs, maxCount: retention.log_count ?? defaultRetention.maxCount };
+  function age(name: "logs" | "deliveries", fallback: number): number {
+    const ms = millisecondsIn(retention[name] ?? "") ?? fallback;
+    if (ms < minAgeMs || ms > maxAgeMs) refuse(`retention.${name}: must be from 1h to 366d`);
+    return ms;
+  }
+  return {
+    maxAgeMs: age("logs", defaultRetention.maxAgeMs),
+    maxCount: retention.log_count ?? defaultRetention.maxCount,
+    deliveriesMs: age("deliveries", defaultRetention.deliveriesMs),
+  };
 }

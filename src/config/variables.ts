@@ -41,6 +41,17 @@ export const variables = [
     meaning: "the key of the control plane",
   },
   {
+    name: "LATCHKEY_FORWARD_URL",
+    default: "none",
+    meaning: "where webhooks of the environment `dev` are forwarded; any address, `http` too: it is your own",
+  },
+  {
+    name: "LATCHKEY_FORWARD_SECRET",
+    default: "made, and shown by `environments secrets --reveal`",
+    secret: true,
+    meaning: "what signs them: `whsec_` and base64 of 24 to 64 bytes",
+  },
+  {
     name: "LATCHKEY_CONFIG",
     default: "none",
     meaning: "YAML file of environments, keys, integrations, providers, limits, rates and TLS",

@@ -1,15 +1,17 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../base/fault.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { EnvironmentSettings } from "../broker/environments.ts";
+import { defaultOverlapMs } from "../broker/signing-secrets.ts";
 import type { EnvironmentService } from "../gen/latchkey/v1/environment_pb.ts";
 import { callerOf, pageOf } from "./context.ts";
 
 export const environmentService = ({
   environments,
   access,
-}: Broker): Omit<ServiceImpl<typeof EnvironmentService>, "listSigningSecrets" | "rotateSigningSecret"> => ({
+  signingSecrets,
+}: Broker): ServiceImpl<typeof EnvironmentService> => ({
   async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins }, context) {
     const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins };
     return { environment: await environments.create(wanted, callerOf(context).keyId) };
@@ -45,6 +47,16 @@ export const environmentService = ({
   async revokeKey({ id, expectedRevision }, context) {
     await access.revoke({ id, expectedRevision }, callerOf(context).keyId);
     return {};
+  },
+  async listSigningSecrets({ environment: asked, reveal }, context) {
+    const environment = await environments.of(callerOf(context), asked);
+    return { secrets: [...(await signingSecrets.list(environment, { reveal }))] };
+  },
+  async rotateSigningSecret({ environment: asked, overlap }, context) {
+    const caller = callerOf(context);
+    const environment = await environments.of(caller, asked);
+    const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
+    return { secret: await signingSecrets.rotate({ environment, overlapMs }, caller.keyId) };
   },
 });
 

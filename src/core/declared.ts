@@ -2,10 +2,14 @@ import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
+/** The environment that is there when the configuration declares none, and that variables speak of. */
+export const defaultEnvironment = "dev";
+
 /** What the configuration file says there is. */
 export interface Declared {
   readonly environments: readonly DeclaredEnvironment[];
   readonly keys: readonly DeclaredKey[];
+  readonly signingSecrets: readonly DeclaredSigningSecrets[];
   readonly integrations: readonly Integration[];
   readonly providers: readonly Provider[];
 }
@@ -15,6 +19,13 @@ export interface DeclaredEnvironment {
   readonly forwardUrl: string;
   readonly secondaryForwardUrl: string;
   readonly allowedOrigins: readonly string[];
+}
+
+/** What an environment signs its forwards with, pinned by configuration. They are kept in memory alone. */
+export interface DeclaredSigningSecrets {
+  readonly environment: string;
+  /** The newest first. */
+  readonly secrets: readonly string[];
 }
 
 /** A key that configuration fixes. It is kept in memory alone. */

@@ -7,9 +7,14 @@ const read = (text: string) =>
 
 it.each([
   ["nothing is said", "{}", defaultRetention],
-  ["days", "retention: { logs: 14d }", { maxAgeMs: 14 * 86_400_000, maxCount: 100_000 }],
-  ["hours, and how many", "retention: { logs: 36h, log_count: 500 }", { maxAgeMs: 36 * 3_600_000, maxCount: 500 }],
-])("keeps logs as the file says: %s", (_what, text, expected) => {
+  ["days", "retention: { logs: 14d }", { ...defaultRetention, maxAgeMs: 14 * 86_400_000 }],
+  [
+    "hours, and how many",
+    "retention: { logs: 36h, log_count: 500 }",
+    { ...defaultRetention, maxAgeMs: 36 * 3_600_000, maxCount: 500 },
+  ],
+  ["of forwards", "retention: { deliveries: 30d }", { ...defaultRetention, deliveriesMs: 30 * 86_400_000 }],
+])("keeps things as the file says: %s", (_what, text, expected) => {
   expect(read(text)).toEqual(expected);
 });
 
@@ -19,7 +24,8 @@ it.each([
   ["retention: { logs: a week }", "500ms, 1s, 15m, 24h or 7d"],
   ["retention: { log_count: 99 }", "log_count"],
   ["retention: { log_count: 1000001 }", "log_count"],
-  ["retention: { deliveries: 7d }", "deliveries"],
+  ["retention: { deliveries: 59m }", "retention.deliveries: must be from 1h to 366d"],
+  ["retention: { records: 7d }", "records"],
 ])("refuses %s", (text, message) => {
   expect(() => read(text)).toThrow(message);
 });

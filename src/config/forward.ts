@@ -1,0 +1,44 @@
+import { checkWebhookUrl } from "../core/connection-rules.ts";
+import { type Declared, defaultEnvironment } from "../core/declared.ts";
+import { signingSecretMistake } from "../core/webhook-signature.ts";
+import type { Refuse } from "./values.ts";
+
+interface Written<T> {
+  /** As the message calls it. */
+  readonly name: string;
+  readonly value: T;
+  readonly refuse: Refuse;
+}
+
+/** Where forwards go. It is the operator's own: any host, and in the open if it says so. */
+export function forwardUrlOf({ name, value, refuse }: Written<string | undefined>): string | undefined {
+  for (const { message } of checkWebhookUrl(value ?? "", [])) refuse(`${name} ${message}`);
+  return value;
+}
+
+/** What signs them. */
+export function forwardSecretOf({ name, value, refuse }: Written<string | undefined>): string | undefined {
+  const mistake = value === undefined ? undefined : signingSecretMistake(value);
+  if (mistake !== undefined) refuse(`${name} ${mistake}`);
+  return value;
+}
+
+interface Twice {
+  readonly declared: Declared;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly refuse: Refuse;
+}
+
+/** A variable and the file may not both say it of the default environment: nobody could tell which was meant. */
+export function refuseForwardTwice({ declared: { environments, signingSecrets }, env, refuse }: Twice): void {
+  const dev = environments.find(({ name }) => name === defaultEnvironment);
+  const isPinned = signingSecrets.some(({ environment }) => environment === defaultEnvironment);
+  const both = (variable: string, field: string) =>
+    refuse(`${variable} and ${field} of the environment "${defaultEnvironment}" are both set; one of them must go`);
+  if (env["LATCHKEY_FORWARD_URL"]?.trim() && dev !== undefined && dev.forwardUrl !== "") {
+    both("LATCHKEY_FORWARD_URL", "forward.url");
+  }
+  if ((env["LATCHKEY_FORWARD_SECRET"] || env["LATCHKEY_FORWARD_SECRET_FILE"]) && isPinned) {
+    both("LATCHKEY_FORWARD_SECRET", "forward.secret");
+  }
+}
