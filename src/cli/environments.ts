@@ -1,11 +1,14 @@
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import {
   DeleteEnvironmentResponseSchema,
   EnvironmentSchema,
   EnvironmentService,
+  type SigningSecret,
+  SigningSecretSchema,
 } from "../gen/latchkey/v1/environment_pb.ts";
 import { moment } from "./moment.ts";
-import { listed, revision } from "./option-values.ts";
+import { durationMs, listed, revision } from "./option-values.ts";
 import { pagesOf } from "./paging.ts";
 import type { Act } from "./session.ts";
 import { UsageMistake } from "./usage-mistake.ts";
@@ -108,6 +111,57 @@ export function addEnvironments(program: Command, act: Act): void {
         await output.done(DeleteEnvironmentResponseSchema, answer, `deleted environment ${name}`);
       }),
     );
+
+  group
+    .command("secrets")
+    .argument("[name]", "default: --environment, or the only one there is")
+    .option("--reveal", "show the secrets themselves")
+    .summary("what signs an environment's forwards now, the newest first")
+    .action(
+      act(async ({ client, output, environment: own }, name: string | undefined, { reveal = false }: Revealing) => {
+        const request = { environment: name ?? own, reveal };
+        async function* pages() {
+          yield (await client(EnvironmentService).listSigningSecrets(request)).secrets;
+        }
+        await output.many({
+          schema: SigningSecretSchema,
+          none: "no signing secrets",
+          pages: pages(),
+          columns: [
+            { title: "ID", text: ({ id }) => id },
+            { title: "CREATED", text: ({ createdAt }) => moment(createdAt) },
+            { title: "SIGNS UNTIL", text: ({ retiresAt }) => moment(retiresAt) },
+            ...(reveal ? [{ title: "SECRET", text: ({ secret }: SigningSecret) => secret }] : []),
+          ],
+        });
+      }),
+    );
+
+  group
+    .command("rotate-secret")
+    .argument("[name]", "default: --environment, or the only one there is")
+    .option("--overlap <duration>", "how long the former goes on signing, 0s for no longer; default: 24h", durationMs)
+    .option("--reveal", "show the new secret")
+    .summary("make a new secret that signs an environment's forwards, beside the former for a while")
+    .action(
+      act(async ({ client, output, environment: own }, name: string | undefined, { reveal, overlap }: Rotation) => {
+        const { secret } = await client(EnvironmentService).rotateSigningSecret({
+          environment: name ?? own,
+          ...(overlap === undefined ? {} : { overlap: durationFromMs(overlap) }),
+        });
+        if (secret === undefined) return;
+        await output.one(SigningSecretSchema, reveal === true ? secret : { ...secret, secret: "" });
+        if (reveal !== true && !output.json) await output.note("`environments secrets --reveal` shows the secret.");
+      }),
+    );
+}
+
+interface Revealing {
+  readonly reveal?: boolean;
+}
+
+interface Rotation extends Revealing {
+  readonly overlap?: number;
 }
 
 const withSettings = (command: Command): Command =>
