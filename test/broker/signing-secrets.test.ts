@@ -17,8 +17,15 @@ const dayMs = 24 * 3_600_000;
 const written = /^whsec_[A-Za-z0-9+/]{43}=$/;
 const [first, second, third] = [1, 2, 3].map((n) => signingSecretOf(Buffer.alloc(32, n))) as [string, string, string];
 
+interface Slow {
+  /** Each read of a record's ends when this does. */
+  readonly reading?: () => Promise<void>;
+  /** So long after a commit the watch tells of it, as it does over a shared database. */
+  readonly watchMs?: number;
+}
+
 /** What one process has of it, over a store that others may have too. */
-async function replica(backend: Backend, world: TestWorld) {
+async function replica(backend: Backend, world: TestWorld, { reading = async () => {}, watchMs = 0 }: Slow = {}) {
   const store = await openSealedStore({
     backend,
     keys: [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })],
@@ -28,7 +35,30 @@ async function replica(backend: Backend, world: TestWorld) {
   const audit = createAudit({ collections, world });
   const touches = createTouches({ store, world });
   const access = await openAccess({ store, collections, touches, audit, world });
-  const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
+  const records = collections.signingSecrets;
+  const signingSecrets = await openSigningSecrets({
+    store:
+      watchMs === 0
+        ? store
+        : {
+            ...store,
+            watch: (from, { onCommit, onLost }) =>
+              store.watch(from, { onCommit: (commit) => void setTimeout(onCommit, watchMs, commit), onLost }),
+          },
+    collections: {
+      ...collections,
+      signingSecrets: {
+        ...records,
+        async get(...parts) {
+          const found = await records.get(...parts);
+          await reading();
+          return found;
+        },
+      },
+    },
+    audit,
+    world,
+  });
   const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
   onTestFinished(async () => {
     signingSecrets.close();
@@ -44,10 +74,10 @@ async function replica(backend: Backend, world: TestWorld) {
   return { ...signingSecrets, environments, make, trail };
 }
 
-async function one() {
+async function one(slow: Slow = {}) {
   const world = testWorld();
   const backend = await openTestStore(world);
-  const own = await replica(backend, world);
+  const own = await replica(backend, world, slow);
   await own.make("dev");
   return { ...own, world, backend };
 }
@@ -174,6 +204,57 @@ it("leaves no secret behind of an environment that is deleted while one is made"
   }
 });
 
+it("signs with the new secret from its rotation on, before the watch tells of it", async () => {
+  const { of, rotate } = await one({ watchMs: 50 });
+  await of("dev");
+  await of("dev");
+  const { secret } = await rotate(rotation(0), "test");
+  expect(await of("dev")).toEqual([secret]);
+});
+
+it("keeps nothing in memory that was read before a rotation which ended sooner", async () => {
+  const gates: PromiseWithResolvers<void>[] = [];
+  let isHeld = false;
+  const { of, backend, world } = await one({
+    async reading() {
+      if (!isHeld) return;
+      const gate = Promise.withResolvers<void>();
+      gates.push(gate);
+      await gate.promise;
+    },
+  });
+  const there = await replica(backend, world);
+  const [former] = await there.of("dev");
+  isHeld = true;
+  const early = of("dev");
+  await expect.poll(() => gates.length).toBe(1);
+  const { secret } = await there.rotate(rotation(0), "test");
+  isHeld = false;
+  gates[0]?.resolve();
+  expect(await early).toEqual([former]);
+  expect(await of("dev")).toEqual([secret]);
+});
+
+it.each(["make", "rotate"])("does not %s one for an environment that is deleted meanwhile", async (what) => {
+  const gate = Promise.withResolvers<void>();
+  let reads = 0;
+  const { of, rotate, backend, world } = await one({
+    async reading() {
+      reads += 1;
+      // To make one it is read once more, in what is to be committed.
+      if (reads === (what === "make" ? 2 : 1)) await gate.promise;
+    },
+  });
+  const there = await replica(backend, world);
+  const asked = what === "make" ? of("dev") : rotate(rotation(), "test");
+  const refused = expect(asked).rejects.toMatchObject({ code: "unknown_environment" });
+  await expect.poll(() => reads).toBe(what === "make" ? 2 : 1);
+  await there.environments.delete({ name: "dev", expectedRevision: 0n }, "test");
+  gate.resolve();
+  await refused;
+  expect(await backend.get(keyOf("signing-secrets", "dev"))).toBeUndefined();
+});
+
 it("signs with what configuration pins, in its order, keeps it out of the store, and does not rotate it", async () => {
   const { of, list, rotate, declare, backend } = await one();
   await declare([{ environment: "dev", secrets: [first, second] }]);
@@ -210,6 +291,18 @@ it("ends at once what a list drops behind its newest, and signs once with what i
   expect(await of("dev")).toEqual([first]);
   await pin(third, first);
   expect(await of("dev")).toEqual([third, first]);
+  await pin(third);
+  expect(await of("dev")).toEqual([third]);
+});
+
+it("forgets what was pinned when the environment is deleted, whoever has its name next", async () => {
+  const { of, declare, environments, make } = await one();
+  await declare([{ environment: "dev", secrets: [first] }]);
+  await declare([]);
+  expect(await of("dev")).toContain(first);
+  await environments.delete({ name: "dev", expectedRevision: 0n }, "test");
+  await make("dev");
+  expect(await of("dev")).not.toContain(first);
 });
 
 it("goes from a secret of its own to a pinned one and back with the former beside it, but not at a start", async () => {

@@ -87,6 +87,11 @@ describe("by variables", () => {
       expect(mistakes(() => parse(text, url))).toEqual([
         'LATCHKEY_FORWARD_URL and forward.url of the environment "dev" are both set; one of them must go',
       ]);
+      const both = mistakes(() => parse(text, { A: first, LATCHKEY_FORWARD_SECRET_FILE: path }));
+      expect(both).toContain(
+        'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; one of them must go',
+      );
+      expect(mistakes(() => parse("environments: [{ name: dev }]", { ...url, ...secret }))).toEqual([]);
       expect(mistakes(() => parse(text, secret))).toEqual([
         'LATCHKEY_FORWARD_SECRET and forward.secret of the environment "dev" are both set; one of them must go',
       ]);

@@ -126,6 +126,18 @@ it("signs with what a variable pins for the default environment, and forwards wh
   expect(await shown("dev")).toEqual([first]);
 });
 
+it.each([
+  ["LATCHKEY_FORWARD_URL", "https://app.example"],
+  ["LATCHKEY_FORWARD_SECRET", first],
+])("has a default environment beside those of the file where %s speaks of it", async (name, value) => {
+  const { environments } = await start({
+    env: { LATCHKEY_SECRET_KEY: "", LATCHKEY_CONFIG: path, [name]: value },
+    files: { [path]: "environments: [{ name: prod }]" },
+  });
+  const { environments: all } = await environments.listEnvironments({});
+  expect(all.map((one) => one.name)).toEqual(["dev", "prod"]);
+});
+
 it("W21 takes another secret from a changed file, beside which the former signs", async () => {
   const pins = { A: first, B: second };
   const { running, shown } = await start({
