@@ -24,7 +24,7 @@ import { restRoutes } from "./data-plane/rest.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
-import { createEgress, type Resolve } from "./relay/egress.ts";
+import { createEgress, createTrustedEgress, type Resolve } from "./relay/egress.ts";
 import { createSend } from "./relay/send.ts";
 import { createUpstream, type Upstream } from "./relay/upstream.ts";
 import { type Backend, StoreUnavailable } from "./store/contract.ts";
@@ -102,6 +102,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
   try {
     let broker: Broker | undefined;
     let upstream: Upstream | undefined;
+    let toApplication: Upstream | undefined;
     let load: Load | undefined;
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
@@ -130,7 +131,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     try {
       const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
       obstacle = undefined;
-      const egress = createEgress({ resolve: told.resolve ?? resolveHost, allowPrivate: config.allowPrivate });
+      const { resolve = resolveHost } = told;
+      const egress = createEgress({ resolve, allowPrivate: config.allowPrivate });
       upstream = createUpstream({
         egress,
         limits: config.relay,
@@ -145,7 +147,16 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       const { retention } = config;
       const { refreshLeaseMs } = told;
       const catalogue = loadCatalogue();
-      broker = await openBroker({ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world });
+      toApplication = createUpstream({
+        egress: createTrustedEgress({ resolve }),
+        limits: config.relay,
+        extraCa: config.providerCa,
+      });
+      broker = await openBroker({
+        ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world },
+        sendToApplication: createSend(toApplication),
+        webhooks: config.webhooks,
+      });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
       const sockets = createConnectSockets({ outcomes: held.outcomes, world });
@@ -194,9 +205,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         broker: held,
         async reload(read) {
           try {
-            const { declared, proxy: limits, retention: wanted } = read();
+            const { declared, proxy: limits, webhooks, retention: wanted } = read();
             await held.declare(withPinned(declared, config));
             held.retain(wanted);
+            held.configureWebhooks(webhooks);
             rates.configure(limits.rates);
             atDoor.configure(limits);
             metrics.configRejected.set(0);
@@ -220,6 +232,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           // Renewals under way are waited for: what a provider gives must be written down.
           await held.close();
           upstream?.destroy();
+          toApplication?.destroy();
           load?.close();
           await tracing?.close(Math.max(minSpanFlushMs, config.graceMs - (performance.now() - since)));
           store.close();
@@ -231,6 +244,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       };
     } catch (error) {
       upstream?.destroy();
+      toApplication?.destroy();
       load?.close();
       await backend.close();
       throw error;

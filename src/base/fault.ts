@@ -4,6 +4,7 @@ export const faults = {
   malformed_auth_header: { status: 401, rpc: "Unauthenticated" },
   unknown_key: { status: 401, rpc: "Unauthenticated" },
   unknown_session: { status: 401, rpc: "Unauthenticated" },
+  unproven_webhook: { status: 401, rpc: "Unauthenticated" },
   missing_scope: { status: 403, rpc: "PermissionDenied" },
   origin_not_allowed: { status: 403, rpc: "PermissionDenied" },
   host_not_allowed: { status: 403, rpc: "PermissionDenied" },

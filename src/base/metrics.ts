@@ -300,6 +300,73 @@ export const metricTable = {
     help: "Logs that were deleted because they were too old or too many.",
     labels: [],
   },
+  notifications: {
+    kind: "counter",
+    name: "latchkey_notifications_total",
+    help: "Webhooks of providers, by what became of them: taken, repeated, challenge, refused, overloaded, test.",
+    labels: ["outcome"],
+  },
+  notificationsRefused: {
+    kind: "counter",
+    name: "latchkey_notifications_refused_total",
+    help: "Webhooks that did not prove where they come from, by why not.",
+    labels: ["reason"],
+  },
+  notificationsUnproven: {
+    kind: "counter",
+    name: "latchkey_notifications_unproven_total",
+    help: "Webhooks taken though there is nothing to prove them by, by what is missing: no_scheme, no_secret.",
+    labels: ["reason"],
+  },
+  notificationsMatched: {
+    kind: "counter",
+    name: "latchkey_notifications_matched_total",
+    help: "Webhooks taken, by the position of the provider's rule that found their connections; none: unmatched.",
+    labels: ["rule"],
+  },
+  outboxForwards: {
+    kind: "gauge",
+    name: "latchkey_outbox_forwards",
+    help: "Forwards that wait for the application.",
+    labels: [],
+  },
+  outboxOldest: {
+    kind: "gauge",
+    name: "latchkey_outbox_oldest_seconds",
+    help: "For how long the oldest of them has waited.",
+    labels: [],
+  },
+  delivering: {
+    kind: "gauge",
+    name: "latchkey_delivering",
+    help: "1 at the replica that delivers for all.",
+    labels: [],
+  },
+  deliveryAttempts: {
+    kind: "counter",
+    name: "latchkey_delivery_attempts_total",
+    help: "Attempts to deliver, by outcome: delivered, failed, gone, impossible.",
+    labels: ["outcome"],
+  },
+  deliverySeconds: {
+    kind: "histogram",
+    name: "latchkey_delivery_seconds",
+    help: "Time from a forward's making to the application's 2xx.",
+    labels: [],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 1_800, 3_600, 21_600, 86_400, 324_000],
+  },
+  deadLetters: {
+    kind: "counter",
+    name: "latchkey_dead_letters_total",
+    help: "Forwards that were given up, and can be replayed.",
+    labels: [],
+  },
+  destinationsPaused: {
+    kind: "counter",
+    name: "latchkey_destinations_paused_total",
+    help: "Times that an application answered 410, so that nothing more is sent there until somebody resumes it.",
+    labels: [],
+  },
   configRejected: {
     kind: "gauge",
     name: "latchkey_config_rejected",
@@ -327,6 +394,8 @@ interface MetricRow {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
+  /** Of a histogram, in place of the usual ones. */
+  readonly buckets?: readonly number[];
 }
 
 type Table = typeof metricTable;
@@ -347,10 +416,10 @@ const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const make = ({ kind, isHot, name, help, labels }: MetricRow) => {
+  const make = ({ kind, isHot, name, help, labels, buckets = secondsBuckets }: MetricRow) => {
     if (isHot === true) {
       const declared = { name, help, labels };
-      const family = kind === "histogram" ? createTimings(declared, secondsBuckets) : createTallies(declared, kind);
+      const family = kind === "histogram" ? createTimings(declared, buckets) : createTallies(declared, kind);
       // All that a registry wants of a metric is its name and its values.
       registry.registerMetric(Object.assign(family, { name }) as unknown as Counter);
       return family;
@@ -358,7 +427,7 @@ export function createMetrics(): Metrics {
     const options = { name, help, labelNames: [...labels], registers: [registry] };
     if (kind === "counter") return new Counter(options);
     if (kind === "gauge") return new Gauge(options);
-    return new Histogram({ ...options, buckets: secondsBuckets });
+    return new Histogram({ ...options, buckets: [...buckets] });
   };
   const instruments = Object.fromEntries(Object.entries(metricTable).map(([key, row]) => [key, make(row)]));
   const exposition = async () => ({ contentType: registry.contentType, text: await registry.metrics() });

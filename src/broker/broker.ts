@@ -4,7 +4,9 @@ import type { Declared } from "../core/declared.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Destination } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Backend, StoreStatus } from "../store/contract.ts";
+import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed.ts";
 import { type Access, openAccess } from "./access.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
@@ -13,33 +15,45 @@ import { type Authorizations, createAuthorizations } from "./authorize.ts";
 import { createCollections } from "./collections.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
+import { createDeliveries, type DeliveryLimits } from "./deliver.ts";
+import { destinationList } from "./destination-list.ts";
+import { type Destinations, openDestinations } from "./destinations.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
+import { createEvents } from "./events.ts";
 import { createExplain, type Explain } from "./explain.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
+import { createForwardBodies } from "./forward-bodies.ts";
+import { createForwards, type Forwards } from "./forwards.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./health.ts";
-import { startHousekeeping } from "./housekeeping.ts";
+import { type Retention, startHousekeeping } from "./housekeeping.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
 import { createKeeper } from "./keeper.ts";
 import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import { createLiveGrants } from "./live-grants.ts";
-import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
+import { createNotificationProofs } from "./notification-proofs.ts";
+import { createNotifications, type Notifications } from "./notifications.ts";
 import { createNumbers } from "./numbers.ts";
 import { type Origins, openOrigins } from "./origins.ts";
+import { openOutbox } from "./outbox.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
+import { createSignerKeys } from "./signer-keys.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
 import { openUnwellCount } from "./unwell-count.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
+import { type WebhookFeedRequest, type WebhookStep, webhookFeed } from "./webhook-feed.ts";
+import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
+import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
 
 /** The verbs, joined. Faces call these and know nothing of the store. */
 export interface Broker {
@@ -64,16 +78,24 @@ export interface Broker {
   /** What providers are asked for tokens. */
   readonly tokens: TokenEndpoint;
   readonly webhookUrls: WebhookUrls;
+  readonly webhooks: Webhooks;
+  readonly webhookReceivers: WebhookReceivers;
+  readonly notifications: Notifications;
+  readonly forwards: Forwards;
+  readonly destinations: Destinations;
+  readonly destinationsOf: (environment: string) => readonly Destination[];
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
     readonly integrations: (request: FeedRequest) => AsyncGenerator<FeedStep<Integration>>;
+    readonly webhooks: (request: WebhookFeedRequest) => AsyncGenerator<WebhookStep>;
   };
   /** Fields of a JSON route that it does not know: SDKs send keys of their own. */
   readonly countIgnored: (route: string, count: number) => void;
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;
   readonly declare: (declared: Declared) => Promise<void>;
-  readonly retain: (retention: LogRetention) => void;
+  readonly retain: (retention: Retention) => void;
+  readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
   /** What is done once a minute, now. */
   readonly keepHouse: () => Promise<void>;
   close(): Promise<void>;
@@ -85,15 +107,19 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
-  readonly retention: LogRetention;
+  readonly retention: Retention;
   /** The way to providers, for requests of our own. */
   readonly send: Send;
+  /** The way to the environments' own forward addresses. */
+  readonly sendToApplication: Send;
+  readonly webhooks: WebhookLimits & DeliveryLimits;
   readonly refreshLeaseMs?: number | undefined;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world } = options;
+  const { store, backend, catalogue, publicUrl, retention, send, sendToApplication, refreshLeaseMs, world } = options;
+  if (!backend.isShared) await endAllLeases(store);
   const collections = createCollections(store);
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
@@ -103,10 +129,15 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
   const logs = createLogs({ store, collections, world });
-  const health = createConnectionHealth({ store, collections, integrations, providers, logs, world });
-  const connections = createConnections({ store, collections, integrations, providers, touches, health, audit, world });
+  const destinations = await openDestinations({ store, collections, audit, world });
+  const bodies = createForwardBodies(collections);
+  const forwards = createForwards({ store, collections, destinations, bodies, audit, world });
+  const events = createEvents({ forwards, world });
+  const stored = { store, collections, integrations, providers };
+  const health = createConnectionHealth({ ...stored, logs, events, world });
+  const connections = createConnections({ ...stored, touches, health, events, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ store, collections, integrations, providers, numbers, health, audit, world });
+  const imports = createImports({ ...stored, numbers, health, events, audit, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
@@ -143,6 +174,18 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
+  const webhookUrls = createWebhookUrls({ environments, publicUrl });
+  const outbox = await openOutbox({ store, world });
+  const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
+  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), world });
+  const webhooks = createWebhooks({
+    ...{ store, collections, receivers, proofs, resources, forwards, bodies, outbox },
+    ...{ urls: webhookUrls, limits: options.webhooks, world },
+  });
+  const deliveries = createDeliveries({
+    ...{ store, collections, outbox, destinations, bodies, secrets: signingSecrets },
+    ...{ send, sendToApplication, limits: options.webhooks, world },
+  });
   const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
@@ -165,10 +208,17 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     explain: createExplain({ live, attachments }),
     tokens,
     listing: createListing(collections),
-    webhookUrls: createWebhookUrls({ environments, publicUrl }),
+    webhookUrls,
+    webhooks,
+    webhookReceivers: receivers,
+    notifications: createNotifications(collections),
+    forwards,
+    destinations,
+    destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
       integrations: (request) => feed({ store, records: collections.integrations, world }, request),
+      webhooks: (request) => webhookFeed({ store, collections, forwards, world }, request),
     },
     countIgnored: (route, count) => {
       if (count > 0) world.metrics.ignoredFields.inc({ route }, count);
@@ -178,10 +228,20 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     declare: async (declared) => {
       await declare(declared);
       authorizations.resume();
+      // Not before it is known where to, and with what it is signed.
+      deliveries.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
+    configureWebhooks(limits) {
+      webhooks.configure(limits);
+      deliveries.configure(limits);
+    },
     keepHouse: () => housekeeping.run(),
     async close() {
+      await deliveries.close();
+      outbox.close();
+      receivers.close();
+      destinations.close();
       outcomes.close();
       origins.close();
       await authorizations.close();

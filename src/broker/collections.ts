@@ -1,4 +1,5 @@
-import type { Message } from "@bufbuild/protobuf";
+import { hash } from "node:crypto";
+import { create, type Message, toBinary } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { accountOf } from "../core/email-hash.ts";
 import {
@@ -10,6 +11,13 @@ import {
   PendingDeviceSchema,
   type RefreshRecord,
   RefreshRecordSchema,
+  type StoredDestination,
+  StoredDestinationSchema,
+  type StoredForward,
+  StoredForwardSchema,
+  type StoredNotification,
+  StoredNotificationSchema,
+  WaitingForwardSchema,
   type SigningSecrets,
   SigningSecretsSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -28,6 +36,7 @@ import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { keyOf, under } from "../store/keys.ts";
 import { createRecords } from "../store/records.ts";
@@ -100,6 +109,10 @@ export function createCollections(store: Store) {
           return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
         },
       },
+      facets: {
+        override: ({ webhookUrlOverride }: Connection) =>
+          webhookUrlOverride === "" ? undefined : Buffer.from(webhookUrlOverride),
+      },
     }),
     connectSessions: createRecords({
       store,
@@ -166,7 +179,47 @@ export function createCollections(store: Store) {
       key: ({ environment, integration, connectionId }: RefreshRecord) => [environment, integration, connectionId],
       indexes: { look: ({ lookAt }: RefreshRecord) => (lookAt === undefined ? [] : [[sortable(timestampMs(lookAt))]]) },
     }),
+    notifications: createRecords({
+      store,
+      name: "notification",
+      schema: StoredNotificationSchema,
+      key: ({ notification }: StoredNotification) => [notification?.environment ?? "", notification?.id ?? ""],
+      complete: ({ notification }, revision) => {
+        if (notification !== undefined) complete(notification, revision);
+      },
+    }),
+    forwards: createRecords({
+      store,
+      name: "forward",
+      schema: StoredForwardSchema,
+      key: ({ environment, id }: StoredForward) => [environment, id],
+      indexes: {
+        // The forwards of a notification, and all of them by when they were made.
+        made: ({ environment, sequence }: StoredForward) => [[environment, sequence]],
+        connection: ({ environment, integration, connectionId, sequence }: StoredForward) =>
+          connectionId === "" ? [] : [[environment, integration, connectionId, sequence]],
+        dead: ({ environment, state, sequence }: StoredForward) =>
+          state === Forward_State.DEAD ? [[environment, sequence]] : [],
+      },
+      facets: { waiting: waitingOf },
+    }),
+    destinations: createRecords({
+      store,
+      name: "destination",
+      schema: StoredDestinationSchema,
+      key: ({ environment, url }: StoredDestination) => [environment, hash("sha256", url)],
+    }),
   } as const;
+}
+
+/** What the outbox knows of a forward that waits; of any other, nothing. */
+function waitingOf(forward: StoredForward): Uint8Array | undefined {
+  if (forward.state !== Forward_State.PENDING) return undefined;
+  const { address, overrideUrl, lane, number, createdAt, nextAttemptAt, attemptCount } = forward;
+  const dueMs = nextAttemptAt === undefined ? 0 : timestampMs(nextAttemptAt);
+  const createdMs = createdAt === undefined ? 0 : timestampMs(createdAt);
+  const waiting = { address, overrideUrl, lane, number, dueMs, createdMs, first: attemptCount === 0 };
+  return toBinary(WaitingForwardSchema, create(WaitingForwardSchema, waiting));
 }
 
 /** When a record was made, as `sortable` has it. */
@@ -203,6 +256,13 @@ export const toBeLookedAt = (nowMs: number) => ({
 });
 /** Keys of the secondary index of connections that are not well: environment, state, and the connection's. */
 export const unwellSpace = "connection.state";
+/** Under which connections with a forward address of their own are known: environment, integration and id. */
+export const overrideSpace = "connection.override";
+/** Under which forwards that wait are known to the outbox: environment and id. */
+export const waitingSpace = "forward.waiting";
+/** Of a message that a provider has an id for: that it came. */
+export const seenKey = (environment: string, integration: string, message: string) =>
+  keyOf("notification-seen", environment, integration, hash("sha256", message));
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);
 export const connectionTouchKey = (environment: string, integration: string, id: string) =>
   keyOf("touch", "connection", environment, integration, id);

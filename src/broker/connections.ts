@@ -24,6 +24,7 @@ import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, connectionTouchKey, credentialsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
+import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
@@ -67,6 +68,7 @@ interface ConnectionsOptions {
   readonly providers: Providers;
   readonly touches: Touches;
   readonly health: ConnectionHealth;
+  readonly events: Events;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -75,7 +77,7 @@ interface ConnectionsOptions {
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, touches, health, audit, world } = options;
+  const { store, collections, integrations, providers, touches, health, events, audit, world } = options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
@@ -192,6 +194,11 @@ export function createConnections(options: ConnectionsOptions): Connections {
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
             ...remembered.changes,
+            ...events.auth({
+              operation: "deletion",
+              connection: before.value,
+              provider: providers.find(before.value.provider),
+            }),
             ...audit.changes({ actor, action: "connection.delete", environment, targets: [targetOf(ref)] }),
           ],
           conditions: remembered.conditions,

@@ -1,6 +1,7 @@
 import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
+import { refreshEvent } from "../core/auth-event.ts";
 import { healthOf } from "../core/connection-health.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import {
@@ -36,6 +37,7 @@ import { after, partsOf } from "../store/keys.ts";
 import { leaseKeys } from "../store/leases.ts";
 import { type Stored, transact } from "../store/records.ts";
 import { type Collections, credentialsKey, refreshKey, refreshLease, toBeLookedAt } from "./collections.ts";
+import type { Events } from "./events.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Logs, LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
@@ -133,6 +135,7 @@ interface HealthOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly logs: Logs;
+  readonly events: Events;
   readonly world: World;
 }
 
@@ -140,7 +143,7 @@ const authError = "auth";
 const perSweep = 200;
 
 export function createConnectionHealth(options: HealthOptions): ConnectionHealth {
-  const { store, collections, integrations, providers, logs, world } = options;
+  const { store, collections, integrations, providers, logs, events, world } = options;
   const { connections, refreshes } = collections;
 
   async function read({ environment, integration, id }: ConnectionRef): Promise<Known | undefined> {
@@ -193,8 +196,12 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     };
     const isChanged = isGiven || before === undefined || !equals(ConnectionSchema, before.value, draft);
     const next = isChanged ? { ...draft, updatedAt: timestampFromMs(world.now()) } : draft;
+    // Of what somebody gave, whoever asked for it tells.
+    const event = isGiven || before === undefined ? undefined : refreshEvent(before.value, next);
+    const { provider } = equipment;
     return {
       changes: [
+        ...(event === undefined ? [] : events.auth({ ...event, connection: next, provider })),
         ...(isChanged ? connections.change({ before, after: next }) : []),
         ...recordChanges(recordBefore, record),
       ],

@@ -5,11 +5,17 @@ import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect-sweep.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Keeper } from "./keeper.ts";
+import { createDeliverySweep } from "./delivery-retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
+
+export interface Retention extends LogRetention {
+  /** Of notifications and their forwards. */
+  readonly deliveriesMs: number;
+}
 
 /** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
 export interface Housekeeping {
-  retain(retention: LogRetention): void;
+  retain(retention: Retention): void;
   /** A round now, instead of within a minute. */
   run(): Promise<void>;
   /** Waits for the commit that is under way. */
@@ -21,7 +27,7 @@ interface HousekeepingOptions {
   readonly collections: Collections;
   readonly health: ConnectionHealth;
   readonly keeper: Keeper;
-  readonly retention: LogRetention;
+  readonly retention: Retention;
   readonly world: World;
 }
 
@@ -33,6 +39,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const { store, collections, health, keeper, world } = options;
   const leases = createLeases(store);
   const logSweep = createLogSweep({ store, collections });
+  const deliverySweep = createDeliverySweep({ store, collections });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
@@ -62,6 +69,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     await connectSweep(signal);
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
+    await deliverySweep({ maxAgeMs: retention.deliveriesMs, nowMs: world.now(), lease: held, signal });
   }
 
   async function hold(): Promise<Lease | undefined> {

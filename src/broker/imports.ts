@@ -32,6 +32,7 @@ import type { Audit } from "./audit.ts";
 import { type Collections, credentialsKey, refreshKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { targetOf } from "./connections.ts";
+import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Numbers } from "./numbers.ts";
@@ -87,6 +88,7 @@ interface ImportsOptions {
   readonly providers: Providers;
   readonly numbers: Numbers;
   readonly health: ConnectionHealth;
+  readonly events: Events;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -98,7 +100,7 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, health, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, health, events, audit, world } = options;
   const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -276,7 +278,13 @@ export function createImports(options: ImportsOptions): Imports {
     const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
-    changes.push(...((await authorized?.alongside()) ?? []));
+    if (authorized !== undefined) {
+      changes.push(...(await authorized.alongside()));
+      for (const { after: connection, home, created } of batch) {
+        const operation = created ? "creation" : "override";
+        changes.push(...events.auth({ operation, connection, provider: home.provider }));
+      }
+    }
     return store.commit(changes, conditions);
   }
 

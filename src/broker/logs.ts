@@ -6,13 +6,12 @@ import type { World } from "../base/world.ts";
 import type { LogFields } from "../core/log-fields.ts";
 import { createLineCollector, keptLines, type RawLine } from "../core/log-lines.ts";
 import { namesNothing } from "../core/names.ts";
-import { pageTokens } from "../core/page-token.ts";
 import { createRedaction } from "../core/redaction.ts";
 import { type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
-import type { Page, PageOf } from "./page.ts";
+import { type Page, type PageOf, siftedPage } from "./page.ts";
 
 /** What a log is about. */
 export interface LogSubject {
@@ -79,10 +78,6 @@ interface LogsOptions {
   readonly world: World;
 }
 
-/** A call looks at so many logs and then returns what it found, with a token to go on from. */
-const lookedAtPerCall = 1_000;
-const maxChunk = 100;
-
 export function createLogs({ store, collections, world }: LogsOptions): Logs {
   const { logs, environments } = collections;
 
@@ -103,33 +98,18 @@ export function createLogs({ store, collections, world }: LogsOptions): Logs {
       }
       return found.value;
     },
-    async list(filter, { size, token, maxBytes = Number.POSITIVE_INFINITY }) {
-      const tokens = pageTokens(["logs", filter]);
-      let position = tokens.read(token);
+    async list(filter, { size, token, maxBytes }) {
       const { environment, integration, connectionId, operation } = filter;
       const beginning = await beginningOf(environment);
-      if (beginning === undefined || namesNothing(integration, connectionId, operation)) return { items: [], next: "" };
-      const read = sourceOf(collections, filter);
-      const items: Log[] = [];
-      let room = maxBytes;
-      for (let unseen = lookedAtPerCall; unseen > 0; ) {
-        const limit = Math.min(maxChunk, unseen);
-        const chunk = await read({ after: position, limit });
-        for (const { value, position: at, bytes } of chunk) {
-          if (begunAt(value) < beginning) return { items, next: "" };
-          if (matches(value, filter)) {
-            room -= bytes;
-            if (items.length === size || (room < 0 && items.length > 0)) {
-              return { items, next: tokens.write(position ?? "") };
-            }
-            items.push(value);
-          }
-          position = at;
-        }
-        unseen -= chunk.length;
-        if (chunk.length < limit) return { items, next: "" };
-      }
-      return { items, next: position === undefined ? "" : tokens.write(position) };
+      const isNone = beginning === undefined || namesNothing(integration, connectionId, operation);
+      return siftedPage({
+        question: ["logs", filter],
+        page: { size, token },
+        read: isNone ? () => Promise.resolve([]) : sourceOf(collections, filter),
+        isWanted: (log) => matches(log, filter),
+        isPast: (log) => begunAt(log) < (beginning ?? 0),
+        maxBytes,
+      });
     },
   };
 }

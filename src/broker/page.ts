@@ -31,3 +31,44 @@ export async function listPage<T>({ question, page, read }: Listing<T>): Promise
   const last = found.length > page.size ? shown.at(-1) : undefined;
   return { items: shown.map(({ value }) => value), next: last === undefined ? "" : tokens.write(last.position) };
 }
+
+interface Sifting<T> extends Listing<T> {
+  readonly isWanted: (value: T) => boolean;
+  /** Neither this one nor any that comes after it is wanted. */
+  readonly isPast: (value: T) => boolean;
+  /** Where the first page begins, when not at the beginning. */
+  readonly start?: string | undefined;
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes?: number | undefined;
+}
+
+/** A call looks at so many and then returns what it found, with a token to go on from. */
+const lookedAtPerCall = 1_000;
+const maxChunk = 100;
+
+/** A page of those that are wanted, of a list that holds others too. */
+export async function siftedPage<T>(sifting: Sifting<T>): Promise<PageOf<T>> {
+  const { question, page, read, isWanted, isPast, start, maxBytes = Number.POSITIVE_INFINITY } = sifting;
+  const tokens = pageTokens(question);
+  let position = tokens.read(page.token) ?? start;
+  const items: T[] = [];
+  let room = maxBytes;
+  for (let unseen = lookedAtPerCall; unseen > 0; ) {
+    const limit = Math.min(maxChunk, unseen);
+    const chunk = await read({ after: position, limit });
+    for (const { value, position: at, bytes } of chunk) {
+      if (isPast(value)) return { items, next: "" };
+      if (isWanted(value)) {
+        room -= bytes;
+        if (items.length === page.size || (room < 0 && items.length > 0)) {
+          return { items, next: tokens.write(position ?? "") };
+        }
+        items.push(value);
+      }
+      position = at;
+    }
+    unseen -= chunk.length;
+    if (chunk.length < limit) return { items, next: "" };
+  }
+  return { items, next: position === undefined ? "" : tokens.write(position) };
+}

@@ -1,5 +1,6 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { authModeOf, authModes } from "../core/auth-mode.ts";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
@@ -9,28 +10,6 @@ import { type ConnectionField, type Provider, ProviderSchema } from "../gen/latc
  * The SDK's dialect, outwards: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds,
  * empties that are always there. Inwards it is read by `core/import-line` and the routes.
  */
-
-type Kind = Exclude<Credentials["kind"]["case"], undefined>;
-
-/** How the dialect names a kind of credentials. A kind that the proto has and this table lacks does not compile. */
-const types: { readonly [K in Kind]: string } = {
-  oauth2: "OAUTH2",
-  oauth2Client: "OAUTH2_CC",
-  oauth1: "OAUTH1",
-  apiKey: "API_KEY",
-  basic: "BASIC",
-  tba: "TBA",
-  app: "APP",
-  jwt: "JWT",
-  twoStep: "TWO_STEP",
-  signature: "SIGNATURE",
-  awsSigv4: "AWS_SIGV4",
-  clientCertificate: "CLIENT_CERTIFICATE",
-  none: "NONE",
-};
-
-/** The kind of credentials that a provider's connections hold. */
-export const authModeOf = ({ auth }: Provider): string => types[auth.case ?? "none"];
 
 const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
 
@@ -80,7 +59,7 @@ export function endUserJson(endUser: EndUser | undefined): JsonValue {
 
 export function credentialsJson({ kind }: Credentials): JsonObject {
   if (kind.case === undefined) return {};
-  const type = types[kind.case];
+  const type = authModes[kind.case];
   switch (kind.case) {
     case "oauth2": {
       const { accessToken, refreshToken, expiresAt, raw, configOverride } = kind.value;

@@ -33,6 +33,8 @@ export interface Store {
  * suite.
  */
 export interface Backend extends Store {
+  /** Other processes may have it open as well. */
+  readonly isShared: boolean;
   /** Everything as of one moment, for as long as it is held. */
   snapshot(): Promise<Snapshot>;
   /**

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { LeaseHolderSchema, LeaseTermSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "./contract.ts";
-import { keyOf } from "./keys.ts";
+import { keyOf, under } from "./keys.ts";
 
 /**
  * For what only one may do at a time, however many replicas there are. A lease runs out by the store's own clock;
@@ -30,6 +30,17 @@ export interface Lease {
 
 /** Under which it lies in the store: of a holder that died it stays there until somebody takes it, or takes it away. */
 export const leaseKeys = (name: string) => ({ holder: keyOf("lease", name), term: keyOf("lease-term", name) });
+
+/**
+ * For a store that only one process can have open: whoever held a lease in it is gone, and nobody need wait until it
+ * runs out.
+ */
+export async function endAllLeases(store: Store): Promise<void> {
+  for (const space of ["lease", "lease-term"]) {
+    const held = await store.list({ ...under(space), limit: Number.MAX_SAFE_INTEGER });
+    if (held.length > 0) await store.commit(held.map(({ key }) => ({ key, value: undefined })));
+  }
+}
 
 /** Somebody else has it now. What was done under it since may not be written down. */
 export class LeaseLost extends Error {

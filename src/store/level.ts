@@ -333,6 +333,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     scrub: scrubbed,
     // It is not set, and does not jump, as the wall clock is and does.
     clock: async () => performance.timeOrigin + performance.now(),
+    isShared: false,
     status(): StoreStatus {
       const reason = closed ? "the store is closed" : trouble()?.message;
       return { backend: "level", storeId: marker.storeId, format, revision, writable: reason === undefined, reason };

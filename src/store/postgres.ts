@@ -285,6 +285,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       if (row === undefined) throw new StoreUnavailable("the server does not tell the time");
       return row[0];
     },
+    isShared: true,
     status() {
       const reason = closed === undefined ? outage?.error.message : "the store is closed";
       const { storeId } = found;

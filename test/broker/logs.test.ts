@@ -141,7 +141,7 @@ it("deletes what is too many, the oldest first, however it is told to keep less"
   await more(50);
   await keepHouse(open, world, 3);
   expect(await list(open)).toEqual(ids.slice(-300).reverse());
-  open.broker.retain({ maxAgeMs: day, maxCount: 100 });
+  open.broker.retain({ ...defaultRetention, maxAgeMs: day, maxCount: 100 });
   await keepHouse(open, world);
   expect(await list(open)).toEqual(ids.slice(-100).reverse());
 });

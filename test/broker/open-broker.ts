@@ -4,6 +4,7 @@ import { type Broker, openBroker } from "../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
 import type { Equipment, Known } from "../../src/broker/health.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
+import { defaultWebhooks } from "../../src/config/webhooks.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
@@ -32,7 +33,7 @@ export const refOf = (id: string) => create(ConnectionRefSchema, { environment: 
 
 export async function openTestBroker(
   world: TestWorld,
-  { retention = defaultRetention, publishing }: Options = {},
+  { retention, publishing }: Options = {},
 ): Promise<OpenBroker> {
   const backend = await openTestStore(world);
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
@@ -42,8 +43,10 @@ export async function openTestBroker(
     backend,
     catalogue: loadCatalogue(),
     publicUrl: () => "http://127.0.0.1",
-    retention,
+    retention: { ...defaultRetention, ...retention },
     send: () => Promise.reject(new Error("nothing is sent")),
+    sendToApplication: () => Promise.reject(new Error("nothing is sent")),
+    webhooks: defaultWebhooks,
     world,
   });
   onTestFinished(() => broker.close());

@@ -34,7 +34,7 @@ export type Header = Message<"latchkey.v1.Header"> & {
   name: string;
 
   /**
-   * As received.
+   * Its text: UTF-8 as received, or else of each byte the character of Latin-1.
    *
    * @generated from field: bytes value = 2;
    */
@@ -97,7 +97,7 @@ export type Notification = Message<"latchkey.v1.Notification"> & {
   headers: Header[];
 
   /**
-   * The body.
+   * The body; left out in lists and streams.
    *
    * @generated from field: bytes body = 7;
    */
@@ -195,7 +195,7 @@ export type Forward = Message<"latchkey.v1.Forward"> & {
   destination: string;
 
   /**
-   * What is sent, byte for byte.
+   * What is sent, byte for byte; left out in lists and streams.
    *
    * @generated from field: bytes body = 8;
    */

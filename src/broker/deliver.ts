@@ -1,0 +1,305 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
+import type { Send } from "../base/sending.ts";
+import type { World } from "../base/world.ts";
+import { nextAttempt } from "../core/delivery-schedule.ts";
+import type { DeliveryVerdict } from "../core/delivery-verdict.ts";
+import { type StoredForward, StoredForward_Address } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Attempt, Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
+import { StaleWrite, type Store } from "../store/contract.ts";
+import { createLeases, type Lease } from "../store/leases.ts";
+import type { Stored } from "../store/records.ts";
+import type { Collections } from "./collections.ts";
+import { attemptDelivery } from "./delivery-attempt.ts";
+import { type Begun, createDeliveryLines } from "./delivery-lines.ts";
+import type { Destinations } from "./destinations.ts";
+import type { ForwardBodies } from "./forward-bodies.ts";
+import type { Outbox } from "./outbox.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
+
+/**
+ * Sends what waits in the outbox. One replica does it for all: the order within a channel and the number under way to
+ * a destination are then for one process to keep, and no forward needs a lease of its own.
+ */
+export interface Deliveries {
+  /** From now on, and as soon as this replica has the lease. */
+  start(): void;
+  configure(limits: DeliveryLimits): void;
+  /** Since this process delivers. */
+  lastDeliveredMs(environment: string, url: string): number | undefined;
+  /** What is under way has a moment to end; the rest waits in the store. */
+  close(): Promise<void>;
+}
+
+export interface DeliveryLimits {
+  readonly perDestination: number;
+  readonly timeoutMs: number;
+}
+
+interface DeliveriesOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly outbox: Outbox;
+  readonly destinations: Destinations;
+  readonly bodies: ForwardBodies;
+  readonly secrets: SigningSecrets;
+  /** To the environment's own addresses, which are the operator's word. */
+  readonly sendToApplication: Send;
+  /** To what came over the API: judged as any address of a provider is. */
+  readonly send: Send;
+  readonly limits: DeliveryLimits;
+  readonly world: World;
+}
+
+const leaseName = "deliveries";
+const leaseMs = 15_000;
+const lookEveryMs = 1_000;
+const renewEveryMs = 5_000;
+const closeWithinMs = 5_000;
+const storeRetryMs = 500;
+const troubleMs = 2_000;
+/** Over all destinations. One that fails has one of these. */
+const mostUnderWay = 1_024;
+const keptAttempts = 20;
+const rememberedUrls = 1_000;
+
+export function createDeliveries(options: DeliveriesOptions): Deliveries {
+  const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
+  const { forwards } = collections;
+  const { metrics, log } = world;
+  let { limits } = options;
+  const leases = createLeases(store);
+  const lines = createDeliveryLines({
+    perLine: () => limits.perDestination,
+    isHeld: (destination) => destinations.isPaused(destination),
+  });
+  /** Nothing more is begun. */
+  let isClosing = false;
+  /** What is under way is broken off. */
+  const cut = new AbortController();
+  const carrying = new Set<Promise<void>>();
+  const delivered = new LRUCache<string, number>({ max: rememberedUrls });
+  let lease: Lease | undefined;
+  let leaseTouchedAt = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<void> | undefined;
+  let isPumping = false;
+
+  const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0;
+
+  outbox.listen({
+    onWaiting(waiting) {
+      lines.put(waiting, world.now());
+      pumpSoon();
+    },
+    onGone: (waiting) => lines.remove(waiting),
+  });
+  destinations.onChange(() => {
+    lines.look();
+    pumpSoon();
+  });
+
+  /** Once for all that came in one commit. */
+  function pumpSoon(): void {
+    if (isPumping) return;
+    isPumping = true;
+    queueMicrotask(() => {
+      isPumping = false;
+      pump();
+    });
+  }
+
+  function pump(): void {
+    while (mayBegin() && lines.underWay < mostUnderWay) {
+      const begun = lines.next(world.now());
+      if (begun === undefined) return;
+      const carried = carry(begun)
+        .catch(async (err: unknown) => {
+          if (cut.signal.aborted) return false;
+          log.error("a forward could not be carried, and will be tried again", { err });
+          // Not at once: what it met will be there still.
+          await sleep(troubleMs, undefined, { signal: cut.signal }).catch(() => {});
+          return false;
+        })
+        .then((wentWell) => {
+          lines.ended(begun, wentWell);
+          carrying.delete(carried);
+          pumpSoon();
+        });
+      carrying.add(carried);
+    }
+  }
+
+  /** Whether the destination took it. */
+  async function carry({ waiting }: Begun): Promise<boolean> {
+    const row = await forwards.get(waiting.environment, waiting.id);
+    if (row === undefined || row.value.state !== Forward_State.PENDING) return true;
+    const { value } = row;
+    const url = destinations.urlOf(value);
+    if (url === "") {
+      await settle(row, { ...value, state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" });
+      return true;
+    }
+    const tried = await attemptDelivery({
+      id: value.id,
+      url,
+      body: await bodies.of(value),
+      secrets: await secrets.of(value.environment),
+      number: value.attemptCount + 1,
+      send: value.address === StoredForward_Address.OVERRIDE ? send : sendToApplication,
+      timeoutMs: limits.timeoutMs,
+      signal: cut.signal,
+      world,
+    });
+    if (tried === undefined) return false;
+    const { attempt, verdict } = tried;
+    metrics.deliveryAttempts.inc({ outcome: verdict.kind });
+    if (verdict.kind === "gone") await pause(value.environment, url);
+    await settle(row, triedAs(value, attempt, verdict));
+    if (verdict.kind === "delivered" && value.createdAt !== undefined) {
+      delivered.set(`${value.environment}\0${url}`, world.now());
+      metrics.deliverySeconds.observe(Math.max(0, world.now() - timestampMs(value.createdAt)) / 1_000);
+    }
+    return verdict.kind === "delivered";
+  }
+
+  async function pause(environment: string, url: string): Promise<void> {
+    await stubbornly(() => destinations.pause({ environment, url }, "gone"));
+    metrics.destinationsPaused.inc();
+    log.error("the application answered 410: nothing more is sent there until somebody resumes it", { environment });
+  }
+
+  function triedAs(value: StoredForward, attempt: Attempt, verdict: DeliveryVerdict): StoredForward {
+    const nowMs = world.now();
+    const after: StoredForward = {
+      ...value,
+      attemptCount: attempt.number,
+      attempts: [...value.attempts, attempt].slice(-keptAttempts),
+    };
+    if (verdict.kind === "delivered") return { ...after, state: Forward_State.DELIVERED, stateReason: "" };
+    if (verdict.kind === "impossible") return dead(after, verdict.reason);
+    // Its place in the schedule is kept for when the destination is resumed.
+    if (verdict.kind === "gone") return { ...after, stateReason: "gone", nextAttemptAt: timestampFromMs(nowMs) };
+    const next = nextAttempt({
+      step: value.scheduleStep,
+      forMs: value.scheduledFor === undefined ? 0 : timestampMs(value.scheduledFor),
+      nowMs,
+      retryAfterMs: verdict.retryAfterMs,
+      random: Math.random(),
+    });
+    if (next === undefined) return dead(after, verdict.reason);
+    return {
+      ...after,
+      stateReason: verdict.reason,
+      scheduleStep: next.step,
+      scheduledFor: timestampFromMs(next.forMs),
+      nextAttemptAt: timestampFromMs(next.dueMs),
+    };
+  }
+
+  function dead(value: StoredForward, reason: string): StoredForward {
+    metrics.deadLetters.inc();
+    const { environment, integration, id: forward } = value;
+    log.warn("a forward is given up; it can be replayed", { environment, integration, forward, reason });
+    return { ...value, state: Forward_State.DEAD, stateReason: reason };
+  }
+
+  /** What was tried is written down, however long the store needs: sent again it would be only because of that. */
+  async function settle(before: Stored<StoredForward>, wanted: StoredForward): Promise<void> {
+    const { nextAttemptAt, scheduledFor, ...rest } = wanted;
+    const isWaiting = wanted.state === Forward_State.PENDING;
+    const after: StoredForward = {
+      ...rest,
+      ...(isWaiting && nextAttemptAt !== undefined && { nextAttemptAt }),
+      ...(isWaiting && scheduledFor !== undefined && { scheduledFor }),
+      updatedAt: timestampFromMs(world.now()),
+    };
+    const held = lease;
+    if (held === undefined) return;
+    await stubbornly(async () => {
+      try {
+        await store.commit(forwards.change({ before, after }), [held.fence]);
+      } catch (error) {
+        if (!(error instanceof StaleWrite)) throw error;
+        // It was replayed or purged meanwhile, or another replica has taken over: that one's word counts.
+        if ("key" in held.fence && error.key === held.fence.key && lease === held) lease = undefined;
+      }
+    });
+  }
+
+  async function stubbornly(act: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        await act();
+        return;
+      } catch (error) {
+        if (cut.signal.aborted) throw error;
+        log.warn("what came of a forward is not written down yet", { err: error });
+        await sleep(storeRetryMs, undefined, { signal: cut.signal });
+      }
+    }
+  }
+
+  async function look(): Promise<void> {
+    try {
+      await hold();
+    } catch (err) {
+      if (!isClosing) log.warn("who delivers could not be settled, and will be", { err });
+    }
+    metrics.outboxForwards.set(outbox.size);
+    metrics.outboxOldest.set(ageOf(outbox.oldestMs()));
+    pump();
+  }
+
+  async function hold(): Promise<void> {
+    if (lease !== undefined && lease.remainingMs() > 0) {
+      if (performance.now() - leaseTouchedAt < renewEveryMs) return;
+      leaseTouchedAt = performance.now();
+      const held = lease;
+      await held.renew().catch((error: unknown) => {
+        if (held.remainingMs() === 0 && lease === held) lease = undefined;
+        throw error;
+      });
+      return;
+    }
+    lease = await leases.take(leaseName, leaseMs);
+    leaseTouchedAt = performance.now();
+    metrics.delivering.set(lease === undefined ? 0 : 1);
+  }
+
+  const ageOf = (sinceMs: number | undefined) =>
+    sinceMs === undefined ? 0 : Math.max(0, world.now() - sinceMs) / 1_000;
+
+  function lookSoon(): void {
+    looking ??= look().finally(() => {
+      looking = undefined;
+    });
+  }
+
+  return {
+    start() {
+      for (const waiting of outbox.all()) lines.put(waiting, world.now());
+      // Times of the wall clock are looked at often, rather than waited for: it may be set.
+      timer ??= setInterval(lookSoon, lookEveryMs).unref();
+      lookSoon();
+    },
+    configure(wanted) {
+      limits = wanted;
+      lines.look();
+    },
+    lastDeliveredMs: (environment, url) => delivered.get(`${environment}\0${url}`),
+    async close() {
+      isClosing = true;
+      clearInterval(timer);
+      await looking;
+      const ended = Promise.allSettled(carrying);
+      await Promise.race([ended, sleep(closeWithinMs, undefined, { ref: false })]);
+      cut.abort();
+      await ended;
+      await lease?.release().catch(() => {
+        /* It runs out by itself. */
+      });
+    },
+  };
+}

@@ -1,0 +1,260 @@
+import type { Waiting } from "./outbox.ts";
+
+/**
+ * Who is next, of all forwards that wait: a line a destination, so that one that does not answer holds up nobody
+ * else's, and within a line those that were never tried in the order of their lanes.
+ */
+export interface DeliveryLines {
+  put(waiting: Waiting, nowMs: number): void;
+  remove(waiting: Pick<Waiting, "environment" | "id">): void;
+  /** Begun: it is counted as under way until `ended`. Undefined: no line has one that is due and room for it. */
+  next(nowMs: number): Begun | undefined;
+  /** Whether it went well decides how many of its line may be under way. */
+  ended(begun: Begun, wentWell: boolean): void;
+  /** When the next one is due that is not yet; undefined: none waits. */
+  nextDueMs(): number | undefined;
+  readonly underWay: number;
+  /** A destination that was held may be held no more. */
+  look(): void;
+}
+
+interface DeliveryLinesOptions {
+  /** How many may be under way to one destination. */
+  readonly perLine: () => number;
+  /** Nothing is begun there for now. */
+  readonly isHeld: (destination: Pick<Waiting, "environment" | "address" | "overrideUrl">) => boolean;
+}
+
+export interface Begun {
+  readonly waiting: Waiting;
+  readonly line: object;
+}
+
+interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> {
+  readonly key: string;
+  /** Those that were never tried, by lane; each token in `turns` is for whoever is first in its lane by then. */
+  readonly lanes: Map<string, Waiting[]>;
+  readonly turns: Queue<string>;
+  /** Those that are tried again, and due. */
+  readonly again: Queue<Waiting>;
+  underWay: number;
+  allowed: number;
+  /** It stands among the lines that are looked at. */
+  isListed: boolean;
+}
+
+/** All that fails at a destination is tried one at a time there, and each success allows one more. */
+export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): DeliveryLines {
+  const lines = new Map<string, Line>();
+  /** Lines that may have something to begin, taken in turn. */
+  const listed = new Queue<Line>();
+  /** By environment and id: what is meant by it now. An older one that comes up in a queue is passed over. */
+  const current = new Map<string, Waiting>();
+  const begun = new Set<string>();
+  const later = createDueHeap();
+  let underWay = 0;
+
+  function lineOf(waiting: Waiting): Line {
+    const { environment, address, overrideUrl } = waiting;
+    const key = `${environment}\0${address}\0${overrideUrl}`;
+    const there = lines.get(key);
+    if (there !== undefined) return there;
+    const made: Line = {
+      environment,
+      address,
+      overrideUrl,
+      key,
+      lanes: new Map(),
+      turns: new Queue(),
+      again: new Queue(),
+      underWay: 0,
+      allowed: perLine(),
+      isListed: false,
+    };
+    lines.set(key, made);
+    return made;
+  }
+
+  function list(line: Line): void {
+    if (line.isListed) return;
+    line.isListed = true;
+    listed.push(line);
+  }
+
+  function enter(waiting: Waiting): void {
+    const line = lineOf(waiting);
+    if (waiting.first) {
+      const lane = waiting.lane === "" ? waiting.id : waiting.lane;
+      const inLane = line.lanes.get(lane);
+      if (inLane === undefined) line.lanes.set(lane, [waiting]);
+      else inLane.splice(placeIn(inLane, waiting), 0, waiting);
+      line.turns.push(lane);
+    } else {
+      line.again.push(waiting);
+    }
+    list(line);
+  }
+
+  function takeOf(line: Line): Waiting | undefined {
+    // Those that come back do not push aside what has just come, nor the other way round.
+    for (;;) {
+      const waiting = line.turns.length > 0 ? takeFirst(line) : line.again.shift();
+      if (waiting === undefined) return undefined;
+      const key = keyOf(waiting);
+      if (current.get(key) === waiting && !begun.has(key)) return waiting;
+    }
+  }
+
+  function takeFirst(line: Line): Waiting | undefined {
+    // Every fifth turn is for those that are tried again.
+    if (line.again.length > 0 && line.turns.taken % 5 === 4) {
+      line.turns.taken += 1;
+      return line.again.shift();
+    }
+    const lane = line.turns.shift();
+    if (lane === undefined) return undefined;
+    const inLane = line.lanes.get(lane);
+    const waiting = inLane?.shift();
+    if (inLane?.length === 0) line.lanes.delete(lane);
+    return waiting;
+  }
+
+  return {
+    put(waiting, nowMs) {
+      const key = keyOf(waiting);
+      const before = current.get(key);
+      current.set(key, waiting);
+      // What is under way is entered again when it has ended, as it stands by then.
+      if (begun.has(key) || before === waiting) return;
+      // What has just come is entered as it came: a heap does not keep those of one moment in order.
+      if (waiting.dueMs <= nowMs) enter(waiting);
+      else later.push(waiting);
+    },
+    remove(waiting) {
+      current.delete(keyOf(waiting));
+    },
+    next(nowMs) {
+      for (let due = later.peek(); due !== undefined && due.dueMs <= nowMs; due = later.peek()) {
+        later.pop();
+        if (current.get(keyOf(due)) === due && !begun.has(keyOf(due))) enter(due);
+      }
+      for (let looks = listed.length; looks > 0; looks -= 1) {
+        const line = listed.shift();
+        if (line === undefined) return undefined;
+        line.isListed = false;
+        if (line.underWay >= line.allowed || isHeld(line)) continue;
+        const waiting = takeOf(line);
+        if (waiting === undefined) {
+          if (line.underWay === 0 && line.allowed === perLine()) lines.delete(line.key);
+          continue;
+        }
+        list(line);
+        line.underWay += 1;
+        underWay += 1;
+        begun.add(keyOf(waiting));
+        return { waiting, line };
+      }
+      return undefined;
+    },
+    ended({ waiting, line: given }, wentWell) {
+      const line = given as Line;
+      line.underWay -= 1;
+      underWay -= 1;
+      line.allowed = wentWell ? Math.min(perLine(), line.allowed + 1) : Math.max(1, Math.floor(line.allowed / 2));
+      const key = keyOf(waiting);
+      begun.delete(key);
+      const now = current.get(key);
+      if (now !== undefined) later.push(now);
+      list(line);
+    },
+    nextDueMs() {
+      return later.peek()?.dueMs;
+    },
+    get underWay() {
+      return underWay;
+    },
+    look() {
+      for (const line of lines.values()) list(line);
+    },
+  };
+}
+
+const keyOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
+
+/** Behind all of its lane that come before it: by number where both have one, otherwise by when they were made. */
+function placeIn(lane: readonly Waiting[], waiting: Waiting): number {
+  let place = lane.length;
+  while (place > 0 && comesBefore(waiting, lane[place - 1])) place -= 1;
+  return place;
+}
+
+function comesBefore(a: Waiting, b: Waiting | undefined): boolean {
+  if (b === undefined) return false;
+  if (isNumber(a.number) && isNumber(b.number)) return BigInt(a.number) < BigInt(b.number);
+  return a.createdMs < b.createdMs;
+}
+
+const isNumber = (text: string): boolean => /^\d{1,30}$/.test(text);
+
+/** First in, first out; what was taken is let go of in large pieces. */
+class Queue<T> {
+  #items: T[] = [];
+  #at = 0;
+  taken = 0;
+
+  get length(): number {
+    return this.#items.length - this.#at;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  shift(): T | undefined {
+    if (this.#at === this.#items.length) return undefined;
+    const item = this.#items[this.#at];
+    this.#at += 1;
+    this.taken += 1;
+    if (this.#at > 1_024 || this.#at === this.#items.length) {
+      this.#items = this.#items.slice(this.#at);
+      this.#at = 0;
+    }
+    return item;
+  }
+}
+
+/** The earliest first. */
+function createDueHeap() {
+  const heap: Waiting[] = [];
+  const isBefore = (i: number, j: number) => (heap[i]?.dueMs ?? 0) < (heap[j]?.dueMs ?? 0);
+  const swap = (i: number, j: number) => {
+    const [a, b] = [heap[i], heap[j]];
+    if (a === undefined || b === undefined) return;
+    heap[i] = b;
+    heap[j] = a;
+  };
+  return {
+    peek: (): Waiting | undefined => heap[0],
+    push(waiting: Waiting): void {
+      heap.push(waiting);
+      for (let i = heap.length - 1; i > 0; ) {
+        const parent = (i - 1) >> 1;
+        if (!isBefore(i, parent)) return;
+        swap(i, parent);
+        i = parent;
+      }
+    },
+    pop(): void {
+      const last = heap.pop();
+      if (last === undefined || heap.length === 0) return;
+      heap[0] = last;
+      for (let i = 0; ; ) {
+        const [left, right] = [2 * i + 1, 2 * i + 2];
+        const child = right < heap.length && isBefore(right, left) ? right : left;
+        if (child >= heap.length || !isBefore(child, i)) return;
+        swap(i, child);
+        i = child;
+      }
+    },
+  };
+}

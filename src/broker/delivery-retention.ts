@@ -1,0 +1,114 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
+import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import type { Lease } from "../store/leases.ts";
+import { type Collections, seenKey } from "./collections.ts";
+import { receivedAt } from "./notifications.ts";
+
+interface DeliverySweepRequest {
+  readonly maxAgeMs: number;
+  readonly nowMs: number;
+  readonly lease: Pick<Lease, "fence">;
+  /** Aborts between two commits. */
+  readonly signal: AbortSignal;
+}
+
+/** Deletes what is old of webhooks, and waits for nothing: forwards first, then notifications that none is left of. */
+export type DeliverySweep = (request: DeliverySweepRequest) => Promise<number>;
+
+const pageSize = 200;
+/** More of them is for the next round: somebody else wants the store too. */
+const mostPerRound = 20_000;
+
+export function createDeliverySweep({ store, collections }: { store: Store; collections: Collections }): DeliverySweep {
+  const { environments, forwards, notifications } = collections;
+
+  /** A page of what is old, and what of it may go. */
+  interface Stretch {
+    readonly changes: readonly Change[];
+    readonly gone: number;
+    readonly next: string | undefined;
+  }
+
+  interface Sought {
+    readonly environment: string;
+    readonly after: string | undefined;
+    readonly cutoff: number;
+    /** What is older is of an environment that was deleted, and perhaps made again under its name. */
+    readonly beginning: number;
+  }
+
+  async function forwardsOf({ environment, after, cutoff, beginning }: Sought): Promise<Stretch> {
+    const page = await forwards.pageBy("made", { under: [environment], after, limit: pageSize });
+    const madeAt = ({ value: { createdAt } }: (typeof page)[number]) =>
+      createdAt === undefined ? 0 : timestampMs(createdAt);
+    const old = page.filter((one) => madeAt(one) < Math.max(cutoff, beginning));
+    // One that waits is kept for as long as it does.
+    const over = old.filter((one) => one.value.state !== Forward_State.PENDING || madeAt(one) < beginning);
+    const changes = over.flatMap((before) => forwards.change({ before, after: undefined }));
+    return { changes, gone: over.length, next: old.length < pageSize ? undefined : page.at(-1)?.position };
+  }
+
+  async function notificationsOf({ environment, after, cutoff, beginning }: Sought): Promise<Stretch> {
+    const page = await notifications.page({ under: [environment], after, limit: pageSize });
+    const old = page.filter(
+      ({ value: { notification } }) => notification === undefined || receivedAt(notification) < Math.max(cutoff, beginning),
+    );
+    const changes: Change[] = [];
+    let gone = 0;
+    for (const before of old) {
+      const { id = "", integration = "", messageId = "" } = before.value.notification ?? {};
+      const [left] = await forwards.pageBy("made", { under: [environment, id], limit: 1 });
+      if (left !== undefined) continue;
+      gone += 1;
+      changes.push(...notifications.change({ before, after: undefined }));
+      if (messageId !== "") changes.push({ key: seenKey(environment, integration, messageId), value: undefined });
+    }
+    return { changes, gone, next: old.length < pageSize ? undefined : page.at(-1)?.position };
+  }
+
+  /** There or deleted, each that anything is left of. */
+  async function environmentsWithAny(): Promise<ReadonlyMap<string, number>> {
+    const beginnings = new Map<string, number>();
+    const firstAfter = {
+      forwards: async (after: string | undefined) =>
+        (await forwards.page({ under: [], after, limit: 1 }))[0]?.value.environment,
+      notifications: async (after: string | undefined) =>
+        (await notifications.page({ under: [], after, limit: 1 }))[0]?.value.notification?.environment,
+    };
+    for (const next of Object.values(firstAfter)) {
+      // Behind everything that begins with this environment: parts are parted by NUL.
+      for (let found = await next(undefined); found !== undefined; found = await next(`${found}\x01`)) {
+        const home = await environments.get(found);
+        const { createdAt } = home?.value ?? {};
+        beginnings.set(found, home === undefined ? Number.POSITIVE_INFINITY : createdAt ? timestampMs(createdAt) : 0);
+      }
+    }
+    return beginnings;
+  }
+
+  return async ({ maxAgeMs, nowMs, lease, signal }) => {
+    const cutoff = nowMs - maxAgeMs;
+    let deleted = 0;
+    for (const [environment, beginning] of await environmentsWithAny()) {
+      for (const stretchOf of [forwardsOf, notificationsOf]) {
+        let after: string | undefined;
+        do {
+          if (signal.aborted || deleted >= mostPerRound) return deleted;
+          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, beginning });
+          after = next;
+          if (changes.length === 0) continue;
+          try {
+            await store.commit(changes, [lease.fence]);
+            deleted += gone;
+          } catch (error) {
+            // One of them was replayed, or somebody else sweeps now: the next round sees.
+            if (!(error instanceof StaleWrite)) throw error;
+            return deleted;
+          }
+        } while (after !== undefined);
+      }
+    }
+    return deleted;
+  };
+}

@@ -1,0 +1,59 @@
+import { LRUCache } from "lru-cache";
+import { envelopeOf, payloadOf } from "../core/notification-payload.ts";
+import type { StoredForward, StoredNotification } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Collections } from "./collections.ts";
+
+/** What is sent, byte for byte the same each time: of a notification made anew from what came, so that it is kept once. */
+export interface ForwardBodies {
+  of(forward: StoredForward): Promise<Uint8Array>;
+  /** It has just come, and will be asked for at once. */
+  know(notification: StoredNotification): void;
+}
+
+const keptBytes = 32 * 1024 * 1024;
+
+interface Payload {
+  readonly from: string;
+  readonly json: string;
+}
+
+export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
+  const payloads = new LRUCache<string, Payload>({
+    maxSize: keptBytes,
+    sizeCalculation: ({ json }) => 200 + json.length,
+  });
+  const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
+
+  function know({ notification, payloadForm }: StoredNotification): Payload {
+    if (notification === undefined) throw new Error("a stored notification holds one");
+    const { environment, id, provider, headers, body } = notification;
+    const passed = headers.map(({ name, value }) => ({ name, value: Buffer.from(value).toString() }));
+    const payload = { from: provider, json: payloadOf(payloadForm, passed, body) };
+    payloads.set(keyOf(environment, id), payload);
+    return payload;
+  }
+
+  async function payloadFor({ environment, notificationId }: StoredForward): Promise<Payload> {
+    const known = payloads.get(keyOf(environment, notificationId));
+    if (known !== undefined) return known;
+    const stored = await notifications.get(environment, notificationId);
+    if (stored === undefined) throw new Error("the notification of a forward that waits is gone");
+    return know(stored.value);
+  }
+
+  return {
+    know: (notification) => void know(notification),
+    async of(forward) {
+      const { type, body, integration, connectionId } = forward;
+      if (forward.notificationId === "") return body;
+      const { from, json: payload } = await payloadFor(forward);
+      return envelopeOf({
+        from,
+        providerConfigKey: integration,
+        type,
+        payload,
+        ...(connectionId !== "" && { connectionId }),
+      });
+    },
+  };
+}

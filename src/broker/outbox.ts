@@ -1,0 +1,114 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import type { World } from "../base/world.ts";
+import { type StoredForward_Address, WaitingForwardSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Commit, Entry, Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
+import { after, partsOf, under } from "../store/keys.ts";
+import { waitingSpace } from "./collections.ts";
+
+/** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
+export interface Outbox {
+  readonly size: number;
+  /** When the one that has waited longest was made; undefined when none waits. */
+  oldestMs(): number | undefined;
+  all(): Iterable<Waiting>;
+  /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
+  listen(listener: OutboxListener): void;
+  close(): void;
+}
+
+export interface OutboxListener {
+  onWaiting(waiting: Waiting): void;
+  onGone(waiting: Waiting): void;
+}
+
+export interface Waiting {
+  readonly environment: string;
+  readonly id: string;
+  readonly dueMs: number;
+  readonly createdMs: number;
+  readonly address: StoredForward_Address;
+  readonly overrideUrl: string;
+  readonly lane: string;
+  readonly number: string;
+  /** It has not been tried yet. */
+  readonly first: boolean;
+}
+
+interface OutboxOptions {
+  readonly store: Store;
+  readonly world: World;
+}
+
+const pageEntries = 2_000;
+const prefix = `${waitingSpace}\0`;
+
+export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
+  const waiting = new Map<string, Waiting>();
+  const listeners: OutboxListener[] = [];
+
+  function put(key: string, found: Waiting): void {
+    waiting.set(key, found);
+    for (const { onWaiting } of listeners) onWaiting(found);
+  }
+
+  function take(key: string): void {
+    const gone = waiting.get(key);
+    if (gone === undefined) return;
+    waiting.delete(key);
+    for (const { onGone } of listeners) onGone(gone);
+  }
+
+  function onCommit({ changes }: Commit): void {
+    for (const { key, value } of changes) {
+      if (!key.startsWith(prefix)) continue;
+      if (value === undefined) take(key);
+      else put(key, readWaiting(key, value));
+    }
+  }
+
+  const watch = await follow({
+    store,
+    world,
+    async read() {
+      const found = new Map<string, Waiting>();
+      for await (const { key, value } of everyWaiting(store)) found.set(key, readWaiting(key, value));
+      return () => {
+        for (const key of [...waiting.keys()]) if (!found.has(key)) take(key);
+        for (const [key, one] of found) put(key, one);
+      };
+    },
+    onCommit,
+  });
+
+  return {
+    get size() {
+      return waiting.size;
+    },
+    oldestMs() {
+      let oldest: number | undefined;
+      for (const { createdMs } of waiting.values()) if (oldest === undefined || createdMs < oldest) oldest = createdMs;
+      return oldest;
+    },
+    all: () => waiting.values(),
+    listen: (listener) => void listeners.push(listener),
+    close: () => watch.close(),
+  };
+}
+
+async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
+  const range = under(waitingSpace);
+  for (let { from } = range; ; ) {
+    const page = await store.list({ from, to: range.to, limit: pageEntries });
+    yield* page;
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageEntries) return;
+    from = after(last.key);
+  }
+}
+
+function readWaiting(key: string, value: Uint8Array): Waiting {
+  const [, environment = "", id = ""] = partsOf(key);
+  const { dueMs, createdMs, address, overrideUrl, lane, number, first } = fromBinary(WaitingForwardSchema, value);
+  return { environment, id, dueMs, createdMs, address, overrideUrl, lane, number, first };
+}

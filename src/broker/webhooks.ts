@@ -1,0 +1,253 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../base/fault.ts";
+import { sequentialId } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import type { Received } from "../core/notification.ts";
+import { challengeAnswer } from "../core/notification-challenge.ts";
+import { passedHeaders, payloadFormOf } from "../core/notification-payload.ts";
+import { isTaken, type Unproven } from "../core/notification-proof.ts";
+import { type Reading, readingOf } from "../core/notification-reading.ts";
+import { type NotificationValues, notificationValues } from "../core/notification-values.ts";
+import {
+  NotificationSeenSchema,
+  type StoredForward,
+  type StoredNotification,
+  StoredNotificationSchema,
+} from "../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
+import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import { type Collections, seenKey } from "./collections.ts";
+import type { ForwardBodies } from "./forward-bodies.ts";
+import type { Forwards } from "./forwards.ts";
+import type { NotificationProofs } from "./notification-proofs.ts";
+import type { Outbox } from "./outbox.ts";
+import type { Resources } from "./resources.ts";
+import type { Receiver, WebhookReceivers } from "./webhook-receivers.ts";
+import type { WebhookUrls } from "./webhook-urls.ts";
+
+/** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
+export interface Webhooks {
+  /** Throws what the provider is told. */
+  receive(asked: ReceivedWebhook): Promise<WebhookAnswer>;
+  /** As if a provider had sent it, and proven it. */
+  accept(receiver: Receiver, received: Received): Promise<Notification>;
+  explain(receiver: Receiver, received: Received): Promise<Explained>;
+  configure(limits: WebhookLimits): void;
+}
+
+export interface ReceivedWebhook {
+  /** As it stands in the URL. */
+  readonly environmentId: string;
+  readonly integration: string;
+  readonly received: Received;
+  readonly method: string;
+  /** As the provider was given it. */
+  readonly url: string;
+}
+
+export interface WebhookAnswer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface WebhookLimits {
+  /** Forwards that may wait: beyond it providers are told to come again. */
+  readonly maxWaiting: number;
+}
+
+/** What a notification would reach. */
+export interface Explained {
+  /** -1: none. */
+  readonly rule: number;
+  readonly field: string;
+  readonly matches: readonly ConnectionRef[];
+  /** Why it would be refused. */
+  readonly fault: Fault | undefined;
+}
+
+interface WebhooksOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly receivers: WebhookReceivers;
+  readonly proofs: NotificationProofs;
+  readonly resources: Resources;
+  readonly forwards: Forwards;
+  readonly bodies: ForwardBodies;
+  readonly outbox: Outbox;
+  readonly limits: WebhookLimits;
+  readonly urls: WebhookUrls;
+  readonly world: World;
+}
+
+/** A message that comes again within this time is not forwarded again. */
+const seenForMs = 24 * 3_600_000;
+/** What a provider is told to wait, where it listens. */
+const retryAfterSeconds = 30;
+const taken = { status: 200, body: { status: "success" } } as const;
+
+export function createWebhooks(options: WebhooksOptions): Webhooks {
+  const { store, collections, receivers, proofs, resources, forwards, bodies, outbox, urls, world } = options;
+  const { metrics } = world;
+  let { limits } = options;
+  /** Of those that are being committed, and not in the outbox yet. */
+  let coming = 0;
+
+  function matchOf({ integration }: Receiver, { lookups }: NotificationValues) {
+    const { environment, key } = integration;
+    return resources.match({ environment, integration: key }, lookups);
+  }
+
+  async function take(receiver: Receiver, reading: Reading): Promise<Notification | undefined> {
+    const { provider, integration } = receiver;
+    const values = notificationValues(provider.notification, reading);
+    const { rule, matches } = matchOf(receiver, values);
+    const { environment, key } = integration;
+    const nowMs = world.now();
+    const id = sequentialId(nowMs);
+    const notification = create(NotificationSchema, {
+      ...{ id, environment, integration: key, provider: provider.name, messageId: values.messageId ?? "" },
+      headers: passedHeaders(provider.notification, reading.received).map(({ name, value }) => ({
+        name,
+        value: Buffer.from(value),
+      })),
+      body: reading.received.body,
+      matchedRule: rule,
+      matches: [...matches],
+      receivedAt: timestampFromMs(nowMs),
+    });
+    const stored = create(StoredNotificationSchema, { notification, payloadForm: payloadFormOf(reading) });
+    const made = integration.noForward ? [] : forwardsOf(notification, values);
+    requireRoom(made.length);
+    coming += made.length;
+    try {
+      bodies.know(stored);
+      if (!(await file(stored, made, nowMs))) return undefined;
+    } finally {
+      coming -= made.length;
+    }
+    metrics.notificationsMatched.inc({ rule: rule < 0 ? "none" : String(rule) });
+    return notification;
+  }
+
+  function forwardsOf(notification: Notification, { channel, number }: NotificationValues): StoredForward[] {
+    const { id, environment, integration, messageId, matches } = notification;
+    const cause = {
+      ...{ environment, integration, notificationId: id, lane: channel ?? "", number: number ?? "" },
+      type: "forward",
+      message: messageId === "" ? id : messageId,
+      body: new Uint8Array(),
+    };
+    // What concerns none goes out all the same: the application may know better.
+    const ids = matches.length === 0 ? [""] : matches.map((ref) => ref.id);
+    return ids.flatMap((connectionId) => forwards.newFor(cause, connectionId));
+  }
+
+  function requireRoom(count: number): void {
+    if (outbox.size + coming + count <= limits.maxWaiting) return;
+    metrics.notifications.inc({ outcome: "overloaded" });
+    throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
+  }
+
+  /** In one commit. False: it has come before, and is on its way or there. */
+  async function file(stored: StoredNotification, made: readonly StoredForward[], nowMs: number): Promise<boolean> {
+    const { notification } = stored;
+    if (notification === undefined) throw new Error("a stored notification holds one");
+    const { environment, integration, messageId, id } = notification;
+    const changes = [...collections.notifications.change({ before: undefined, after: stored })];
+    if (messageId === "") {
+      await store.commit([...changes, ...forwards.changes(made)]);
+      return true;
+    }
+    const key = seenKey(environment, integration, messageId);
+    const receivedAt = timestampFromMs(nowMs);
+    const value = toBinary(NotificationSeenSchema, create(NotificationSeenSchema, { notificationId: id, receivedAt }));
+    try {
+      await store.commit([{ key, value, expect: 0 }, ...changes, ...forwards.changes(made)]);
+      return true;
+    } catch (error) {
+      if (!(error instanceof StaleWrite)) throw error;
+      return fileAgain({ key, value, changes, made, nowMs });
+    }
+  }
+
+  interface Again {
+    readonly key: string;
+    readonly value: Uint8Array;
+    readonly changes: readonly Change[];
+    readonly made: readonly StoredForward[];
+    readonly nowMs: number;
+  }
+
+  /** It came before: of what is long ago the forwards are made anew, under the same ids. */
+  async function fileAgain({ key, value, changes, made, nowMs }: Again): Promise<boolean> {
+    for (;;) {
+      const seen = await store.get(key);
+      if (seen !== undefined && isWithinWindow(seen.value, nowMs)) return false;
+      const before = await collections.forwards.getMany(made.map(({ environment, id }) => [environment, id]));
+      const renewed = made.flatMap((after, i) => collections.forwards.change({ before: before[i], after }));
+      try {
+        await store.commit([{ key, value, expect: seen?.revision ?? 0 }, ...changes, ...renewed]);
+        return true;
+      } catch (error) {
+        if (!(error instanceof StaleWrite)) throw error;
+      }
+    }
+  }
+
+  return {
+    async receive({ environmentId, integration, received, method, url }) {
+      const receiver = await receivers.find(environmentId, integration);
+      const reading = readingOf(received);
+      const rules = receiver.provider.notification;
+      const challenge = challengeAnswer(rules?.challenge, reading);
+      if (challenge !== undefined) {
+        metrics.notifications.inc({ outcome: "challenge" });
+        return challenge;
+      }
+      const proof = await proofs.of(receiver, { reading, method, url });
+      if (!proof.proven) {
+        const { reason } = proof;
+        if (isTaken(proof)) metrics.notificationsUnproven.inc({ reason });
+        else {
+          metrics.notifications.inc({ outcome: "refused" });
+          metrics.notificationsRefused.inc({ reason });
+          throw unproven(reason);
+        }
+      }
+      const notification = await take(receiver, reading);
+      metrics.notifications.inc({ outcome: notification === undefined ? "repeated" : "taken" });
+      return taken;
+    },
+    async accept(receiver, received) {
+      const notification = await take(receiver, readingOf(received));
+      if (notification === undefined) {
+        throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
+      }
+      metrics.notifications.inc({ outcome: "test" });
+      return notification;
+    },
+    async explain(receiver, received) {
+      const { notification: rules } = receiver.provider;
+      const reading = readingOf(received);
+      const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
+      // The URL and the method are part of what some sign: those of a webhook are meant.
+      const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
+      const fault = proof.proven || isTaken(proof) ? undefined : unproven(proof.reason);
+      return { rule, matches, field: rules?.lookups[rule]?.field ?? "", fault };
+    },
+    configure(wanted) {
+      limits = wanted;
+    },
+  };
+}
+
+const unproven = (reason: Unproven): Fault =>
+  new Fault("unproven_webhook", "the notification does not prove where it comes from", { metadata: { reason } });
+
+function isWithinWindow(seen: Uint8Array, nowMs: number): boolean {
+  const { receivedAt } = fromBinary(NotificationSeenSchema, seen);
+  return receivedAt !== undefined && nowMs - timestampMs(receivedAt) < seenForMs;
+}

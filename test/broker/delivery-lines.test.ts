@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { type Begun, createDeliveryLines } from "../../src/broker/delivery-lines.ts";
+import type { Waiting } from "../../src/broker/outbox.ts";
+import { StoredForward_Address as Address } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
+
+let made = 0;
+function waiting(about: Partial<Waiting> = {}): Waiting {
+  made += 1;
+  return {
+    environment: "dev",
+    id: `msg_${made}`,
+    dueMs: 0,
+    createdMs: made,
+    address: Address.PRIMARY,
+    overrideUrl: "",
+    lane: "",
+    number: "",
+    first: true,
+    ...about,
+  };
+}
+
+const to = (overrideUrl: string, about: Partial<Waiting> = {}): Waiting =>
+  waiting({ address: Address.OVERRIDE, overrideUrl, ...about });
+
+function linesOf({ perLine = 2, held = new Set<string>() } = {}) {
+  const lines = createDeliveryLines({ perLine: () => perLine, isHeld: ({ overrideUrl }) => held.has(overrideUrl) });
+  /** All that can be begun now. */
+  function begin(nowMs = 1_000): Begun[] {
+    const all: Begun[] = [];
+    for (let one = lines.next(nowMs); one !== undefined; one = lines.next(nowMs)) all.push(one);
+    return all;
+  }
+  return { lines, begin, ids: (nowMs?: number) => begin(nowMs).map(({ waiting: { id } }) => id) };
+}
+
+describe("delivery lines", () => {
+  test("no more are under way to a destination than it may have, and others are not held up by that", () => {
+    const { lines, begin } = linesOf();
+    for (let i = 0; i < 10; i += 1) lines.put(to("slow"), 1_000);
+    lines.put(to("fast"), 1_000);
+    const begun = begin();
+    expect(begun.map(({ waiting: one }) => one.overrideUrl).toSorted()).toEqual(["fast", "slow", "slow"]);
+    const [first] = begun;
+    if (first === undefined) throw new Error("nothing was begun");
+    lines.remove(first.waiting);
+    lines.ended(first, true);
+    expect(begin()).toHaveLength(1);
+  });
+
+  test("a destination that fails is tried one at a time, until it succeeds again", () => {
+    const { lines, begin } = linesOf({ perLine: 8 });
+    for (let i = 0; i < 100; i += 1) lines.put(waiting(), 1_000);
+    for (let round = 0; round < 3; round += 1) {
+      for (const one of begin()) {
+        lines.remove(one.waiting);
+        lines.ended(one, false);
+      }
+    }
+    let all = begin();
+    expect(all).toHaveLength(1);
+    for (const expected of [2, 4, 8, 8]) {
+      for (const one of all) {
+        lines.remove(one.waiting);
+        lines.ended(one, true);
+      }
+      all = begin();
+      expect(all).toHaveLength(expected);
+    }
+  });
+
+  test("first attempts of a lane begin in the order of their numbers, whatever order they came in", () => {
+    const { lines, ids } = linesOf({ perLine: 100 });
+    const numbers = ["10", "7", "18446744073709551616", "9", "8"];
+    for (const number of numbers) lines.put(waiting({ lane: "a", number, id: number }), 1_000);
+    expect(ids()).toEqual(["7", "8", "9", "10", "18446744073709551616"]);
+  });
+
+  test("those without a number begin as they were made", () => {
+    const { lines, ids } = linesOf({ perLine: 100 });
+    lines.put(waiting({ lane: "a", number: "abc", id: "second", createdMs: 2 }), 1_000);
+    lines.put(waiting({ lane: "a", number: "", id: "first", createdMs: 1 }), 1_000);
+    expect(ids()).toEqual(["first", "second"]);
+  });
+
+  test("what is not due yet is not begun, and says when it will be", () => {
+    const { lines, ids } = linesOf();
+    lines.put(waiting({ id: "later", dueMs: 5_000 }), 1_000);
+    expect(ids(4_999)).toEqual([]);
+    expect(lines.nextDueMs()).toBe(5_000);
+    expect(ids(5_000)).toEqual(["later"]);
+  });
+
+  test("one that is replayed while it waits is due at once, and begun once", () => {
+    const { lines, ids } = linesOf();
+    lines.put(waiting({ id: "one", dueMs: 50_000, first: false }), 1_000);
+    lines.put(waiting({ id: "one", dueMs: 1_000, first: false }), 1_000);
+    expect(ids()).toEqual(["one"]);
+    expect(ids(60_000)).toEqual([]);
+  });
+
+  test("one that changes while it is under way is begun again only when that has ended", () => {
+    const { lines, begin, ids } = linesOf();
+    lines.put(waiting({ id: "one" }), 1_000);
+    const [begun] = begin();
+    lines.put(waiting({ id: "one", dueMs: 1_000, first: false }), 1_000);
+    expect(ids()).toEqual([]);
+    if (begun === undefined) throw new Error("it was not begun");
+    lines.ended(begun, false);
+    expect(ids()).toEqual(["one"]);
+  });
+
+  test("what is removed is not begun", () => {
+    const { lines, ids } = linesOf();
+    const [one, other] = [waiting(), waiting({ dueMs: 2_000 })];
+    for (const each of [one, other]) lines.put(each, 1_000);
+    for (const each of [one, other]) lines.remove(each);
+    expect(ids(10_000)).toEqual([]);
+  });
+
+  test("a held destination begins nothing until it is looked at again", () => {
+    const held = new Set(["gone"]);
+    const { lines, ids } = linesOf({ held });
+    lines.put(to("gone", { id: "one" }), 1_000);
+    expect(ids()).toEqual([]);
+    held.clear();
+    lines.look();
+    expect(ids()).toEqual(["one"]);
+  });
+
+  test("those tried again and those that just came both get their turns", () => {
+    const { lines, ids } = linesOf({ perLine: 10 });
+    for (let i = 0; i < 20; i += 1) lines.put(waiting({ id: `again ${i}`, first: false }), 1_000);
+    for (let i = 0; i < 20; i += 1) lines.put(waiting({ id: `new ${i}` }), 1_000);
+    const begun = ids();
+    expect(begun.filter((id) => id.startsWith("new"))).toHaveLength(8);
+    expect(begun.filter((id) => id.startsWith("again"))).toHaveLength(2);
+  });
+});
