@@ -26,12 +26,15 @@ import { type Live, openLive } from "./live.ts";
 import { createLiveGrants } from "./live-grants.ts";
 import type { LogRetention } from "./log-retention.ts";
 import { createLogs, type Logs } from "./logs.ts";
+import { createLookupFields } from "./lookup-fields.ts";
+import { openLookupFiling } from "./lookup-filing.ts";
 import { createNumbers } from "./numbers.ts";
 import { type Origins, openOrigins } from "./origins.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
+import { openResources, type Resources } from "./resources.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
@@ -57,6 +60,7 @@ export interface Broker {
   readonly outcomes: Outcomes;
   readonly listing: Listing;
   readonly live: Live;
+  readonly resources: Resources;
   readonly attachments: Attachments;
   readonly explain: Explain;
   /** What providers are asked for tokens. */
@@ -92,11 +96,13 @@ interface BrokerOptions {
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world } = options;
-  const collections = createCollections(store);
+  const lookupFields = createLookupFields();
+  const collections = createCollections(store, { fieldsOf: lookupFields.of });
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
+  lookupFields.askOf(providers);
   const environments = createEnvironments({ store, collections, access, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
   const logs = createLogs({ store, collections, world });
@@ -140,6 +146,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
+  const lookupFiling = await openLookupFiling({ store, collections, fields: lookupFields, world });
+  const resources = await openResources({ store, world });
   const declare = createDeclarations({ environments, access, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {
@@ -157,6 +165,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     origins,
     outcomes,
     live,
+    resources,
     attachments,
     explain: createExplain({ live, attachments }),
     tokens,
@@ -173,15 +182,21 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     upkeep: createUpkeep({ store, backend, world }),
     declare: async (declared) => {
       await declare(declared);
+      lookupFiling.look();
       authorizations.resume();
     },
     retain: (wanted) => housekeeping.retain(wanted),
-    keepHouse: () => housekeeping.run(),
+    keepHouse: async () => {
+      await housekeeping.run();
+      await lookupFiling.run();
+    },
     async close() {
       outcomes.close();
       origins.close();
       await authorizations.close();
       await housekeeping.close();
+      await lookupFiling.close();
+      resources.close();
       unwell.close();
       await refresher.close();
       live.close();

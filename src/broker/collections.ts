@@ -1,9 +1,12 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { connectionLookups } from "../core/connection-lookups.ts";
 import { accountOf } from "../core/email-hash.ts";
 import {
   type ConnectOutcome,
   ConnectOutcomeSchema,
+  type LookupFiling,
+  LookupFilingSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
   type PendingDevice,
@@ -38,8 +41,13 @@ const complete = (value: Revised, revision: number) => {
 };
 const strip = <T extends Revised>(value: T): T => ({ ...value, revision: 0n });
 
+interface Filing {
+  /** Of connections of this provider, the fields that notifications find them by. */
+  readonly fieldsOf: (provider: string) => readonly string[];
+}
+
 /** Everything that is stored, and under which keys. */
-export function createCollections(store: Store) {
+export function createCollections(store: Store, { fieldsOf }: Filing) {
   return {
     environments: createRecords({
       store,
@@ -91,6 +99,13 @@ export function createCollections(store: Store) {
           return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
         },
       },
+      facets: { lookups: (connection: Connection) => connectionLookups(connection, fieldsOf(connection.provider)) },
+    }),
+    lookupFilings: createRecords({
+      store,
+      name: "lookup-filing",
+      schema: LookupFilingSchema,
+      key: ({ provider }: LookupFiling) => [provider],
     }),
     connectSessions: createRecords({
       store,
@@ -192,6 +207,8 @@ export const toBeLookedAt = (nowMs: number) => ({
 });
 /** Keys of the secondary index of connections that are not well: environment, state, and the connection's. */
 export const unwellSpace = "connection.state";
+/** Keys of what connections are filed under, each with its digests: environment, integration and id. */
+export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);
 export const connectionTouchKey = (environment: string, integration: string, id: string) =>
   keyOf("touch", "connection", environment, integration, id);

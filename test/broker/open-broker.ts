@@ -60,7 +60,7 @@ export async function openTestBroker(
   return {
     broker,
     store,
-    collections: createCollections(store),
+    collections: createCollections(store, { fieldsOf: () => [] }),
     async import(id, kind) {
       const item = create(ConnectionImportSchema, {
         environment: "dev",
