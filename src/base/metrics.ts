@@ -288,6 +288,18 @@ export const metricTable = {
     help: "Imported connections, by result.",
     labels: ["result"],
   },
+  resourceIndexEntries: {
+    kind: "gauge",
+    name: "latchkey_resource_index_entries",
+    help: "Values that connections are filed under, by which notifications find them.",
+    labels: [],
+  },
+  resourceIndexBytes: {
+    kind: "gauge",
+    name: "latchkey_resource_index_bytes",
+    help: "Memory of the index of those values.",
+    labels: [],
+  },
   connectionsUnwell: {
     kind: "gauge",
     name: "latchkey_connections_unwell",

@@ -33,6 +33,8 @@ import { createListing, type Listing } from "./listing.ts";
 import { type Live, openLive } from "./live.ts";
 import { createLiveGrants } from "./live-grants.ts";
 import { createLogs, type Logs } from "./logs.ts";
+import { createLookupFields } from "./lookup-fields.ts";
+import { openLookupFiling } from "./lookup-filing.ts";
 import { createNotificationProofs } from "./notification-proofs.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
 import { createNumbers } from "./numbers.ts";
@@ -42,6 +44,7 @@ import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
+import { openResources, type Resources } from "./resources.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
@@ -73,6 +76,7 @@ export interface Broker {
   readonly outcomes: Outcomes;
   readonly listing: Listing;
   readonly live: Live;
+  readonly resources: Resources;
   readonly attachments: Attachments;
   readonly explain: Explain;
   /** What providers are asked for tokens. */
@@ -120,11 +124,13 @@ interface BrokerOptions {
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { store, backend, catalogue, publicUrl, retention, send, sendToApplication, refreshLeaseMs, world } = options;
   if (!backend.isShared) await endAllLeases(store);
-  const collections = createCollections(store);
+  const lookupFields = createLookupFields();
+  const collections = createCollections(store, { fieldsOf: lookupFields.of });
   const touches = createTouches({ store, world });
   const audit = createAudit({ collections, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });
+  lookupFields.askOf(providers);
   const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
   const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
   const integrations = createIntegrations({ store, collections, providers, audit, world });
@@ -174,6 +180,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
+  const lookupFiling = await openLookupFiling({ store, collections, fields: lookupFields, world });
+  const resources = await openResources({ store, world });
   const webhookUrls = createWebhookUrls({ environments, publicUrl });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
@@ -204,6 +212,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     origins,
     outcomes,
     live,
+    resources,
     attachments,
     explain: createExplain({ live, attachments }),
     tokens,
@@ -227,6 +236,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     upkeep: createUpkeep({ store, backend, world }),
     declare: async (declared) => {
       await declare(declared);
+      lookupFiling.look();
       authorizations.resume();
       // Not before it is known where to, and with what it is signed.
       deliveries.start();
@@ -236,7 +246,10 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       webhooks.configure(limits);
       deliveries.configure(limits);
     },
-    keepHouse: () => housekeeping.run(),
+    keepHouse: async () => {
+      await housekeeping.run();
+      await lookupFiling.run();
+    },
     async close() {
       await deliveries.close();
       outbox.close();
@@ -246,6 +259,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       origins.close();
       await authorizations.close();
       await housekeeping.close();
+      await lookupFiling.close();
+      resources.close();
       unwell.close();
       await refresher.close();
       live.close();

@@ -1,16 +1,21 @@
 import { hash } from "node:crypto";
 import { create, type Message, toBinary } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { connectionLookups } from "../core/connection-lookups.ts";
 import { accountOf } from "../core/email-hash.ts";
 import {
   type ConnectOutcome,
   ConnectOutcomeSchema,
+  type LookupFiling,
+  LookupFilingSchema,
   type PendingAuthorization,
   PendingAuthorizationSchema,
   type PendingDevice,
   PendingDeviceSchema,
   type RefreshRecord,
   RefreshRecordSchema,
+  type SigningSecrets,
+  SigningSecretsSchema,
   type StoredDestination,
   StoredDestinationSchema,
   type StoredForward,
@@ -18,8 +23,6 @@ import {
   type StoredNotification,
   StoredNotificationSchema,
   WaitingForwardSchema,
-  type SigningSecrets,
-  SigningSecretsSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type ConnectSession,
@@ -49,8 +52,13 @@ const complete = (value: Revised, revision: number) => {
 };
 const strip = <T extends Revised>(value: T): T => ({ ...value, revision: 0n });
 
+interface Filing {
+  /** Of connections of this provider, the fields that notifications find them by. */
+  readonly fieldsOf: (provider: string) => readonly string[];
+}
+
 /** Everything that is stored, and under which keys. */
-export function createCollections(store: Store) {
+export function createCollections(store: Store, { fieldsOf }: Filing) {
   return {
     environments: createRecords({
       store,
@@ -110,9 +118,16 @@ export function createCollections(store: Store) {
         },
       },
       facets: {
+        lookups: (connection: Connection) => connectionLookups(connection, fieldsOf(connection.provider)),
         override: ({ webhookUrlOverride }: Connection) =>
           webhookUrlOverride === "" ? undefined : Buffer.from(webhookUrlOverride),
       },
+    }),
+    lookupFilings: createRecords({
+      store,
+      name: "lookup-filing",
+      schema: LookupFilingSchema,
+      key: ({ provider }: LookupFiling) => [provider],
     }),
     connectSessions: createRecords({
       store,
@@ -263,6 +278,8 @@ export const waitingSpace = "forward.waiting";
 /** Of a message that a provider has an id for: that it came. */
 export const seenKey = (environment: string, integration: string, message: string) =>
   keyOf("notification-seen", environment, integration, hash("sha256", message));
+/** Keys of what connections are filed under, each with its digests: environment, integration and id. */
+export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);
 export const connectionTouchKey = (environment: string, integration: string, id: string) =>
   keyOf("touch", "connection", environment, integration, id);

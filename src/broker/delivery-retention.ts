@@ -52,7 +52,8 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
   async function notificationsOf({ environment, after, cutoff, beginning }: Sought): Promise<Stretch> {
     const page = await notifications.page({ under: [environment], after, limit: pageSize });
     const old = page.filter(
-      ({ value: { notification } }) => notification === undefined || receivedAt(notification) < Math.max(cutoff, beginning),
+      ({ value: { notification } }) =>
+        notification === undefined || receivedAt(notification) < Math.max(cutoff, beginning),
     );
     const changes: Change[] = [];
     let gone = 0;

@@ -3,9 +3,9 @@ import type { Store } from "../store/contract.ts";
 import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect-sweep.ts";
+import { createDeliverySweep } from "./delivery-retention.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Keeper } from "./keeper.ts";
-import { createDeliverySweep } from "./delivery-retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
 
 export interface Retention extends LogRetention {

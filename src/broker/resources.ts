@@ -1,8 +1,16 @@
-import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { create } from "@bufbuild/protobuf";
+import type { World } from "../base/world.ts";
+import { lookupDigest } from "../core/connection-lookups.ts";
+import { createResourceIndex } from "../core/resource-index.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
+import { after, partsOf, under } from "../store/keys.ts";
+import { lookupSpace } from "./collections.ts";
 
 /** Which connections a notification concerns, known in memory. */
 export interface Resources {
-  /** The first rule that finds any, and all that it finds. */
+  /** The first rule that finds any, alone, and all that it finds, by id. None does: rule -1, and nothing. */
   match(
     at: { readonly environment: string; readonly integration: string },
     lookups: readonly Lookup[],
@@ -16,5 +24,70 @@ export interface Lookup {
   readonly rule: number;
   /** `metadata.NAME` or `connection_config.NAME`. */
   readonly field: string;
+  /** As text: of bytes that came, what they are in UTF-8. Empty: the rule finds nobody. */
   readonly value: string;
+}
+
+const pageSize = 500;
+
+/**
+ * Reads what every connection is filed under, and follows it from then on. What the rules look for is hashed, so that
+ * neither a connection nor a value of one is read for it.
+ */
+export async function openResources({ store, world }: { store: Store; world: World }): Promise<Resources> {
+  let index = createResourceIndex();
+
+  function show(): void {
+    world.metrics.resourceIndexEntries.set(index.entries);
+    world.metrics.resourceIndexBytes.set(index.bytes);
+  }
+
+  const watch = await follow({
+    store,
+    world,
+    async read() {
+      const fresh = createResourceIndex();
+      let { from, to } = under(lookupSpace);
+      for (;;) {
+        const found = await store.list({ from, to, limit: pageSize });
+        for (const { key, value } of found) fresh.put(ownerOf(key), value);
+        const last = found.at(-1);
+        if (last === undefined || found.length < pageSize) break;
+        from = after(last.key);
+      }
+      return () => {
+        index = fresh;
+        show();
+      };
+    },
+    onCommit({ changes }) {
+      let isConcerned = false;
+      for (const { key, value } of changes.filter((change) => change.key.startsWith(`${lookupSpace}\0`))) {
+        index.put(ownerOf(key), value ?? nothing);
+        isConcerned = true;
+      }
+      if (isConcerned) show();
+    },
+  });
+
+  return {
+    match({ environment, integration }, lookups) {
+      for (const { rule, field, value } of lookups) {
+        const digest = lookupDigest({ environment, integration, field }, value);
+        const found = digest === undefined ? [] : index.match(digest);
+        if (found.length === 0) continue;
+        const matches = found.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+        return { rule, matches: matches.map((owner) => create(ConnectionRefSchema, owner)) };
+      }
+      return { rule: -1, matches: [] };
+    },
+    close: () => watch.close(),
+  };
+}
+
+const nothing = new Uint8Array();
+
+function ownerOf(key: string) {
+  const [, environment = "", integration = "", id = ""] = partsOf(key);
+  return { environment, integration, id };
 }

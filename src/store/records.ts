@@ -79,7 +79,8 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     const holder = next ?? before;
     return Object.entries(facets).flatMap(([facet, of]) => {
       const [old, current] = [before && of(before), next && of(next)];
-      if (holder === undefined || isSame(old, current)) return [];
+      // What was made of it formerly may be another thing than would be made of it now: it goes with its record.
+      if (holder === undefined || (next !== undefined && isSame(old, current))) return [];
       return [{ key: keyOf(`${name}.${facet}`, ...key(holder)), value: current }];
     });
   }

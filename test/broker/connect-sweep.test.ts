@@ -10,7 +10,7 @@ import { openTestStore, testWorld } from "./world.ts";
 it("deletes what is over, with its secondary keys, and leaves what is not", async () => {
   const world = testWorld();
   const store = await openTestStore(world);
-  const collections = createCollections(store);
+  const collections = createCollections(store, { fieldsOf: () => [] });
   const { connectSessions, pendingAuthorizations, connectOutcomes } = collections;
   const sweep = createConnectSweep({ store, collections, world });
   const { signal } = new AbortController();

@@ -32,7 +32,7 @@ async function put(collections: Collections, store: Store, places: readonly Plac
 
 async function openListing(places: readonly Place[]) {
   const store = await openTestStore(testWorld());
-  const collections = createCollections(store);
+  const collections = createCollections(store, { fieldsOf: () => [] });
   const integrations = new Set(places.map(({ integration = "a" }) => integration));
   await store.commit(
     [...integrations].flatMap((key) =>

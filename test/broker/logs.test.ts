@@ -1,5 +1,6 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
+import { defaultRetention } from "../../src/config/retention.ts";
 import { LogSchema } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { type OpenBroker, openTestBroker } from "./open-broker.ts";
 import { type TestWorld, testWorld } from "./world.ts";

@@ -4,8 +4,8 @@ import { type Broker, openBroker } from "../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
 import type { Equipment, Known } from "../../src/broker/health.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
-import { defaultWebhooks } from "../../src/config/webhooks.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
+import { defaultWebhooks } from "../../src/config/webhooks.ts";
 import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema, type OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
@@ -31,10 +31,7 @@ interface Options {
 
 export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
 
-export async function openTestBroker(
-  world: TestWorld,
-  { retention, publishing }: Options = {},
-): Promise<OpenBroker> {
+export async function openTestBroker(world: TestWorld, { retention, publishing }: Options = {}): Promise<OpenBroker> {
   const backend = await openTestStore(world);
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
   const store = await openSealedStore({ backend, keys, world });
@@ -63,7 +60,7 @@ export async function openTestBroker(
   return {
     broker,
     store,
-    collections: createCollections(store),
+    collections: createCollections(store, { fieldsOf: () => [] }),
     async import(id, kind) {
       const item = create(ConnectionImportSchema, {
         environment: "dev",

@@ -31,7 +31,7 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
     keys: [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })],
     world,
   });
-  const collections = createCollections(store);
+  const collections = createCollections(store, { fieldsOf: () => [] });
   const audit = createAudit({ collections, world });
   const touches = createTouches({ store, world });
   const access = await openAccess({ store, collections, touches, audit, world });

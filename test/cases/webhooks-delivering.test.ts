@@ -51,7 +51,10 @@ test("W03 an application that is down for 26 hours gets everything once it is up
   expect(new Set(seen.map(({ headers }) => headers["webhook-id"])).size).toBe(40);
   expect(up.atOnce()).toBeLessThanOrEqual(5);
   await expect.poll(() => sidecar.metric("latchkey_outbox_forwards"), { timeout: 5_000 }).toBe(0);
-  const { attempts } = await webhooksOf(receiving).getForward({ environment, id: String(seen[0]?.headers["webhook-id"]) });
+  const { attempts } = await webhooksOf(receiving).getForward({
+    environment,
+    id: String(seen[0]?.headers["webhook-id"]),
+  });
   expect(attempts.length).toBeGreaterThanOrEqual(4);
   expect(attempts.at(-1)).toMatchObject({ status: 200, error: "" });
   expect(attempts[0]).toMatchObject({ status: 0, error: "refused" });
@@ -66,32 +69,40 @@ test.each([
   ["429 in 999,999,999,999 s", { "retry-after": "999999999999" }, 24 * hour, 24 * hour],
   ["429 with abc", { "retry-after": "abc" }, 5_000, 6_000],
   ["503 in 0 s", { "retry-after": "0" }, 1_000, 1_000],
-])("W04 an application that answers %s is tried again when it said, within reason", async (what, headers, least, most) => {
-  const now = Date.parse("2026-11-22T00:00:00Z");
-  const receiving = await startReceiving({ now: () => now });
-  receiving.application.answer = (_, response) => void response.writeHead(Number(what.slice(0, 3)), headers).end("no");
-  await receiving.notifyOf(uri);
-  await receiving.application.got(1);
-  await expect.poll(async () => (await onlyForward(receiving)).attempts.length).toBe(1);
-  const { forward, attempts } = await onlyForward(receiving);
-  const waits = Number(forward?.nextAttemptAt?.seconds ?? 0n) * 1_000 + (forward?.nextAttemptAt?.nanos ?? 0) / 1e6 - now;
-  expect(waits).toBeGreaterThanOrEqual(least);
-  expect(waits).toBeLessThanOrEqual(most);
-  expect(forward?.state).toBe(State.PENDING);
-  expect(Buffer.from(attempts[0]?.answer ?? []).toString()).toBe("no");
-});
+])(
+  "W04 an application that answers %s is tried again when it said, within reason",
+  async (what, headers, least, most) => {
+    const now = Date.parse("2026-11-22T00:00:00Z");
+    const receiving = await startReceiving({ now: () => now });
+    receiving.application.answer = (_, response) =>
+      void response.writeHead(Number(what.slice(0, 3)), headers).end("no");
+    await receiving.notifyOf(uri);
+    await receiving.application.got(1);
+    await expect.poll(async () => (await onlyForward(receiving)).attempts.length).toBe(1);
+    const { forward, attempts } = await onlyForward(receiving);
+    const waits =
+      Number(forward?.nextAttemptAt?.seconds ?? 0n) * 1_000 + (forward?.nextAttemptAt?.nanos ?? 0) / 1e6 - now;
+    expect(waits).toBeGreaterThanOrEqual(least);
+    expect(waits).toBeLessThanOrEqual(most);
+    expect(forward?.state).toBe(State.PENDING);
+    expect(Buffer.from(attempts[0]?.answer ?? []).toString()).toBe("no");
+  },
+);
 
-test.each([301, 302, 303, 307, 308])("W05 a redirect (%i) is a failure, and where it leads is not visited", async (status) => {
-  const elsewhere = await startApplication();
-  const receiving = await startReceiving();
-  receiving.application.answer = (_, response) => void response.writeHead(status, { location: elsewhere.url }).end();
-  await receiving.notifyOf(uri);
-  await expect.poll(async () => (await onlyForward(receiving)).attempts.length).toBe(1);
-  const { forward, attempts } = await onlyForward(receiving);
-  expect(attempts[0]?.status).toBe(status);
-  expect([forward?.state, forward?.stateReason]).toEqual([State.PENDING, `status_${status}`]);
-  expect(elsewhere.seen).toHaveLength(0);
-});
+test.each([301, 302, 303, 307, 308])(
+  "W05 a redirect (%i) is a failure, and where it leads is not visited",
+  async (status) => {
+    const elsewhere = await startApplication();
+    const receiving = await startReceiving();
+    receiving.application.answer = (_, response) => void response.writeHead(status, { location: elsewhere.url }).end();
+    await receiving.notifyOf(uri);
+    await expect.poll(async () => (await onlyForward(receiving)).attempts.length).toBe(1);
+    const { forward, attempts } = await onlyForward(receiving);
+    expect(attempts[0]?.status).toBe(status);
+    expect([forward?.state, forward?.stateReason]).toEqual([State.PENDING, `status_${status}`]);
+    expect(elsewhere.seen).toHaveLength(0);
+  },
+);
 
 test("W06 410 pauses the address, keeps the queue, and says so; resumed, everything arrives", async () => {
   const receiving = await startReceiving();
@@ -173,31 +184,34 @@ test.each([
   ["a link-local address", "https://169.254.169.254/latest"],
   ["a loopback address in the open", "http://127.0.0.1:9/hook"],
   ["a name that leads to a private address", "https://rebinding.example/hook"],
-])("W22 a connection's own address that is %s is refused when it is sent, and the forward is dead with the reason", async (_, url) => {
-  const receiving = await startReceiving({ resolve: async () => [{ address: "10.0.0.1", family: 4 }] });
-  const { connect, notifyOf, application } = receiving;
-  const before = await receiving.sidecar.rest("POST", "/connections", {
-    body: {
-      provider_config_key: "calendar",
-      connection_id: "ada",
-      credentials: { type: "OAUTH2", access_token: "t" },
-      metadata: { emailAddress: "ada@example.com" },
-      webhook_url_override: url,
-    },
-  });
-  if (before.status !== 201) {
-    // What can be seen to be wrong is not even taken.
-    expect(before.status).toBe(400);
-    return;
-  }
-  await connect("bob", { metadata: { emailAddress: "bob@example.com" } });
-  await notifyOf(calendarUri("ada@example.com"), 1);
-  await stateBecomes(receiving, State.DEAD);
-  const { forward } = await onlyForward(receiving);
-  expect(forward?.stateReason).toBe("address_forbidden");
-  await notifyOf(calendarUri("bob@example.com"), 2);
-  await application.got(1);
-});
+])(
+  "W22 a connection's own address that is %s is refused when it is sent, and the forward is dead with the reason",
+  async (_, url) => {
+    const receiving = await startReceiving({ resolve: async () => [{ address: "10.0.0.1", family: 4 }] });
+    const { connect, notifyOf, application } = receiving;
+    const before = await receiving.sidecar.rest("POST", "/connections", {
+      body: {
+        provider_config_key: "calendar",
+        connection_id: "ada",
+        credentials: { type: "OAUTH2", access_token: "t" },
+        metadata: { emailAddress: "ada@example.com" },
+        webhook_url_override: url,
+      },
+    });
+    if (before.status !== 201) {
+      // What can be seen to be wrong is not even taken.
+      expect(before.status).toBe(400);
+      return;
+    }
+    await connect("bob", { metadata: { emailAddress: "bob@example.com" } });
+    await notifyOf(calendarUri("ada@example.com"), 1);
+    await stateBecomes(receiving, State.DEAD);
+    const { forward } = await onlyForward(receiving);
+    expect(forward?.stateReason).toBe("address_forbidden");
+    await notifyOf(calendarUri("bob@example.com"), 2);
+    await application.got(1);
+  },
+);
 
 test("W23 replays go under the same id, one at a time, by id and by what they have in common", async () => {
   let now = Date.now();
@@ -206,7 +220,11 @@ test("W23 replays go under the same id, one at a time, by id and by what they ha
   const webhooks = webhooksOf(receiving);
   for (const number of [1, 2, 3]) await notifyOf(uri, number);
   await application.got(3);
-  await expect.poll(async () => (await webhooks.listForwards({ environment, filter: { states: [State.DELIVERED] } })).forwards.length).toBe(3);
+  await expect
+    .poll(
+      async () => (await webhooks.listForwards({ environment, filter: { states: [State.DELIVERED] } })).forwards.length,
+    )
+    .toBe(3);
   const [id = ""] = application.seen.map(({ headers }) => String(headers["webhook-id"]));
   expect(await webhooks.replayForwards({ environment, ids: [id, "msg_nobody"] })).toMatchObject({
     replayed: 1n,
@@ -270,7 +288,10 @@ test("W25 a destination that takes its time holds up no other", async () => {
   slow.answer = () => {};
   await environments.updateEnvironment({ environment: { name: "slow", forwardUrl: slow.url } });
   const { secret } = await environments.createKey({ environment: "slow" });
-  await sidecar.rest("POST", "/integrations", { key: secret, body: { unique_key: "slow-key", provider: "private-api-key" } });
+  await sidecar.rest("POST", "/integrations", {
+    key: secret,
+    body: { unique_key: "slow-key", provider: "private-api-key" },
+  });
   const { body } = await sidecar.rest("GET", "/integrations/slow-key?include=webhook", { key: secret });
   const address = `${sidecar.data}${new URL(body.data.webhook_url).pathname}`;
   const times = async (count: number, from: number) => {

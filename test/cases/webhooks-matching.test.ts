@@ -12,8 +12,10 @@ test("W10 what no connection matches goes out once, without the key connectionId
   expect(delivered?.body).toBe(
     '{"from":"calendar","providerConfigKey":"calendar","type":"forward","payload":{' +
       '"x-cal-channel-id":"channel-1","x-cal-message-number":"10","x-cal-resource-id":"resource-1",' +
-      `"x-cal-resource-state":"exists","x-cal-resource-uri":"${calendarUri("nobody@example.com")}"}}`
-        .replaceAll("\n", ""),
+      `"x-cal-resource-state":"exists","x-cal-resource-uri":"${calendarUri("nobody@example.com")}"}}`.replaceAll(
+        "\n",
+        "",
+      ),
   );
 });
 
@@ -45,7 +47,11 @@ test.each([
   ["%40 for @", calendarUri("ada%40example.com"), calendarUri("ada@example.com")],
   ["case", calendarUri("Ada"), calendarUri("ada")],
   ["the query", calendarUri("ada"), calendarUri("ada").replace("?alt=json", "")],
-  ["a slash at the end", "https://calendar.example/v3/calendars/ada/events", "https://calendar.example/v3/calendars/ada/events/"],
+  [
+    "a slash at the end",
+    "https://calendar.example/v3/calendars/ada/events",
+    "https://calendar.example/v3/calendars/ada/events/",
+  ],
 ])("W12 a listed URI that differs by %s is another; the primary look-up follows", async (_, listed, sent) => {
   const { application, connect, notifyOf } = await startReceiving();
   await connect("listed", { metadata: { calendarWatchResourceUris: [listed] } });
@@ -64,7 +70,9 @@ test("W12 a listed URI matches byte for byte, in whatever form its characters ar
   for (const [number, uri] of [composed, decomposed].entries()) {
     // Fetch takes one character a byte.
     const bytes = Buffer.from(uri).toString("latin1");
-    await notify({ headers: { "x-cal-channel-id": "c", "x-cal-resource-uri": bytes, "x-cal-message-number": `${number}` } });
+    await notify({
+      headers: { "x-cal-channel-id": "c", "x-cal-resource-uri": bytes, "x-cal-message-number": `${number}` },
+    });
   }
   const seen = bodies(await application.got(2)).toSorted((a, b) => (a.connectionId < b.connectionId ? -1 : 1));
   expect(seen.map(({ connectionId, payload }) => [connectionId, payload["x-cal-resource-uri"]])).toEqual([
@@ -131,7 +139,9 @@ test("W09 numbers are passed on as they came, whatever they are", async () => {
   const { application, notifyOf, notify } = await startReceiving();
   const numbers = ["1", "10", "7", "18446744073709551616", "abc"];
   for (const number of numbers) expect(await notifyOf(calendarUri("ada"), number)).toBe(200);
-  expect((await notify({ headers: { "x-cal-channel-id": "channel-1", "x-cal-resource-state": "sync" } })).status).toBe(200);
+  expect((await notify({ headers: { "x-cal-channel-id": "channel-1", "x-cal-resource-state": "sync" } })).status).toBe(
+    200,
+  );
   const seen = bodies(await application.got(6)).map(({ payload }) => payload["x-cal-message-number"]);
   expect(seen.toSorted()).toEqual([...numbers, undefined].toSorted());
 });

@@ -76,7 +76,9 @@ test("W18 bytes beyond ASCII come out as JSON, the same each time; too many line
   const address = await addressOf(receiving);
   const bytes = Buffer.from([0x80, 0xc3, 0xff]).toString("latin1");
   for (const number of ["1", "2"]) {
-    expect(await sendRaw(address, { "x-cal-channel-id": "c", "x-cal-message-number": number, "x-cal-odd": bytes })).toBe(200);
+    expect(
+      await sendRaw(address, { "x-cal-channel-id": "c", "x-cal-message-number": number, "x-cal-odd": bytes }),
+    ).toBe(200);
   }
   const [one, two] = (await receiving.application.got(2)).map(({ body }) => JSON.parse(body).payload["x-cal-odd"]);
   expect(one).toBe("\u0080\u00c3\u00ff");
@@ -94,7 +96,9 @@ test("W19 a token that is expected and is missing, wrong or of another length is
   });
   expect(patched.status).toBe(200);
   for (const token of [undefined, "the-expected-tokex", "short", "the-expected-token-and-more", ""]) {
-    expect(await notifyOf(calendarUri("ada"), 1, token === undefined ? {} : { "x-cal-channel-token": token })).toBe(401);
+    expect(await notifyOf(calendarUri("ada"), 1, token === undefined ? {} : { "x-cal-channel-token": token })).toBe(
+      401,
+    );
   }
   expect(await notifyOf(calendarUri("ada"), 1, { "x-cal-channel-token": "the-expected-token" })).toBe(200);
   const [delivered] = await application.got(1);

@@ -1,0 +1,92 @@
+/**
+ * Short texts as bytes, in chunks: as strings each would take 60 bytes and more. A UUID, as most ids of connections
+ * are, takes 20. What is freed is used again by a text of about the same length.
+ */
+export interface IdArena {
+  /** Of 1 to 255 bytes of UTF-8. The number that it is found by, which is never 0. */
+  put(id: string): number;
+  get(at: number): string;
+  free(at: number): void;
+  readonly bytes: number;
+}
+
+const unitBytes = 4;
+const unitBits = 16;
+/** 256 KiB. */
+const unitsPerChunk = 1 << unitBits;
+const unitMask = unitsPerChunk - 1;
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const uuidBytes = 16;
+/** Stands where the length stands of any other text. */
+const isUuid = 0;
+
+export function createIdArena(): IdArena {
+  const chunks: Buffer[] = [];
+  /** The first unit that was never used; 0 is none. */
+  let end = 1;
+  let count = 0;
+  /** By length in units, the last that was freed; its first four bytes name the one freed before it. */
+  const free = new Uint32Array(1 + Math.ceil(256 / unitBytes));
+
+  function take(units: number): number {
+    const freed = free[units] ?? 0;
+    if (freed !== 0) {
+      free[units] = bufferOf(freed).readUInt32LE(offsetOf(freed));
+      return freed;
+    }
+    // No text lies across two chunks.
+    if ((end & unitMask) + units > unitsPerChunk) end = (end | unitMask) + 1;
+    if (end >>> unitBits >= chunks.length) chunks.push(Buffer.alloc(unitsPerChunk * unitBytes));
+    end += units;
+    return end - units;
+  }
+
+  function bufferOf(at: number): Buffer {
+    const chunk = chunks[at >>> unitBits];
+    if (chunk === undefined) throw new Error("nothing was put there");
+    return chunk;
+  }
+  const offsetOf = (at: number): number => (at & unitMask) * unitBytes;
+  const unitsFor = (bytes: number): number => Math.ceil((1 + bytes) / unitBytes);
+
+  return {
+    put(id) {
+      const packed = uuidForm.test(id);
+      const length = packed ? uuidBytes : Buffer.byteLength(id);
+      if (length < 1 || length > 255) throw new Error("an id has 1 to 255 bytes");
+      count += 1;
+      const at = take(unitsFor(length));
+      const chunk = bufferOf(at);
+      const offset = offsetOf(at);
+      chunk[offset] = packed ? isUuid : length;
+      if (packed) chunk.write(id.replaceAll("-", ""), offset + 1, length, "hex");
+      else chunk.write(id, offset + 1, length, "utf8");
+      return at;
+    },
+    get(at) {
+      const chunk = bufferOf(at);
+      const begin = offsetOf(at) + 1;
+      const length = chunk[begin - 1] ?? 0;
+      if (length !== isUuid) return chunk.toString("utf8", begin, begin + length);
+      const hex = chunk.toString("hex", begin, begin + uuidBytes);
+      return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+    },
+    free(at) {
+      count -= 1;
+      if (count === 0) {
+        chunks.length = 0;
+        end = 1;
+        free.fill(0);
+        return;
+      }
+      const chunk = bufferOf(at);
+      const length = chunk[offsetOf(at)] ?? 0;
+      const units = unitsFor(length === isUuid ? uuidBytes : length);
+      chunk.writeUInt32LE(free[units] ?? 0, offsetOf(at));
+      free[units] = at;
+    },
+    get bytes() {
+      return chunks.length * unitsPerChunk * unitBytes;
+    },
+  };
+}

@@ -1,0 +1,271 @@
+import { hash, randomBytes } from "node:crypto";
+import { createIdArena } from "./id-arena.ts";
+import { createNumberTable } from "./number-table.ts";
+import { createWordRows } from "./word-rows.ts";
+
+/**
+ * Which connections are filed under a digest, for a million of them and more: typed arrays and no object for any of
+ * it, as a Map of strings would take three times the memory. Changes take effect at once and are of one owner each.
+ */
+export interface ResourceIndex {
+  /** Files it under these digests, one after another in their order, and under no others. */
+  put(owner: Owner, digests: Uint8Array): void;
+  remove(owner: Owner): void;
+  /** Whoever is filed under it, in no order. */
+  match(digest: Uint8Array): readonly Owner[];
+  /** How many digests there are, counted for each owner that is filed under one. */
+  readonly entries: number;
+  readonly owners: number;
+  readonly bytes: number;
+}
+
+/** A connection. */
+export interface Owner {
+  readonly environment: string;
+  readonly integration: string;
+  readonly id: string;
+}
+
+export const digestBytes = 16;
+
+// The words of a posting: an owner filed under a digest. Those of one owner are a list in the order of their digests,
+// so that what is filed anew is compared in one walk; those of one digest are another, which is left from the middle.
+const digestWord = 0;
+const ownerWord = 4;
+const nextOfOwner = 5;
+const nextOfDigest = 6;
+const previousOfDigest = 7;
+
+// The words of an owner.
+const hashWord = 0;
+const placeWord = 1;
+const idWord = 2;
+const firstPosting = 3;
+
+/** Integrations, each named once for all of its connections. */
+interface Place {
+  readonly environment: string;
+  readonly integration: string;
+  owners: number;
+}
+
+export function createResourceIndex(): ResourceIndex {
+  const postings = createWordRows(8);
+  const owners = createWordRows(4);
+  const ids = createIdArena();
+  const places: (Place | undefined)[] = [];
+  const placeNumbers = new Map<string, number>();
+  // Nobody who chooses values or ids can choose where they fall.
+  const seeds = new Uint32Array(randomBytes(digestBytes).buffer.slice(0, digestBytes));
+  const secret = randomBytes(16).toString("latin1");
+  const heads = createNumberTable((posting) =>
+    mixed(
+      postings.get(posting, digestWord),
+      postings.get(posting, digestWord + 1),
+      postings.get(posting, digestWord + 2),
+      postings.get(posting, digestWord + 3),
+    ),
+  );
+  const ownerNumbers = createNumberTable((owner) => owners.get(owner, hashWord));
+
+  // What is looked for, as words: a closure for each look would be garbage.
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+
+  function look(digests: Uint8Array, at: number): void {
+    a = wordAt(digests, at);
+    b = wordAt(digests, at + 4);
+    c = wordAt(digests, at + 8);
+    d = wordAt(digests, at + 12);
+  }
+
+  const isLookedFor = (posting: number): boolean =>
+    postings.get(posting, digestWord) === a &&
+    postings.get(posting, digestWord + 1) === b &&
+    postings.get(posting, digestWord + 2) === c &&
+    postings.get(posting, digestWord + 3) === d;
+
+  /** Whether a posting's digest comes before what is looked for. */
+  function isBefore(posting: number): boolean {
+    const first = postings.get(posting, digestWord) - a;
+    if (first !== 0) return first < 0;
+    const second = postings.get(posting, digestWord + 1) - b;
+    if (second !== 0) return second < 0;
+    const third = postings.get(posting, digestWord + 2) - c;
+    if (third !== 0) return third < 0;
+    return postings.get(posting, digestWord + 3) < d;
+  }
+
+  /** A mix as of MurmurHash3: digests are random already, and all it adds is that no one outside can tell the slot. */
+  function mixed(first: number, second: number, third: number, fourth: number): number {
+    let mix = Math.imul(first ^ (seeds[0] ?? 0), 0xcc9e2d51);
+    mix = Math.imul(mix ^ (mix >>> 15) ^ second ^ (seeds[1] ?? 0), 0x1b873593);
+    mix = Math.imul(mix ^ (mix >>> 13) ^ third ^ (seeds[2] ?? 0), 0x85ebca6b);
+    mix = Math.imul(mix ^ (mix >>> 16) ^ fourth ^ (seeds[3] ?? 0), 0xc2b2ae35);
+    return (mix ^ (mix >>> 16)) >>> 0;
+  }
+
+  /** What is looked for, filed for an owner. */
+  function file(owner: number): number {
+    const posting = postings.take();
+    postings.set(posting, digestWord, a);
+    postings.set(posting, digestWord + 1, b);
+    postings.set(posting, digestWord + 2, c);
+    postings.set(posting, digestWord + 3, d);
+    postings.set(posting, ownerWord, owner);
+    const mix = mixed(a, b, c, d);
+    const head = heads.find(mix, isLookedFor);
+    if (head === 0) {
+      heads.add(mix, posting);
+      return posting;
+    }
+    const second = postings.get(head, nextOfDigest);
+    postings.set(posting, nextOfDigest, second);
+    postings.set(posting, previousOfDigest, head);
+    postings.set(head, nextOfDigest, posting);
+    if (second !== 0) postings.set(second, previousOfDigest, posting);
+    return posting;
+  }
+
+  /** Takes a posting out of the list of its digest. */
+  function unfile(posting: number): void {
+    const next = postings.get(posting, nextOfDigest);
+    const previous = postings.get(posting, previousOfDigest);
+    if (next !== 0) postings.set(next, previousOfDigest, previous);
+    if (previous !== 0) postings.set(previous, nextOfDigest, next);
+    else {
+      const mix = mixed(
+        postings.get(posting, digestWord),
+        postings.get(posting, digestWord + 1),
+        postings.get(posting, digestWord + 2),
+        postings.get(posting, digestWord + 3),
+      );
+      if (next === 0) heads.remove(mix, posting);
+      else heads.replace(mix, posting, next);
+    }
+    postings.give(posting);
+  }
+
+  const placeKey = ({ environment, integration }: Pick<Owner, "environment" | "integration">) =>
+    `${environment}\0${integration}`;
+  const hashOf = (owner: Owner): number =>
+    Number.parseInt(hash("sha256", `${secret}${placeKey(owner)}\0${owner.id}`).slice(0, 8), 16);
+
+  function numberOf(owner: Owner, hashed: number): number {
+    const place = placeNumbers.get(placeKey(owner));
+    if (place === undefined) return 0;
+    return ownerNumbers.find(
+      hashed,
+      (number) =>
+        owners.get(number, hashWord) === hashed &&
+        owners.get(number, placeWord) === place &&
+        ids.get(owners.get(number, idWord)) === owner.id,
+    );
+  }
+
+  function placeOf({ environment, integration }: Owner): number {
+    const key = placeKey({ environment, integration });
+    const known = placeNumbers.get(key);
+    if (known !== undefined) return known;
+    const free = places.indexOf(undefined);
+    const number = free === -1 ? places.length : free;
+    places[number] = { environment, integration, owners: 0 };
+    placeNumbers.set(key, number);
+    return number;
+  }
+
+  function newOwner(owner: Owner, hashed: number): number {
+    const id = ids.put(owner.id);
+    const place = placeOf(owner);
+    const number = owners.take();
+    owners.set(number, hashWord, hashed);
+    owners.set(number, placeWord, place);
+    owners.set(number, idWord, id);
+    const there = places[place];
+    if (there !== undefined) there.owners += 1;
+    ownerNumbers.add(hashed, number);
+    return number;
+  }
+
+  function forget(number: number): void {
+    const place = owners.get(number, placeWord);
+    ownerNumbers.remove(owners.get(number, hashWord), number);
+    ids.free(owners.get(number, idWord));
+    owners.give(number);
+    const there = places[place];
+    if (there === undefined) throw new Error("every owner has a place");
+    there.owners -= 1;
+    if (there.owners > 0) return;
+    placeNumbers.delete(placeKey(there));
+    places[place] = undefined;
+  }
+
+  function put(owner: Owner, digests: Uint8Array): void {
+    const hashed = hashOf(owner);
+    let number = numberOf(owner, hashed);
+    if (number === 0 && digests.length < digestBytes) return;
+    if (number === 0) number = newOwner(owner, hashed);
+    /** The last that stays, and the one after it. */
+    let last = 0;
+    let at = owners.get(number, firstPosting);
+    const join = (posting: number) =>
+      last === 0 ? owners.set(number, firstPosting, posting) : postings.set(last, nextOfOwner, posting);
+    const drop = () => {
+      const gone = at;
+      at = postings.get(gone, nextOfOwner);
+      unfile(gone);
+    };
+    for (let offset = 0; offset + digestBytes <= digests.length; offset += digestBytes) {
+      look(digests, offset);
+      while (at !== 0 && isBefore(at)) drop();
+      if (at !== 0 && isLookedFor(at)) {
+        join(at);
+        last = at;
+        at = postings.get(at, nextOfOwner);
+      } else {
+        const posting = file(number);
+        join(posting);
+        last = posting;
+      }
+    }
+    while (at !== 0) drop();
+    if (last === 0) forget(number);
+    else postings.set(last, nextOfOwner, 0);
+  }
+
+  return {
+    put,
+    remove: (owner) => put(owner, new Uint8Array()),
+    match(digest) {
+      look(digest, 0);
+      const found: Owner[] = [];
+      for (
+        let posting = heads.find(mixed(a, b, c, d), isLookedFor);
+        posting !== 0;
+        posting = postings.get(posting, nextOfDigest)
+      ) {
+        const owner = postings.get(posting, ownerWord);
+        const place = places[owners.get(owner, placeWord)];
+        if (place === undefined) throw new Error("every owner has a place");
+        const { environment, integration } = place;
+        found.push({ environment, integration, id: ids.get(owners.get(owner, idWord)) });
+      }
+      return found;
+    },
+    get entries() {
+      return postings.count;
+    },
+    get owners() {
+      return owners.count;
+    },
+    get bytes() {
+      return postings.bytes + owners.bytes + ids.bytes + heads.bytes + ownerNumbers.bytes;
+    },
+  };
+}
+
+/** The first byte first, so that words are in the order of the bytes. */
+const wordAt = (bytes: Uint8Array, at: number): number =>
+  (((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0)) >>> 0;
