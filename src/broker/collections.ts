@@ -208,6 +208,7 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
       name: "forward",
       schema: StoredForwardSchema,
       key: ({ environment, id }: StoredForward) => [environment, id],
+      keyParts: 2,
       indexes: {
         // The forwards of a notification, and all of them by when they were made.
         made: ({ environment, sequence }: StoredForward) => [[environment, sequence]],

@@ -247,7 +247,6 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     } catch (err) {
       if (!isClosing) log.warn("who delivers could not be settled, and will be", { err });
     }
-    metrics.outboxForwards.set(outbox.size);
     metrics.outboxOldest.set(ageOf(outbox.oldestMs()));
     pump();
   }

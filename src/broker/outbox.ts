@@ -49,6 +49,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
 
   function put(key: string, found: Waiting): void {
     waiting.set(key, found);
+    world.metrics.outboxForwards.set(waiting.size);
     for (const { onWaiting } of listeners) onWaiting(found);
   }
 
@@ -56,6 +57,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     const gone = waiting.get(key);
     if (gone === undefined) return;
     waiting.delete(key);
+    world.metrics.outboxForwards.set(waiting.size);
     for (const { onGone } of listeners) onGone(gone);
   }
 

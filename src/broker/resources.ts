@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { lookupDigest } from "../core/connection-lookups.ts";
-import { createResourceIndex } from "../core/resource-index.ts";
+import { createResourceIndex, type Owner } from "../core/resource-index.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
@@ -72,11 +72,13 @@ export async function openResources({ store, world }: { store: Store; world: Wor
 
   return {
     match({ environment, integration }, lookups) {
-      for (const { rule, field, value } of lookups) {
+      const found = new Map<string, Owner>();
+      for (const [i, { rule, field, value }] of lookups.entries()) {
         const digest = lookupDigest({ environment, integration, field }, value);
-        const found = digest === undefined ? [] : index.match(digest);
-        if (found.length === 0) continue;
-        const matches = found.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+        for (const owner of digest === undefined ? [] : index.match(digest)) found.set(owner.id, owner);
+        // A body may hold several notifications: whom any value of a rule finds, that rule finds.
+        if (found.size === 0 || lookups[i + 1]?.rule === rule) continue;
+        const matches = [...found.values()].toSorted((one, other) => (one.id < other.id ? -1 : 1));
         return { rule, matches: matches.map((owner) => create(ConnectionRefSchema, owner)) };
       }
       return { rule: -1, matches: [] };

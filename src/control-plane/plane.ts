@@ -34,6 +34,7 @@ import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
 import { createValidation, validateRequests } from "./validate.ts";
+import { webhookService } from "./webhooks.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "drain" | "destroy"> {
   /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
@@ -108,6 +109,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
+    served(WebhookService, webhookService(broker)),
   ];
 
   const port = createControlPort(options);

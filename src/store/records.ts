@@ -52,6 +52,8 @@ interface Collection<S extends DescMessage> {
   /** Its messages hold secrets, and are sealed whole. Their keys, and the secondary ones, lie in the open. */
   readonly secret?: true;
   readonly key: (value: MessageShape<S>) => readonly string[];
+  /** How many parts that has: for secondary keys with more parts than are asked by, such as a time to sort by. */
+  readonly keyParts?: number;
   /** Fills in what is known of a message without being stored in it. */
   readonly complete?: (value: MessageShape<S>, revision: number) => void;
   /** Takes that out again. */
@@ -67,6 +69,7 @@ interface Collection<S extends DescMessage> {
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
   const { store, name, schema, secret, key, complete, indexes = {}, facets = {} } = collection;
+  const { keyParts = Number.MAX_SAFE_INTEGER } = collection;
   const { strip = (value: T) => value } = collection;
   const space = `${name}\0`;
   const primaryKey = (value: T) => keyOf(name, ...key(value));
@@ -132,7 +135,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
           at.slice(base),
         );
         // A secondary key ends in the whole primary key of what it finds.
-        const found = await getMany(positions.map(partsOf));
+        const found = await getMany(positions.map((at) => partsOf(at).slice(-keyParts)));
         for (const [i, stored] of found.entries()) {
           if (stored !== undefined) page.push({ ...stored, position: positions[i] ?? "" });
         }

@@ -92,7 +92,7 @@ test("W19 a token that is expected and is missing, wrong or of another length is
   const receiving = await startReceiving();
   const { sidecar, application, notifyOf } = receiving;
   const patched = await sidecar.rest("PATCH", "/integrations/calendar", {
-    body: { webhook_secret: "the-expected-token" },
+    body: { credentials: { type: "OAUTH2", client_id: "client", webhook_secret: "the-expected-token" } },
   });
   expect(patched.status).toBe(200);
   for (const token of [undefined, "the-expected-tokex", "short", "the-expected-token-and-more", ""]) {
@@ -106,7 +106,8 @@ test("W19 a token that is expected and is missing, wrong or of another length is
   await sleep(100);
   expect(application.seen).toHaveLength(1);
   expect(await sidecar.metric('latchkey_notifications_total{outcome="refused"}')).toBe(5);
-  expect(await sidecar.metric('latchkey_notifications_refused_total{reason="wrong_token"}')).toBe(3);
+  expect(await sidecar.metric('latchkey_notifications_refused_total{reason="wrong_token"}')).toBe(4);
+  expect(await sidecar.metric('latchkey_notifications_refused_total{reason="unsigned"}')).toBe(1);
 });
 
 test("W20 at the outbox's cap providers are told to come again, nothing is dropped, and it recovers", async () => {
