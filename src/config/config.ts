@@ -44,6 +44,7 @@ export interface AliasConfig {
 
 export interface Limits {
   readonly jsonBodyBytes: number;
+  readonly webhookBodyBytes: number;
   readonly rpcMessageBytes: number;
   readonly headBytes: number;
   readonly headLines: number;
@@ -103,6 +104,7 @@ interface ConfigSource {
 
 export const defaultLimits: Limits = {
   jsonBodyBytes: 512 * 1024,
+  webhookBodyBytes: 5 * 1024 * 1024,
   rpcMessageBytes: 4 * 1024 * 1024,
   headBytes: 16 * 1024,
   headLines: 200,
@@ -266,6 +268,7 @@ function checkSamePort(all: readonly Listening[], refuse: Refuse): void {
 function limitsOf({ limits = {} }: ConfigFile): Limits {
   return {
     jsonBodyBytes: limits.json_body_bytes ?? defaultLimits.jsonBodyBytes,
+    webhookBodyBytes: limits.webhook_body_bytes ?? defaultLimits.webhookBodyBytes,
     rpcMessageBytes: limits.rpc_message_bytes ?? defaultLimits.rpcMessageBytes,
     headBytes: limits.head_bytes ?? defaultLimits.headBytes,
     headLines: limits.head_lines ?? defaultLimits.headLines,

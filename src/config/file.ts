@@ -105,6 +105,7 @@ export const fileSchema = v.strictObject({
   limits: v.optional(
     v.strictObject({
       json_body_bytes: v.optional(bytes),
+      webhook_body_bytes: v.optional(bytes),
       rpc_message_bytes: v.optional(bytes),
       head_bytes: v.optional(bytes),
       head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),

@@ -1,4 +1,5 @@
 import type { Broker } from "../broker/broker.ts";
+import type { Webhooks } from "../broker/webhooks.ts";
 import { apiAuthRoutes } from "./api-auth-routes.ts";
 import { createBrowserCookies } from "./browser-cookie.ts";
 import { connectRoutes } from "./connect-routes.ts";
@@ -11,9 +12,10 @@ import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import type { Route } from "./routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
 
 interface RestOptions {
-  readonly broker: Broker;
+  readonly broker: Broker & { readonly webhooks?: Webhooks };
   readonly sockets: ConnectSockets;
   /** As browsers and providers reach us. */
   readonly publicUrl: () => string;
@@ -36,5 +38,6 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...hostedRoutes({ broker, publicUrl }),
   ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
   ...apiAuthRoutes(broker),
+  ...(broker.webhooks === undefined ? [] : webhookRoutes({ webhooks: broker.webhooks, publicUrl })),
   ...laterRoutes(),
 ];
