@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { lookupDigest } from "../core/connection-lookups.ts";
+import type { Lookup } from "../core/notification.ts";
 import { createResourceIndex, type Owner } from "../core/resource-index.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
@@ -16,16 +17,6 @@ export interface Resources {
     lookups: readonly Lookup[],
   ): { readonly rule: number; readonly matches: readonly ConnectionRef[] };
   close(): void;
-}
-
-/** One rule of a provider, with the value that a notification has for it. */
-export interface Lookup {
-  /** Its position among the provider's, from 0. */
-  readonly rule: number;
-  /** `metadata.NAME` or `connection_config.NAME`. */
-  readonly field: string;
-  /** As text: of bytes that came, what they are in UTF-8. Empty: the rule finds nobody. */
-  readonly value: string;
 }
 
 const pageSize = 500;

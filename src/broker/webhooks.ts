@@ -30,14 +30,14 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
   /** Throws what the provider is told. */
-  receive(asked: ReceivedWebhook): Promise<WebhookAnswer>;
+  receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
   /** As if a provider had sent it, and proven it. */
   accept(receiver: Receiver, received: Received): Promise<Notification>;
   explain(receiver: Receiver, received: Received): Promise<Explained>;
   configure(limits: WebhookLimits): void;
 }
 
-export interface ReceivedWebhook {
+export interface WebhookReceipt {
   /** As it stands in the URL. */
   readonly environmentId: string;
   readonly integration: string;

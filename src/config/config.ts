@@ -46,12 +46,12 @@ export interface AliasConfig {
 
 export interface Limits {
   readonly jsonBodyBytes: number;
+  /** Of a webhook that comes in. */
+  readonly webhookBodyBytes: number;
   readonly rpcMessageBytes: number;
   readonly headBytes: number;
   readonly headLines: number;
   readonly pathBytes: number;
-  /** Of a webhook that comes in. */
-  readonly webhookBodyBytes: number;
 }
 
 export interface Config {

@@ -23,7 +23,7 @@ import { maxPageBytes } from "./page-bytes.ts";
 import type { RequireValid } from "./validate.ts";
 import { markerOf, watcherOf } from "./watch.ts";
 
-type Methods = Omit<ServiceImpl<typeof ConnectionService>, "refreshConnection">;
+type Methods = ServiceImpl<typeof ConnectionService>;
 
 export const connectionService = (broker: Broker, requireValid: RequireValid): Methods => {
   const { connections, listing, live, environments, feeds } = broker;
@@ -62,6 +62,10 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
         connection: await shown(connection),
         credentials: includeRefreshToken ? credentials : withoutRefreshToken(credentials),
       };
+    },
+    async refreshConnection({ ref: asked }, context) {
+      const { connection } = await live.get(await refOf(callerOf(context), asked), { forceRefresh: true });
+      return { connection: await shown(connection) };
     },
     async explainRequest({ ref: asked, ...request }, context) {
       const ref = await refOf(callerOf(context), asked);

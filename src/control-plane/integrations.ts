@@ -1,9 +1,10 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
-import { integrationWarnings } from "../core/integration-warnings.ts";
+import { integrationWarnings, webhooksUnproven } from "../core/integration-warnings.ts";
+import { wantsWebhookSecret } from "../core/notification-proof.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
-import type { Integration, IntegrationService } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Integration, IntegrationService, IntegrationWarning } from "../gen/latchkey/v1/integration_pb.ts";
 import { callerOf, pageOf } from "./context.ts";
 import { markerOf, watcherOf } from "./watch.ts";
 
@@ -19,8 +20,21 @@ export const integrationService = ({
     ...integration,
     webhookUrl: await webhookUrls.of(integration),
     callbackUrl: await authorizations.callbackUrl(integration),
-    warnings: integrationWarnings(integration, providers.lookUp(integration.provider)),
+    warnings: await warningsOf(integration),
   });
+
+  async function warningsOf(integration: Integration): Promise<IntegrationWarning[]> {
+    const provider = providers.lookUp(integration.provider);
+    const warnings = integrationWarnings(integration, provider);
+    // Secrets are opened only for those to whom it matters whether there is one.
+    if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
+    const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};
+    return [
+      ...warnings,
+      ...[webhooksUnproven(provider, { webhookSecret, clientSecret })].filter((one) => one !== undefined),
+    ];
+  }
+
   return {
     async createIntegration({ integration }, context) {
       if (integration === undefined) throw new Error("a validated request holds its integration");

@@ -2,11 +2,13 @@ import { create } from "@bufbuild/protobuf";
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import {
   type Integration,
+  type IntegrationSecrets,
   type IntegrationWarning,
   IntegrationWarningSchema,
   OAuthApp_Publishing,
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
+import { wantsWebhookSecret, webhookSecret } from "./notification-proof.ts";
 
 interface Plan {
   readonly provider: Provider;
@@ -34,6 +36,19 @@ export function warningsOf({ provider, publishing, scopes }: Plan): IntegrationW
   const ofTesting = [...shortLived(told), ...verificationNeeded(told)];
   if (publishing === OAuthApp_Publishing.TESTING) return [...lasting, ...ofTesting];
   return [...lasting, ...(ofTesting.length === 0 ? [] : [publishingUnknown(ofTesting)])];
+}
+
+/** Asked with the integration's secrets, which nothing else here needs. */
+export function webhooksUnproven(
+  provider: Provider | undefined,
+  secrets: Pick<IntegrationSecrets, "webhookSecret" | "clientSecret">,
+): IntegrationWarning | undefined {
+  if (provider === undefined || !wantsWebhookSecret(provider)) return undefined;
+  if (webhookSecret(provider.notification?.signature, secrets) !== "") return undefined;
+  const message =
+    `webhooks of ${provider.displayName || provider.name} are taken unproven from whoever knows their address: ` +
+    "set webhook_secret to what they are signed with";
+  return warning("webhooks_unproven", message, []);
 }
 
 interface Told {

@@ -2,7 +2,9 @@ import type { IncomingMessage } from "node:http";
 import { TextDecoder } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
 import { isObject } from "../core/json-fields.ts";
+import type { Received } from "../core/notification.ts";
 
 interface Reading {
   readonly maxBytes: number;
@@ -46,6 +48,20 @@ export async function readFormBody(request: IncomingMessage, { maxBytes, proceed
   return Object.fromEntries(fields);
 }
 
+/** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
+export async function readReceived(
+  request: IncomingMessage,
+  { query, maxBytes, proceed }: Reading & { readonly query: string },
+): Promise<Received> {
+  requireSize(request, maxBytes);
+  proceed();
+  const { rawHeaders } = request;
+  const headers = rawHeaders.flatMap((name, i): [string, string][] =>
+    i % 2 === 0 ? [[lowerCase(name), rawHeaders[i + 1] ?? ""]] : [],
+  );
+  return { headers, query, body: await readBytes(request, maxBytes) };
+}
+
 /** A whole body, whatever it is. */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   requireSize(request, maxBytes);
@@ -74,6 +90,9 @@ function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
 }
 
 function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const { "content-length": length, "transfer-encoding": coding } = request.headers;
+  // RFC 9112, 6.3: there is none. Node has closed the stream of such a request already, and no event would ever come.
+  if (length === undefined && coding === undefined) return Promise.resolve(Buffer.alloc(0));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;

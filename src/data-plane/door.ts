@@ -13,7 +13,7 @@ import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { ClientGone, readFormBody, readJsonBody } from "./body.ts";
+import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
 import { answered, createDoorAnswers } from "./door-answers.ts";
 import { createDoorCount } from "./door-count.ts";
@@ -50,6 +50,7 @@ interface DoorOptions {
   readonly pages?: { readonly origins: PageOrigins; readonly sockets: ConnectSockets };
   readonly limits: {
     readonly jsonBodyBytes: number;
+    readonly webhookBodyBytes: number;
     readonly headBytes: number;
     readonly headLines: number;
     readonly pathBytes: number;
@@ -206,10 +207,14 @@ export function createDoor(options: DoorOptions): Door {
         : route.takesBody === "form"
           ? await readFormBody(request, reading)
           : {};
+    const received =
+      route.takesBody === "raw"
+        ? await readReceived(request, { query: rawQuery, maxBytes: limits.webhookBodyBytes, proceed })
+        : undefined;
     const query = readQuery(rawQuery);
-    const { headers } = request;
-    const answer = await route.answer({ caller, params, query, rawQuery, body, headers });
-    const ignored = query.end();
+    const { headers, url: target = "" } = request;
+    const answer = await route.answer({ caller, params, query, rawQuery, target, body, received, headers });
+    const ignored = received === undefined ? query.end() : 0;
     if (ignored > 0) metrics.ignoredFields.inc({ route: route.path }, ignored);
     answers.answer({ request, response }, answer);
   }

@@ -3,7 +3,7 @@ import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Route } from "./routes.ts";
 
 /** Routes whose place is settled and whose room is not built: they say so, to those who may ask. */
-const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPublic?: true })[] = [
+const rows: readonly Pick<Route, "method" | "path" | "scope">[] = [
   { method: "POST", path: "/sync/trigger", scope: Scope.SYNCS },
   { method: "POST", path: "/sync/start", scope: Scope.SYNCS },
   { method: "POST", path: "/sync/pause", scope: Scope.SYNCS },
@@ -21,7 +21,6 @@ const rows: readonly (Pick<Route, "method" | "path" | "scope"> & { readonly isPu
   { method: "POST", path: "/integrations/quickstart", scope: Scope.INTEGRATIONS_WRITE },
   { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
   { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },
-  { method: "POST", path: "/webhook/:environment/:key", scope: undefined, isPublic: true },
 ];
 
 export const laterRoutes = (): Route[] =>

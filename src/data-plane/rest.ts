@@ -11,6 +11,7 @@ import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import type { Route } from "./routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
 
 interface RestOptions {
   readonly broker: Broker;
@@ -36,5 +37,6 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...hostedRoutes({ broker, publicUrl }),
   ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
   ...apiAuthRoutes(broker),
+  ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
   ...laterRoutes(),
 ];

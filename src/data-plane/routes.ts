@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { Caller } from "../broker/access.ts";
+import type { Received } from "../core/notification.ts";
 import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Query } from "./query.ts";
 
@@ -23,8 +24,8 @@ export interface Route {
   readonly browser?: "page" | "script";
   /** Its GET does something, once: a HEAD, as those send who look at links before people do, is not taken for it. */
   readonly isAct?: true;
-  /** JSON, or what a form sends: then each field is text. */
-  readonly takesBody?: true | "form";
+  /** JSON, what a form sends (then each field is text), or whatever it is, as it came. */
+  readonly takesBody?: true | "form" | "raw";
   /** What a person sees in place of the envelope. */
   readonly faultPage?: (fault: Fault) => Answer;
   answer(request: RouteRequest): Promise<Answer> | Answer;
@@ -37,8 +38,12 @@ export interface RouteRequest {
   readonly query: Query;
   /** The same, as it came. */
   readonly rawQuery: string;
-  /** Empty where the route takes none. */
+  /** Path and query, as they came. */
+  readonly target: string;
+  /** Empty where the route takes none, or takes it as it came. */
   readonly body: JsonObject;
+  /** Of a route that takes its body as it came. */
+  readonly received: Received | undefined;
   readonly headers: IncomingHttpHeaders;
 }
 

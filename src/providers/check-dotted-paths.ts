@@ -19,11 +19,13 @@ function dottedPaths({ auth, proxy, describe, verification, notification, channe
     ["proxy.pagination.next", next],
     ["proxy.pagination.last_item", lastItem],
     ["proxy.pagination.more", more],
-    ...Object.entries(notification?.values ?? {}).map(([name, { body }]): [string, string] => [
-      `notification.values.${name}.body`,
-      body,
+    ...Object.entries(notification?.values ?? {}).flatMap(([name, { body, json }]): [string, string][] => [
+      [`notification.values.${name}.body`, body],
+      [`notification.values.${name}.json`, json],
     ]),
+    ["notification.signature.body", notification?.signature?.body ?? ""],
     ["notification.challenge.body", notification?.challenge?.body ?? ""],
+    ["notification.challenge.when", notification?.challenge?.when ?? ""],
     ...Object.entries(channel?.resources ?? {}).flatMap(([name, resource]): [string, string][] => [
       [`channel.resources.${name}.resource_id`, resource.resourceId],
       [`channel.resources.${name}.resource_uri`, resource.resourceUri],

@@ -1,6 +1,7 @@
 import type { Mistake } from "../base/fault.ts";
 import type { ConnectionField, OAuth2Rules, Provider, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
+import { checkNotification } from "./check-notification.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
 import { mistake } from "./mistake.ts";
 
@@ -28,7 +29,7 @@ export function checkProvider(provider: Provider): Mistake[] {
       }),
     ),
     ...checkOAuth2(auth),
-    ...checkUrl({ url: notification?.signature?.jwksUrl ?? "", path: "notification.signature.jwks_url", fields: [] }),
+    ...(notification === undefined ? [] : checkNotification(notification)),
     ...(notification?.lookups ?? []).flatMap(({ field }, i) => checkTarget(field, `notification.lookups.${i}.field`)),
     ...provider.describe.flatMap(({ request, field, value }, i) => [
       ...checkRequest(request, `describe.${i}.request`),

@@ -13,6 +13,20 @@ export function valueAt(path: string, answer: JsonValue): JsonValue | undefined 
   return value;
 }
 
+/**
+ * All that stands at a path in which `*` is every element of a list: as many as there are elements, undefined where one
+ * has nothing there. Of an object, `*` is a field like any other.
+ */
+export function valuesAt(path: string, body: JsonValue): readonly (JsonValue | undefined)[] {
+  let values: readonly (JsonValue | undefined)[] = [body];
+  for (const step of stepsOf(path) ?? []) {
+    values = values.flatMap((value): readonly (JsonValue | undefined)[] =>
+      step === "*" && Array.isArray(value) ? value : [within(value, step)],
+    );
+  }
+  return values;
+}
+
 function within(value: JsonValue | undefined, step: string): JsonValue | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (Array.isArray(value)) return /^\d{1,9}$/.test(step) ? value[Number(step)] : undefined;

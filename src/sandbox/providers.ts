@@ -107,8 +107,12 @@ const notification = {
     calendar: { header: "x-cal-resource-uri", segment_after: "/calendars/" },
     channel: { header: "x-cal-channel-id" },
     number: { header: "x-cal-message-number" },
+    state: { header: "x-cal-resource-state" },
   },
   message_id: ["channel", "number"],
+  channel: "channel",
+  number: "number",
+  state: "state",
   lookups: [
     { field: "metadata.calendarWatchResourceUris", value: "uri" },
     { field: "connection_config.emailAddressHash", value: "calendar", transform: "TRANSFORM_EMAIL_HASH" },

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { secretKey } from "../harness.ts";
 import { provider, startRenewing } from "../renewing.ts";
@@ -44,6 +45,16 @@ describe("renewal", () => {
     expect(credentials.access_token).not.toBe(access_token);
     const again = await show("&force_refresh=true");
     expect(again.credentials.access_token).toBe(credentials.access_token);
+    expect(renewals()).toBe(1);
+  });
+
+  it("is asked for over the control plane as well", async () => {
+    const { connectAda, sidecar, show, renewals } = await startRenewing();
+    const { access_token } = await connectAda({ expiresInS: 3_600 });
+    const ref = { environment: "dev", integration: provider, id: "ada" };
+    const { connection } = await sidecar.client(ConnectionService).refreshConnection({ ref });
+    expect(connection?.ref?.id).toBe("ada");
+    expect((await show()).credentials.access_token).not.toBe(access_token);
     expect(renewals()).toBe(1);
   });
 

@@ -42,6 +42,11 @@ it.each<readonly [string, string | Uint8Array<ArrayBuffer>, string]>([
   expect(await post(body)).toEqual({ status: 400, code });
 });
 
+it("R06 waits for no body where the head says that there is none", async () => {
+  const lines = ["host: localhost", authorization, "content-type: application/json"];
+  expect(await say(running().data, head("POST /connections HTTP/1.1", ...lines))).toContain('"invalid_body"');
+});
+
 it("R06 never quotes a body that it could not read", async () => {
   const { rest } = running();
   const { body } = await rest("POST", "/connections", { body: '{"credentials":{"apiKey":"sk-live-secret" "oops"' });

@@ -39,3 +39,17 @@ it("does not believe warnings that somebody sends", async () => {
   expect(masked["message"]).toMatch(/warnings/);
   expect(codesOf((await call("GetIntegration", { environment, key: "quiet" }))["integration"])).toEqual([]);
 });
+
+it("tells that webhooks are taken from anybody, until there is a secret to prove them by", async () => {
+  const asked = { environment, key: "payments", provider: "stripe" };
+  const { integration } = await call("CreateIntegration", { integration: asked });
+  expect(codesOf(integration)).toEqual(["webhooks_unproven"]);
+  expect(integration.warnings[0].message).toMatch(/webhooks of Stripe .* set webhook_secret/);
+  const { integrations } = await call("ListIntegrations", { environment, provider: "stripe" });
+  expect(integrations.map(codesOf)).toEqual([["webhooks_unproven"]]);
+
+  const secrets = { webhookSecret: "whsec_of-stripe" };
+  const updateMask = "secrets.webhookSecret";
+  const proven = await call("UpdateIntegration", { integration: { ...asked, secrets }, updateMask });
+  expect(codesOf(proven["integration"])).toEqual([]);
+});

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { integrationWarnings, refreshTokensUsedUp } from "../../src/core/integration-warnings.ts";
+import { integrationWarnings, refreshTokensUsedUp, webhooksUnproven } from "../../src/core/integration-warnings.ts";
 import { IntegrationSchema, OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";
@@ -77,4 +77,16 @@ it("tells when more than nine tenths of an account's refresh tokens are used up"
   expect(warning?.message).toMatch(/^91 of the 100 refresh tokens that one account of Google Workspace/);
   // Where there is no such bound, nobody counts.
   expect(refreshTokensUsedUp(catalogue.get("slack") ?? google, 1_000)).toBeUndefined();
+});
+
+it("warns of webhooks that nothing proves, where a secret could", () => {
+  const none = { webhookSecret: "", clientSecret: "" };
+  const app = { ...none, clientSecret: "app" };
+  const codeOf = (name: string, secrets: typeof none) => webhooksUnproven(catalogue.get(name), secrets)?.code;
+  expect(codeOf("github", app)).toBe("webhooks_unproven");
+  expect(codeOf("github", { ...none, webhookSecret: "s" })).toBeUndefined();
+  expect(codeOf("hubspot", none)).toBe("webhooks_unproven");
+  expect(codeOf("hubspot", app)).toBeUndefined();
+  // Each channel has a token of its own; the others send nothing that could be proven.
+  for (const name of ["calendar", "google-drive", "salesforce", "nobody"]) expect(codeOf(name, none)).toBeUndefined();
 });

@@ -65,6 +65,9 @@ const categories = [
 ];
 
 const secret = "s3cr3t-canary";
+/** Those that send nothing, or of which nothing is known: Salesforce's messages are SOAP, and not signed. */
+const silent = [...others, "file-storage", "unified", "salesforce"];
+
 /** Sample credentials of the kinds that the catalogue has. */
 const samples: Readonly<Record<string, Kind>> = {
   oauth2: { case: "oauth2", value: { accessToken: secret } },
@@ -176,12 +179,20 @@ describe.each(all)("%s", (name, provider) => {
   });
 
   it("takes the values of notifications from somewhere, and looks up no others", () => {
-    const { values = {}, lookups = [], messageId = [] } = provider.notification ?? {};
-    for (const { header, body, query } of Object.values(values)) {
-      expect([header, body, query].filter((one) => one !== "")).toHaveLength(1);
+    const { values = {}, lookups = [], messageId = [], channel, number, state } = provider.notification ?? {};
+    for (const { header, body, query, form } of Object.values(values)) {
+      expect([header, body, query, form].filter((one) => one !== "")).toHaveLength(1);
     }
-    const used = [...lookups.map(({ value }) => value), ...messageId];
-    expect(Object.keys(values)).toEqual(expect.arrayContaining(used));
+    const others = [channel, number, state].filter((one) => one !== undefined && one !== "");
+    const used = [...lookups.map(({ value }) => value), ...messageId, ...others];
+    expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
+  });
+
+  it("can prove notifications wherever it has any, and say whose they are", () => {
+    const { notification } = provider;
+    if (notification === undefined) return expect(silent).toContain(name);
+    expect(notification.signature?.scheme).not.toBe("");
+    expect(notification.lookups).not.toEqual([]);
   });
 });
 
@@ -363,6 +374,17 @@ describe("the particulars", () => {
     ["zendesk", { encoding: "base64", content: "${timestamp}${body}" }],
     ["linear", { header: "linear-signature", encoding: "hex" }],
     ["gitlab", { scheme: "shared_token", header: "x-gitlab-token" }],
+    ["stripe", { header: "stripe-signature", part: "v1", timestampPart: "t", content: "${timestamp}.${body}" }],
+    [
+      "hubspot",
+      { header: "x-hubspot-signature-v3", content: "${method}${plain_url}${body}${timestamp}", timestampUnit: "ms" },
+    ],
+    ["twilio", { hash: "sha1", encoding: "base64", content: "${url}${form}", bodyHashQuery: "bodySHA256" }],
+    ["microsoft", { scheme: "shared_token", body: "value.*.clientState" }],
+    ["asana", { header: "x-hook-signature" }],
+    ["airtable", { header: "x-airtable-content-mac", prefix: "hmac-sha256=", keyEncoding: "base64" }],
+    ["google-mail", { scheme: "jwt", identityClaim: "email", issuer: "https://accounts.google.com" }],
+    ["google-drive", { scheme: "channel_token", header: "x-goog-channel-token" }],
   ])("knows how %s signs", (name, signature) => {
     expect(get(name).notification?.signature).toMatchObject(signature);
   });

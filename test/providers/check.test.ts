@@ -39,6 +39,7 @@ it("finds every mistake at once, and says where", () => {
     "connection_fields.0.pattern",
     "connection_fields.1.name",
     "notification.signature.jwks_url",
+    "notification.lookups.0.value",
     "notification.lookups.0.field",
     "describe.0.request.method",
     "describe.0.request.path",

@@ -402,8 +402,8 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
  */
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
-   * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown` or
-   * `no_refresh_tokens`.
+   * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`,
+   * `no_refresh_tokens` or `webhooks_unproven`.
    *
    * @generated from field: string code = 1;
    */
@@ -445,7 +445,8 @@ export type IntegrationSecrets = Message<"latchkey.v1.IntegrationSecrets"> & {
   clientSecret: string;
 
   /**
-   * What the provider signs its webhooks with.
+   * What the provider signs its webhooks with. Several stand on a line each, and any of them may have
+   * signed: while one is exchanged for another, or where each webhook has its own.
    *
    * @generated from field: string webhook_secret = 2;
    */

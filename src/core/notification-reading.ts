@@ -1,0 +1,157 @@
+import { TextDecoder } from "node:util";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { valuesAt } from "../providers/dotted-path.ts";
+import { isObject } from "./json-fields.ts";
+import type { Received } from "./notification.ts";
+
+/**
+ * A notification as it is looked at: each part is read when it is first asked for, and once. Nothing here throws,
+ * whatever strangers send.
+ */
+export interface Reading {
+  readonly received: Received;
+  /** Several lines of one name are joined (RFC 9110, section 5.3). */
+  header(name: string): string | undefined;
+  /** The first parameter of that name; undefined where it does not decode. */
+  query(name: string): string | undefined;
+  /** Fields of a form in their order; undefined where the body is none. */
+  form(): readonly (readonly [name: string, value: string])[] | undefined;
+  /** The body where it is a JSON object or a list. */
+  json(): JsonValue | undefined;
+  /** Texts and numbers of the body, as many as the path leads to; undefined in place of anything else. */
+  textsAt(path: string): readonly (string | undefined)[];
+}
+
+export function readingOf(received: Received): Reading {
+  const { body } = received;
+  const headers = once(() => joinedHeaders(received));
+  const form = once(() => (isForm(headers().get("content-type")) ? formOf(body) : undefined));
+  const json = once(() => readJson(body));
+  return {
+    received,
+    header: (name) => headers().get(name),
+    query: (name) => parameter(received.query, name),
+    form,
+    json: () => json()?.value,
+    textsAt: (path) => json()?.textsAt(path) ?? [],
+  };
+}
+
+/**
+ * Bytes as text: UTF-8 where they are, and otherwise Latin-1, in which every byte means something. The same bytes are
+ * always the same text, and a byte order mark stays.
+ */
+export function textOf(bytes: Uint8Array): string {
+  return utf8Of(bytes) ?? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+}
+
+export function utf8Of(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // Not UTF-8: that is the answer.
+    return undefined;
+  }
+}
+
+/** Of a field's value, with one character a byte, what it says. */
+export const textOfField = (value: string): string =>
+  /[\x80-\xff]/.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
+
+export function joinedHeaders({ headers }: Received): ReadonlyMap<string, string> {
+  const joined = new Map<string, string>();
+  for (const [name, value] of headers) {
+    const before = joined.get(name);
+    const text = textOfField(value);
+    joined.set(name, before === undefined ? text : `${before}, ${text}`);
+  }
+  return joined;
+}
+
+/** JSON of a value that a notification holds, with its numbers as they are written. */
+export interface ReadJson {
+  readonly value: JsonValue;
+  textsAt(path: string): readonly (string | undefined)[];
+}
+
+export function readJson(bytes: Uint8Array): ReadJson | undefined {
+  const text = utf8Of(bytes);
+  // A list or an object begins so; who sends another kind of body is not made to wait for a parser.
+  if (text === undefined || !/^[ \t\r\n]*[{[]/.test(text) || isDeep(text)) return undefined;
+  const value = parsed(text);
+  if (value === undefined || !(isObject(value) || Array.isArray(value))) return undefined;
+  const exact = once(() => JSON.parse(text, numbersAsText) as JsonValue);
+  return {
+    value,
+    textsAt(path) {
+      const found = valuesAt(path, value);
+      // A number that JavaScript rounds would be another's id: `9007199254740993`.
+      const isRounded = found.some((one) => typeof one === "number" && !Number.isSafeInteger(one));
+      const texts = isRounded ? valuesAt(path, exact()) : found;
+      return texts.map((one) => (typeof one === "number" ? String(one) : typeof one === "string" ? one : undefined));
+    },
+  };
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    // Not JSON: that is the answer.
+    return undefined;
+  }
+}
+
+/** ECMAScript 2026 hands a reviver the text of what it revives; TypeScript does not know of it yet. */
+type Reviver = (this: unknown, name: string, value: unknown, context?: { readonly source?: string }) => unknown;
+const numbersAsText: Reviver = (_name, value, context) => (typeof value === "number" ? context?.source : value);
+
+/** Deeper than anybody means it. Two million levels take the parser a second, and a reviver more than the stack. */
+const maxDepth = 500;
+
+function isDeep(text: string): boolean {
+  let depth = 0;
+  let isInText = false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) isInText = !isInText;
+    else if (isInText) at += code === backslash ? 1 : 0;
+    else if (code === openBracket || code === openBrace) {
+      depth++;
+      if (depth > maxDepth) return true;
+    } else if (code === closeBracket || code === closeBrace) depth--;
+  }
+  return false;
+}
+
+const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
+
+const isForm = (type: string | undefined): boolean =>
+  /^[ \t]*application\/x-www-form-urlencoded[ \t]*(?:;|$)/i.test(type ?? "");
+
+const formOf = (body: Uint8Array) => [...new URLSearchParams(textOf(body))];
+
+function parameter(query: string, wanted: string): string | undefined {
+  for (const part of query.split("&")) {
+    const [name = ""] = part.split("=", 1);
+    if (decoded(name) === wanted) return decoded(part.slice(name.length + 1));
+  }
+  return undefined;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    // Not percent-encoding: nothing that anybody could have meant.
+    return undefined;
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

@@ -1,0 +1,88 @@
+import { LookupRule_Transform, type NotificationRules, type ValueRule } from "../gen/latchkey/v1/provider_pb.ts";
+import { emailHash } from "./email-hash.ts";
+import type { Lookup } from "./notification.ts";
+import { type Reading, readJson } from "./notification-reading.ts";
+
+/** What a provider's rules find in a notification. */
+export interface NotificationValues {
+  /** The same when the message comes again; undefined where it says too little to know. */
+  readonly messageId: string | undefined;
+  /** In the order of the rules; a rule stands there once for each value. */
+  readonly lookups: readonly Lookup[];
+  /** The channel that it came over, and its number there, as received. */
+  readonly channel: string | undefined;
+  readonly number: string | undefined;
+  /** It announces the channel, and no change. */
+  readonly isSync: boolean;
+}
+
+/** No field of a connection is as long, and none of a head. */
+const maxLength = 16_384;
+/** Several times as many notifications as any provider puts into one body. */
+const maxValues = 1_000;
+
+export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
+  const { values = {}, messageId = [], lookups = [], channel = "", number = "", state = "" } = rules ?? {};
+  const found = new Map(Object.entries(values).map(([name, rule]) => [name, valuesOf(rule, reading)]));
+  const first = (name: string) => found.get(name)?.[0];
+  return {
+    messageId: messageIdOf(messageId.map((name) => found.get(name) ?? [])),
+    lookups: lookups.flatMap(({ field, value, transform }, rule) =>
+      (found.get(value) ?? []).map((one) => ({ rule, field, value: transformed(one, transform) })),
+    ),
+    channel: first(channel),
+    number: first(number),
+    isSync: state !== "" && rules?.syncState !== "" && first(state) === rules?.syncState,
+  };
+}
+
+function messageIdOf(parts: readonly (readonly string[])[]): string | undefined {
+  if (parts.length === 0 || parts.some((values) => values.length === 0)) return undefined;
+  // No value is empty or holds NUL (see `isUsable`): no two messages have one id.
+  return parts.map((values) => values.join("\0\0")).join("\0");
+}
+
+function transformed(value: string, transform: LookupRule_Transform): string {
+  if (transform === LookupRule_Transform.EMAIL_HASH) return emailHash(value);
+  return transform === LookupRule_Transform.LOWER_CASE ? value.toLowerCase() : value;
+}
+
+/** The values that a rule finds, each once. */
+export function valuesOf(rule: ValueRule, reading: Reading): readonly string[] {
+  const found = placedAt(rule, reading)
+    .flatMap((value) => (rule.base64 ? decodedFrom(value) : [value]))
+    .flatMap((value) => (rule.json === "" ? [value] : (readJson(Buffer.from(value))?.textsAt(rule.json) ?? [])))
+    .filter((value) => value !== undefined)
+    .flatMap((value) => (rule.segmentAfter === "" ? [value] : segmentAfter(rule.segmentAfter, value)))
+    .filter(isUsable);
+  return [...new Set(found)].slice(0, maxValues);
+}
+
+/** What is empty would match whatever else is empty; NUL and halves of a character cannot be filed. */
+const isUsable = (value: string): boolean =>
+  value !== "" && value.length <= maxLength && !value.includes("\0") && value.isWellFormed();
+
+function placedAt({ header, body, query, form }: ValueRule, reading: Reading): readonly string[] {
+  if (body !== "") return reading.textsAt(body).filter((value) => value !== undefined);
+  const fields = form === "" ? [] : (reading.form() ?? []);
+  if (form !== "") return fields.filter(([name]) => name === form).map(([, value]) => value);
+  const value = header === "" ? reading.query(query) : reading.header(header);
+  return value === undefined ? [] : [value];
+}
+
+/** Base64 of either alphabet (RFC 4648), as text. */
+function decodedFrom(value: string): readonly string[] {
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(value) ? [Buffer.from(value, "base64").toString("utf8")] : [];
+}
+
+function segmentAfter(mark: string, value: string): readonly string[] {
+  const at = value.indexOf(mark);
+  if (at === -1) return [];
+  const [segment = ""] = value.slice(at + mark.length).split(/[/?]/, 1);
+  try {
+    return [decodeURIComponent(segment)];
+  } catch {
+    // What does not decode is the name of nothing. The value as a whole can still be looked for.
+    return [];
+  }
+}

@@ -1,0 +1,130 @@
+import type { Mistake } from "../base/fault.ts";
+import type { ChallengeRules, NotificationRules, SignatureRules, ValueRule } from "../gen/latchkey/v1/provider_pb.ts";
+import { checkUrl } from "./check-url.ts";
+import { mistake } from "./mistake.ts";
+
+/** What the schema cannot hold: names that lead somewhere, and a proof that proves something. */
+export function checkNotification(rules: NotificationRules): Mistake[] {
+  const { signature, values, challenge, headerPrefix, secretHeaders } = rules;
+  return [
+    ...(signature === undefined ? [] : checkSignature(signature, rules)),
+    ...Object.entries(values).flatMap(([name, rule]) => checkValue(rule, `notification.values.${name}`)),
+    ...namesIn(rules).flatMap(([path, name]) =>
+      Object.hasOwn(values, name) ? [] : [mistake(`notification.${path}`, `names no value: there is no "${name}"`)],
+    ),
+    ...(challenge === undefined ? [] : checkChallenge(challenge)),
+    ...(headerPrefix === "" ? [] : checkName(headerPrefix, "notification.header_prefix")),
+    ...secretHeaders.flatMap((name, i) => checkName(name, `notification.secret_headers.${i}`)),
+    ...(rules.number !== "" && rules.channel === ""
+      ? [mistake("notification.channel", "must name the value of the channel whose messages are numbered")]
+      : []),
+  ];
+}
+
+/** Where one of the values is named. */
+const namesIn = ({ lookups, messageId, channel, number, state }: NotificationRules): [string, string][] => [
+  ...lookups.map(({ value }, i): [string, string] => [`lookups.${i}.value`, value]),
+  ...messageId.map((name, i): [string, string] => [`message_id.${i}`, name]),
+  ...Object.entries({ channel, number, state }).filter(([, name]) => name !== ""),
+];
+
+/** Of a field, as headers are kept here. */
+const checkName = (name: string, path: string): Mistake[] =>
+  /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name) ? [] : [mistake(path, "must be the name of a header, in lower case")];
+
+const only = (places: readonly string[]): boolean => places.filter((place) => place !== "").length === 1;
+
+function checkValue({ header, body, query, form }: ValueRule, path: string): Mistake[] {
+  return [
+    ...(only([header, body, query, form])
+      ? []
+      : [mistake(path, "must stand in one place: header, body, query or form")]),
+    ...(header === "" ? [] : checkName(header, `${path}.header`)),
+  ];
+}
+
+function checkSignature(signature: SignatureRules, rules: NotificationRules): Mistake[] {
+  const { scheme, header, timestampHeader, idHeader, jwksUrl } = signature;
+  const at = (name: string) => `notification.signature.${name}`;
+  const names = { header, timestamp_header: timestampHeader, id_header: idHeader };
+  return [
+    ...Object.entries(names).flatMap(([name, value]) => (value === "" ? [] : checkName(value, at(name)))),
+    ...checkUrl({ url: jwksUrl, path: at("jwks_url"), fields: [] }),
+    ...checkScheme(signature).map(({ path, message }) => mistake(at(path.join(".")), message)),
+    // A token that is passed on to the application would soon be found in its logs.
+    ...((scheme === "shared_token" || scheme === "channel_token") &&
+    rules.headerPrefix !== "" &&
+    header.startsWith(rules.headerPrefix) &&
+    !rules.secretHeaders.includes(header)
+      ? [mistake("notification.secret_headers", `must hold ${header}, which is a secret`)]
+      : []),
+  ];
+}
+
+function checkScheme(signature: SignatureRules): Mistake[] {
+  const { scheme, header, query, body, jwksUrl, issuer, audience, identityClaim } = signature;
+  const required = (name: string, value: string) => (value === "" ? [mistake(name, `is needed for ${scheme}`)] : []);
+  switch (scheme) {
+    case "hmac":
+      return [...required("header", header), ...checkHmac(signature)];
+    case "channel_token":
+      return required("header", header);
+    case "shared_token":
+      return only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")];
+    case "jwt":
+      return [
+        ...required("header", header),
+        ...required("jwks_url", jwksUrl),
+        ...required("issuer", issuer),
+        // Without it a token that the signer made for somebody else would do.
+        ...(audience === "" && identityClaim === ""
+          ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
+          : []),
+      ];
+    default:
+      return [];
+  }
+}
+
+const placeholders = ["timestamp", "body", "method", "url", "plain_url", "form"];
+
+function checkHmac(signature: SignatureRules): Mistake[] {
+  const { hash, encoding, content, part, timestampPart, timestampHeader, tolerance, bodyHashQuery } = signature;
+  const used = [...content.matchAll(/\$\{(\w+)\}/g)].map(([, name = ""]) => name);
+  const isUnderstood =
+    used.every((name) => placeholders.includes(name)) && content.split("${").length - 1 === used.length;
+  const hasTime = timestampPart !== "" || timestampHeader !== "";
+  const coversBody =
+    content === "" || used.includes("body") || (used.includes("form") && used.some((name) => name.endsWith("url")));
+  return [
+    ...(["sha256", "sha1", "sha512"].includes(hash) ? [] : [mistake("hash", "must be sha256, sha1 or sha512")]),
+    ...(["hex", "base64"].includes(encoding) ? [] : [mistake("encoding", "must be hex or base64")]),
+    ...(isUnderstood ? [] : [mistake("content", `may hold no other \${…} than ${placeholders.join(", ")}`)]),
+    ...(coversBody ? [] : [mistake("content", "must hold the body: what is not signed anybody may have put in")]),
+    ...(bodyHashQuery !== "" && !used.some((name) => name.endsWith("url"))
+      ? [mistake("content", "must hold the URL, in which the hash of the body stands")]
+      : []),
+    ...(timestampPart !== "" && part === "" ? [mistake("part", "must name the signatures beside the timestamp")] : []),
+    // A time that is not signed proves nothing.
+    ...(used.includes("timestamp") === hasTime
+      ? []
+      : [mistake("content", "must hold the timestamp where there is one, and only there")]),
+    ...(tolerance !== undefined && !hasTime ? [mistake("tolerance", "needs a timestamp")] : []),
+  ];
+}
+
+function checkChallenge({ query, body, header, contentType, when, is }: ChallengeRules): Mistake[] {
+  const at = (name: string) => `notification.challenge.${name}`;
+  return [
+    ...(only([query, body, header]) ? [] : [mistake(at("query"), "or body or header must say what is echoed")]),
+    ...(header === "" ? [] : checkName(header, at("header"))),
+    ...(["", "text/plain", "application/json"].includes(contentType)
+      ? []
+      : [mistake(at("content_type"), "must be text/plain or application/json")]),
+    ...((when === "") === (is === "") ? [] : [mistake(at("when"), "and is belong together")]),
+    // Strangers choose its value: it must not be one that means something to whoever reads the answer.
+    ...(header === "" || header.startsWith("x-")
+      ? []
+      : [mistake(at("header"), "must be one of the provider's own, x-…")]),
+  ];
+}
