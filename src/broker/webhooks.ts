@@ -29,6 +29,8 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
+  /** Throws `not_found` for an address that is nobody's. */
+  requireReceiver(environmentId: string, integration: string): Promise<void>;
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
   /** As if a provider had sent it, and proven it. */
@@ -198,6 +200,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   }
 
   return {
+    async requireReceiver(environmentId, integration) {
+      await receivers.find(environmentId, integration);
+    },
     async receive({ environmentId, integration, received, method, url }) {
       const receiver = await receivers.find(environmentId, integration);
       const reading = readingOf(received);

@@ -5,6 +5,7 @@ import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import { isObject } from "../core/json-fields.ts";
 import type { Received } from "../core/notification.ts";
+import type { BodyRoom } from "./body-room.ts";
 
 interface Reading {
   readonly maxBytes: number;
@@ -51,7 +52,7 @@ export async function readFormBody(request: IncomingMessage, { maxBytes, proceed
 /** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
 export async function readReceived(
   request: IncomingMessage,
-  { query, maxBytes, proceed }: Reading & { readonly query: string },
+  { query, maxBytes, proceed, room }: Reading & { readonly query: string; readonly room: BodyRoom },
 ): Promise<Received> {
   requireSize(request, maxBytes);
   proceed();
@@ -59,7 +60,7 @@ export async function readReceived(
   const headers = rawHeaders.flatMap((name, i): [string, string][] =>
     i % 2 === 0 ? [[lowerCase(name), rawHeaders[i + 1] ?? ""]] : [],
   );
-  return { headers, query, body: await readBytes(request, maxBytes) };
+  return { headers, query, body: await readBytes(request, maxBytes, room) };
 }
 
 /** A whole body, whatever it is. */
@@ -89,7 +90,8 @@ function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
   if (Number(headers["content-length"] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/** What was read takes its room until whoever asked for it gives that back. */
+function readBytes(request: IncomingMessage, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
   // RFC 9112, 6.3: there is none. Node has closed the stream of such a request already, and no event would ever come.
   if (length === undefined && coding === undefined) return Promise.resolve(Buffer.alloc(0));
@@ -100,27 +102,31 @@ function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> 
       clearTimeout(slow);
       request.off("data", onData).off("end", onEnd).off("close", onClose).off("error", onClose);
     };
-    const slow = setTimeout(() => {
+    const refuse = (error: unknown) => {
       done();
       request.pause();
-      reject(new Fault("request_timeout", "the body did not come in time"));
+      room?.give(size);
+      reject(error);
+    };
+    const slow = setTimeout(() => {
+      refuse(new Fault("request_timeout", "the body did not come in time"));
     }, bodyWithinMs);
     const onData = (chunk: Buffer) => {
+      try {
+        room?.take(chunk.length);
+      } catch (error) {
+        refuse(error);
+        return;
+      }
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= maxBytes) return;
-      done();
-      request.pause();
-      reject(tooLarge(maxBytes));
+      if (size > maxBytes) refuse(tooLarge(maxBytes));
     };
     const onEnd = () => {
       done();
       resolve(Buffer.concat(chunks, size));
     };
-    const onClose = () => {
-      done();
-      reject(new ClientGone());
-    };
+    const onClose = () => refuse(new ClientGone());
     request.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
   });
 }

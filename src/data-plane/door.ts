@@ -14,6 +14,7 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
+import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
 import { answered, createDoorAnswers } from "./door-answers.ts";
 import { createDoorCount } from "./door-count.ts";
@@ -62,6 +63,8 @@ interface DoorOptions {
 
 /** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
 const silentTunnelMs = 1_000;
+/** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
+const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
@@ -72,6 +75,7 @@ export function createDoor(options: DoorOptions): Door {
   const lines = createDoorLines();
   const answers = createDoorAnswers({ door, lines, isDraining: () => draining, world });
   const head = createHeadCheck({ guard, origins: pages?.origins, limits });
+  const room = createBodyRoom(maxBodiesBytes);
   /** What is no more HTTP: the server does not know them any longer. */
   const tunnels = new Set<Socket>();
 
@@ -201,6 +205,7 @@ export function createDoor(options: DoorOptions): Door {
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
     const caller = route.scope === undefined ? undefined : authenticate(request);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
+    await route.admit?.(params);
     const body: JsonObject =
       route.takesBody === true
         ? await readJsonBody(request, reading)
@@ -209,11 +214,12 @@ export function createDoor(options: DoorOptions): Door {
           : {};
     const received =
       route.takesBody === "raw"
-        ? await readReceived(request, { query: rawQuery, maxBytes: limits.webhookBodyBytes, proceed })
+        ? await readReceived(request, { query: rawQuery, maxBytes: limits.webhookBodyBytes, proceed, room })
         : undefined;
     const query = readQuery(rawQuery);
     const { headers, url: target = "" } = request;
-    const answer = await route.answer({ caller, params, query, rawQuery, target, body, received, headers });
+    const asked = { caller, params, query, rawQuery, target, body, received, headers };
+    const answer = await Promise.resolve(route.answer(asked)).finally(() => room.give(received?.body.length ?? 0));
     const ignored = received === undefined ? query.end() : 0;
     if (ignored > 0) metrics.ignoredFields.inc({ route: route.path }, ignored);
     answers.answer({ request, response }, answer);

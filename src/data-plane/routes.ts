@@ -11,7 +11,7 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** One row of the door's table. */
 export interface Route {
   readonly method: Method | "ANY";
-  /** `:name` stands for one segment, `*` at the end for whatever follows. */
+  /** `:name` stands for one segment, `*` at the end for whatever follows; the first segment is a word. */
   readonly path: string;
   /** What the caller's key must be allowed to do; undefined: nobody is asked for a key. */
   readonly scope: Scope | undefined;
@@ -26,6 +26,8 @@ export interface Route {
   readonly isAct?: true;
   /** JSON, what a form sends (then each field is text), or whatever it is, as it came. */
   readonly takesBody?: true | "form" | "raw";
+  /** Throws for whom nothing more is to be read. */
+  readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void>;
   /** What a person sees in place of the envelope. */
   readonly faultPage?: (fault: Fault) => Answer;
   answer(request: RouteRequest): Promise<Answer> | Answer;
@@ -87,10 +89,12 @@ interface Row {
 
 export function createRouter(routes: readonly Route[]): Router {
   const rows: readonly Row[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
+  // Each request looks more than once, and there are many rows.
+  const byFirst = Map.groupBy(rows, ({ segments: [first = ""] }) => first);
 
   function at(path: string): Match[] {
     const segments = path.split("/").slice(1).map(decodeSegment);
-    return rows.flatMap(({ route, segments: pattern }) => {
+    return (byFirst.get(segments[0] ?? "") ?? []).flatMap(({ route, segments: pattern }) => {
       const params = paramsOf(pattern, segments);
       return params === undefined ? [] : [{ route, params }];
     });

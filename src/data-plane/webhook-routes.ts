@@ -2,7 +2,7 @@ import type { Webhooks } from "../broker/webhooks.ts";
 import type { Route } from "./routes.ts";
 
 interface WebhookRoutesOptions {
-  readonly webhooks: Pick<Webhooks, "receive">;
+  readonly webhooks: Pick<Webhooks, "receive" | "requireReceiver">;
   /** As providers reach us. */
   readonly publicUrl: () => string;
 }
@@ -15,6 +15,8 @@ export const webhookRoutes = ({ webhooks, publicUrl }: WebhookRoutesOptions): Ro
     scope: undefined,
     isPublic: true,
     takesBody: "raw",
+    // Strangers who guess at addresses have none of their bodies read.
+    admit: ({ environment = "", key = "" }) => webhooks.requireReceiver(environment, key),
     answer({ params: { environment = "", key = "" }, received, target }) {
       if (received === undefined) throw new Error("a route that takes a body as it came is given it");
       // Of what stands before the path only its owner knows: a proxy in front of us may have taken some of it away.

@@ -8,6 +8,7 @@ import { proxy } from "./proxy.ts";
 import { refresh } from "./refresh.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
+import { webhooks } from "./webhooks.ts";
 
 const text = { type: "string" } as const;
 const { positionals, values } = parseArgs({
@@ -26,6 +27,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
   start,
   store,
+  webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),
 };
 const [name = ""] = positionals;
 const bench = benches[name];

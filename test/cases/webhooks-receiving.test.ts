@@ -176,3 +176,25 @@ test("without a forward address a notification is kept, answered 200, and sent b
   expect(await receiving.notifyOf(calendarUri("ada"))).toBe(200);
   expect(await receiving.sidecar.metric("latchkey_outbox_forwards")).toBe(0);
 });
+
+test("a body for nobody is not read, and bodies that are refused or broken off give their room back", async () => {
+  const receiving = await startReceiving();
+  const address = await addressOf(receiving);
+  const nobodys = address.replace(/[^/]+$/, "another");
+  // Five times what all bodies may take together, a large one at a time.
+  const large = Buffer.alloc(4 * 1024 * 1024, "a");
+  for (let i = 0; i < 20; i += 1) {
+    const left = new AbortController();
+    const sending = sendAborted(address, large, left.signal);
+    if (i % 2 === 0) left.abort();
+    await sending;
+  }
+  expect((await fetch(nobodys, { method: "POST", body: large }).catch(() => ({ status: 404 }))).status).toBe(404);
+  expect((await receiving.notify({ body: "the last" })).status).toBe(200);
+}, 30_000);
+
+const sendAborted = (url: string, body: Buffer, signal: AbortSignal) =>
+  fetch(url, { method: "POST", body, signal }).then(
+    () => {},
+    () => {},
+  );

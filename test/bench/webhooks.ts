@@ -1,0 +1,325 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { createLog } from "../../src/base/log.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
+import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
+import { WebhookService } from "../../src/gen/latchkey/v1/webhook_pb.ts";
+import { openBackend } from "../../src/store/open.ts";
+import { openLine } from "./proxy-load.ts";
+import { cpuSeconds, loadAverage } from "./proxy-process.ts";
+import { createTable } from "./proxy-table.ts";
+import { type BenchSidecar, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { commits } from "./store.ts";
+
+const adminKey = "lk_bench-admin-key-of-the-control-plane";
+const sendersTried = [1, 16, 64];
+const perRound = 4_000;
+const openLoopSeconds = 5;
+const openLoopPerSecond = 2_000;
+const fanOut = 1_000;
+
+/** Webhooks in and out: how fast they are acknowledged, matched and delivered. */
+export async function webhooks(rounds: number): Promise<void> {
+  await withFolder(async (folder) => {
+    const application = await startApplication();
+    const store = `${folder}/store`;
+    mkdirSync(store);
+    writeFileSync(`${folder}/latchkey.yaml`, "webhooks: { outbox: 10000000 }\n");
+    const sidecar = await startBenchSidecar({
+      folder: store,
+      env: { LATCHKEY_ADMIN_KEY: adminKey, LATCHKEY_CONFIG: `${folder}/latchkey.yaml` },
+    });
+    try {
+      const bench = await prepare(sidecar, application, folder);
+      await receive(bench, rounds || 5);
+      await steady(bench, rounds || 5);
+      await fan(bench, rounds || 5);
+      await deliver(bench, rounds || 5);
+      say(`load average ${loadAverage()}`);
+    } finally {
+      await sidecar.stop();
+      application.stop();
+    }
+  });
+}
+
+interface Bench {
+  readonly sidecar: BenchSidecar;
+  readonly application: Application;
+  readonly folder: string;
+  /** The webhook addresses of each environment's calendar. */
+  readonly paths: Readonly<Record<"idle" | "fast" | "beside" | "dead", string>>;
+  readonly rpc: ReturnType<typeof rpcOf>;
+}
+
+const rpcOf = ({ control }: BenchSidecar) => {
+  const transport = createGrpcTransport({
+    baseUrl: control,
+    interceptors: [
+      (next) => (request) => {
+        request.header.set("authorization", `Bearer ${adminKey}`);
+        return next(request);
+      },
+    ],
+  });
+  return {
+    environments: createClient(EnvironmentService, transport),
+    webhooks: createClient(WebhookService, transport),
+  };
+};
+
+/** An environment for each kind of application, with a thousand connections of one URI and one of another. */
+async function prepare(sidecar: BenchSidecar, application: Application, folder: string): Promise<Bench> {
+  const rpc = rpcOf(sidecar);
+  const paths: Record<string, string> = {};
+  for (const [name, url] of Object.entries({
+    idle: `${application.url}/gone`,
+    fast: `${application.url}/fast`,
+    beside: `${application.url}/fast`,
+    dead: `${application.url}/dead`,
+  })) {
+    await rpc.environments.createEnvironment({ name, forwardUrl: url });
+    const { secret } = await rpc.environments.createKey({ environment: name });
+    const ask = async (method: string, path: string, body?: object) => {
+      const answer = await fetch(`${sidecar.data}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+      return (await answer.json()) as { readonly data: { readonly webhook_url: string } };
+    };
+    const credentials = { type: "OAUTH2", client_id: "id", client_secret: "secret" };
+    await ask("POST", "/integrations", { unique_key: "calendar", provider: "calendar", credentials });
+    const connect = (id: string, uri: string) =>
+      ask("POST", "/connections", {
+        provider_config_key: "calendar",
+        connection_id: id,
+        credentials: { type: "OAUTH2", access_token: "token" },
+        metadata: { calendarWatchResourceUris: [uri] },
+      });
+    await connect("one", uriOf("one"));
+    if (name === "fast") for (let i = 0; i < fanOut; i += 1) await connect(`of-many-${i}`, uriOf("many"));
+    const { data } = await ask("GET", "/integrations/calendar?include=webhook");
+    paths[name] = new URL(data.webhook_url).pathname;
+  }
+  return { sidecar, application, folder, paths: paths as Bench["paths"], rpc };
+}
+
+const uriOf = (calendar: string): string => `https://calendar.example/v3/calendars/${calendar}/events?alt=json`;
+
+let messages = 0;
+/** The next notification of a channel, as it goes over the wire. */
+function notification(path: string, calendar = "one"): string {
+  messages += 1;
+  return [
+    `POST ${path} HTTP/1.1`,
+    "host: 127.0.0.1",
+    `x-cal-channel-id: channel-${messages % 64}`,
+    "x-cal-resource-id: resource-1",
+    `x-cal-resource-uri: ${uriOf(calendar)}`,
+    "x-cal-resource-state: exists",
+    `x-cal-message-number: ${messages}`,
+    "content-length: 0\r\n\r\n",
+  ].join("\r\n");
+}
+
+const portOf = ({ data }: BenchSidecar): number => Number(new URL(data).port);
+
+/** So many senders, one after another's acknowledgement, beside bare durable commits in the same folder. */
+async function receive(bench: Bench, rounds: number): Promise<void> {
+  const { sidecar, paths, folder } = bench;
+  const world = {
+    now: Date.now,
+    log: createLog({ level: "error", format: "json", write: (line) => void process.stderr.write(line) }),
+    metrics: createMetrics(),
+  };
+  const backend = await openBackend({ kind: "level", folder: `${folder}/commits` }, world);
+  const table = createTable(["acknowledged/s", "p50 ms", "p99 ms", "CPU µs each", "to the store"]);
+  // The address is paused by the first: what follows waits.
+  await send(bench, paths.idle, { senders: 1, count: 1 });
+  await sleep(1_000);
+  for (const senders of sendersTried) await send(bench, paths.idle, { senders, count: perRound / 2 });
+  for (let round = 0; round < rounds; round += 1) {
+    for (const senders of sendersTried) {
+      const count = senders === 1 ? perRound / 4 : perRound * (senders === 64 ? 3 : 1);
+      const bare = await commits(backend, senders, count / senders ** 0.25);
+      table.note(`store, ${senders} callers`, [bare]);
+      const before = cpuSeconds(sidecar.pid);
+      const { perSecond, p50Ms, p99Ms } = await send(bench, paths.idle, { senders, count });
+      const cpu = ((cpuSeconds(sidecar.pid) - before) / count) * 1e6;
+      table.note(`webhooks, ${senders} senders`, [perSecond, p50Ms, p99Ms, cpu, perSecond / bare]);
+    }
+  }
+  await backend.close();
+  say("\nreceived, matched, stored with a forward and acknowledged; the application takes nothing meanwhile:");
+  say(table.text({ peers: [], compared: "acknowledged/s" }));
+}
+
+interface Sending {
+  readonly senders: number;
+  readonly count: number;
+}
+
+async function send({ sidecar }: Bench, path: string, { senders, count }: Sending) {
+  const lines = await Promise.all(Array.from({ length: senders }, () => openLine(portOf(sidecar))));
+  const times: number[] = [];
+  let left = count;
+  const since = performance.now();
+  await Promise.all(
+    lines.map(async (line) => {
+      while (left > 0) {
+        left -= 1;
+        const asked = performance.now();
+        await line.ask(notification(path));
+        times.push(performance.now() - asked);
+      }
+    }),
+  );
+  const seconds = (performance.now() - since) / 1_000;
+  for (const { socket } of lines) socket.destroy();
+  return { perSecond: count / seconds, ...quantiles(times) };
+}
+
+function quantiles(times: readonly number[]) {
+  const sorted = times.toSorted((a, b) => a - b);
+  return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) };
+}
+
+/** An open loop: each is sent when it is due, whatever became of those before. Delivered all the while. */
+async function steady(bench: Bench, rounds: number): Promise<void> {
+  const { application, paths, sidecar } = bench;
+  const table = createTable(["p50 ms", "p99 ms", "late", "delivered after ms"]);
+  for (let round = 0; round < rounds; round += 1) {
+    const before = (await application.say()).got["/fast"] ?? 0;
+    const count = openLoopPerSecond * openLoopSeconds;
+    const { times, late, endedAt } = await openLoop(sidecar, paths.fast, count);
+    const lastAt = await delivered(application, before + count);
+    table.note("webhooks", [quantiles(times).p50Ms, quantiles(times).p99Ms, late, lastAt - endedAt]);
+  }
+  say(
+    `\n${openLoopPerSecond} a second for ${openLoopSeconds} s in an open loop, acknowledged, and delivered meanwhile:`,
+  );
+  say(table.text({ peers: [], compared: "p50 ms" }));
+}
+
+/** From when each was due, so that one that waits for its turn counts as late. */
+async function openLoop(sidecar: BenchSidecar, path: string, count: number) {
+  const free = await Promise.all(Array.from({ length: 64 }, () => openLine(portOf(sidecar))));
+  const all = [...free];
+  const times: number[] = [];
+  const underWay: Promise<void>[] = [];
+  let late = 0;
+  const since = performance.now();
+  const askOne = async (due: number) => {
+    let line = free.pop();
+    if (line === undefined) {
+      late += 1;
+      line = await openLine(portOf(sidecar));
+      all.push(line);
+    }
+    await line.ask(notification(path));
+    times.push(performance.now() - due);
+    free.push(line);
+  };
+  for (let sent = 0; sent < count; ) {
+    const due = Math.min(count, ((performance.now() - since) / 1_000) * openLoopPerSecond);
+    for (; sent < due; sent += 1) underWay.push(askOne(since + (sent * 1_000) / openLoopPerSecond));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await Promise.all(underWay);
+  for (const { socket } of all) socket.destroy();
+  return { times, late, endedAt: performance.timeOrigin + performance.now() };
+}
+
+/** When the last of so many came. */
+async function delivered(application: Application, count: number): Promise<number> {
+  for (const until = performance.now() + 120_000; ; await sleep(20)) {
+    const { got, lastAt } = await application.say();
+    if ((got["/fast"] ?? 0) >= count) return lastAt;
+    if (performance.now() > until) throw new Error(`${got["/fast"]} of ${count} were delivered`);
+  }
+}
+
+/** One notification that concerns a thousand connections. */
+async function fan({ sidecar, application, paths }: Bench, rounds: number): Promise<void> {
+  const table = createTable(["acknowledged ms", "all delivered ms", "delivered/s"]);
+  const line = await openLine(portOf(sidecar));
+  for (let round = 0; round < rounds * 2; round += 1) {
+    const before = (await application.say()).got["/fast"] ?? 0;
+    const since = performance.timeOrigin + performance.now();
+    await line.ask(notification(paths.fast, "many"));
+    const acknowledged = performance.timeOrigin + performance.now() - since;
+    const took = (await delivered(application, before + fanOut)) - since;
+    if (round >= rounds) table.note("one URI, 1,000 connections", [acknowledged, took, (fanOut / took) * 1_000]);
+  }
+  line.socket.destroy();
+  say("\nfan-out:");
+  say(table.text({ peers: [], compared: "acknowledged ms" }));
+}
+
+/** What waits is let go of at once, with and without as much again for an application that never answers. */
+async function deliver(bench: Bench, rounds: number): Promise<void> {
+  const { application, paths, rpc, sidecar } = bench;
+  const table = createTable(["delivered/s", "CPU µs each"]);
+  const count = perRound;
+  for (let round = 0; round < rounds; round += 1) {
+    for (const beside of round % 2 === 0 ? [false, true] : [true, false]) {
+      await rpc.environments.updateEnvironment({
+        environment: { name: "beside", forwardUrl: `${application.url}/gone` },
+        updateMask: { paths: ["forward_url"] },
+      });
+      await send(bench, paths.beside, { senders: 1, count: 1 });
+      await sleep(500);
+      await send(bench, paths.beside, { senders: 64, count: count - 1 });
+      if (beside) await send(bench, paths.dead, { senders: 64, count });
+      const before = (await application.say()).got["/fast"] ?? 0;
+      const cpu = cpuSeconds(sidecar.pid);
+      const since = performance.timeOrigin + performance.now();
+      // Another address, which nobody has paused.
+      await rpc.environments.updateEnvironment({
+        environment: { name: "beside", forwardUrl: `${application.url}/fast` },
+        updateMask: { paths: ["forward_url"] },
+      });
+      const took = (await delivered(application, before + count)) - since;
+      const each = ((cpuSeconds(sidecar.pid) - cpu) / count) * 1e6;
+      table.note(beside ? "beside a dead one" : "alone", [(count / took) * 1_000, each]);
+      await rpc.webhooks.resumeDestination({ environment: "beside", url: `${application.url}/gone` });
+    }
+  }
+  say("\ndelivered to a fast application:");
+  say(table.text({ peers: ["alone"], compared: "delivered/s" }));
+}
+
+interface Application {
+  readonly url: string;
+  say(): Promise<{ readonly got: Readonly<Record<string, number>>; readonly lastAt: number }>;
+  stop(): void;
+}
+
+async function startApplication(): Promise<Application> {
+  const program = fileURLToPath(new URL("webhooks-application.ts", import.meta.url));
+  const child = spawn(process.execPath, [program], { stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async () => {
+    const { done, value } = await lines.next();
+    if (done === true) throw new Error("the application ended");
+    return String(value);
+  };
+  const port = await next();
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async say() {
+      child.stdin.write("\n");
+      return JSON.parse(await next()) as Awaited<ReturnType<Application["say"]>>;
+    },
+    stop: () => child.stdin.end(),
+  };
+}
+
+const say = (line: string) => process.stdout.write(`${line}\n`);
