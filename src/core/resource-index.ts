@@ -51,6 +51,9 @@ interface Place {
   owners: number;
 }
 
+/** Roughly: an object, two names and a place in a Map. */
+const placeBytes = 250;
+
 export function createResourceIndex(): ResourceIndex {
   const postings = createWordRows(8);
   const owners = createWordRows(6);
@@ -187,6 +190,7 @@ export function createResourceIndex(): ResourceIndex {
     if (there.owners > 0) return;
     placeNumbers.delete(placeKey(there));
     places[place] = undefined;
+    if (placeNumbers.size === 0) places.length = 0;
   }
 
   function put(owner: Owner, digests: Uint8Array): void {
@@ -251,7 +255,7 @@ export function createResourceIndex(): ResourceIndex {
       return owners.count;
     },
     get bytes() {
-      return postings.bytes + owners.bytes + ids.bytes + byDigest.bytes + byName.bytes;
+      return postings.bytes + owners.bytes + ids.bytes + byDigest.bytes + byName.bytes + places.length * placeBytes;
     },
   };
 }

@@ -166,10 +166,14 @@ async function rebuild(folder: string, count: number): Promise<void> {
     last = performance.now();
   }, 1);
   const since = performance.now();
+  const cpu = process.threadCpuUsage();
   const resources = await openResources({ store, world });
   const took = performance.now() - since;
+  const { user, system } = process.threadCpuUsage(cpu);
   clearInterval(looking);
-  say(`${count} connections read from the embedded store at start: ${ms(took)}, ${perSecond(count, took)}/s;`);
+  say(
+    `${count} connections read from the embedded store at start: ${ms(took)}, ${perSecond(count, took)}/s, ${ms((user + system) / 1_000)} of CPU of the loop;`,
+  );
   say(`  the loop was held up for ${ms(longest)} at most`);
   const lookup = { rule: 0, field, value: uriOf(count - 1) };
   const { matches } = resources.match({ environment: "prod", integration: "google-calendar" }, [lookup]);

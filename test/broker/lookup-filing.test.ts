@@ -1,7 +1,13 @@
 import { create } from "@bufbuild/protobuf";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { createCollections, lookupSpace } from "../../src/broker/collections.ts";
-import { ConnectionImportSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { createLookupFields } from "../../src/broker/lookup-fields.ts";
+import { type LookupFiling, openLookupFiling } from "../../src/broker/lookup-filing.ts";
+import { lookupDigest } from "../../src/core/connection-lookups.ts";
+import { ConnectionImportSchema, ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { IntegrationSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../src/store/contract.ts";
 import { keyOf, under } from "../../src/store/keys.ts";
 import { createLeases } from "../../src/store/leases.ts";
 import { type OpenBroker, openTestBroker, refOf } from "./open-broker.ts";
@@ -80,7 +86,12 @@ it("leaves it to whoever has the lease, and goes on where that one stopped", asy
   const open = await openTestBroker(testWorld());
   const ids = ["a", "b", "c"];
   for (const id of ids) await importWith(open, id, `${id}@example.com`);
+  // What would be seen if it began anew: this integration comes first.
+  const earlier = { environment: "dev", key: "a-calendar", provider: "google-calendar" };
+  await open.broker.integrations.create(create(IntegrationSchema, earlier), "test");
   await open.broker.keepHouse();
+  const orphan = keyOf(lookupSpace, "dev", "a-calendar", "nobody");
+  await open.store.commit([{ key: orphan, value: new Uint8Array(16) }]);
   const { lookupFilings } = open.collections;
   const before = await lookupFilings.get("google-calendar");
   if (before === undefined) throw new Error("nothing was filed");
@@ -97,6 +108,84 @@ it("leaves it to whoever has the lease, and goes on where that one stopped", asy
   await lease?.release();
   await open.broker.keepHouse();
   expect(ids.flatMap((id) => idsOf(open, `${id}@example.com`))).toEqual(["c"]);
+  expect(await open.store.get(orphan)).toBeDefined();
+});
+
+/** Files as a broker does, over a store that a test steps into, for a provider whose fields a test says. */
+async function openFiling(before: (changes: readonly Change[], filing: LookupFiling) => Promise<void>) {
+  const world = testWorld();
+  const { store } = await openTestBroker(world);
+  let provider = withField("metadata.email");
+  const fields = createLookupFields();
+  fields.askOf({ lookUp: () => provider });
+  const collections = createCollections(store, { fieldsOf: fields.of });
+  const filing: LookupFiling = await openLookupFiling({
+    store: {
+      ...store,
+      async commit(changes, conditions) {
+        await before(changes, filing);
+        return store.commit(changes, conditions);
+      },
+    },
+    collections,
+    fields,
+    world,
+  });
+  onTestFinished(() => filing.close());
+  const put = async (id: string, email: string) =>
+    store.commit(
+      collections.connections.change({
+        before: await collections.connections.get("dev", "calendar", id),
+        after: create(ConnectionSchema, {
+          ref: refOf(id),
+          provider: "google-calendar",
+          metadata: { email, other: id },
+        }),
+      }),
+    );
+  return {
+    filing,
+    put,
+    lookIn(field: string) {
+      provider = withField(field);
+    },
+    isFiledUnder: async (id: string, field: string, value: string) => {
+      const filed = Buffer.from((await store.get(filedKey(id)))?.value ?? []).toString("latin1");
+      return filed === lookupDigest({ environment: "dev", integration: "calendar", field }, value);
+    },
+  };
+}
+const withField = (field: string) =>
+  create(ProviderSchema, { name: "google-calendar", notification: { lookups: [{ field, value: "v" }] } });
+
+it("never writes over what a connection was changed to meanwhile", async () => {
+  let isFirst = true;
+  const open = await openFiling(async (changes) => {
+    if (!isFirst || !changes.some(({ key }) => key === filedKey("a"))) return;
+    isFirst = false;
+    await open.put("a", "new@example.com");
+  });
+  open.lookIn("metadata.other");
+  await open.put("a", "old@example.com");
+  open.lookIn("metadata.email");
+  await open.filing.run();
+  expect(isFirst).toBe(false);
+  expect(await open.isFiledUnder("a", "metadata.email", "new@example.com")).toBe(true);
+});
+
+it("hears of a change that comes while it is just about to end", async () => {
+  let isFirst = true;
+  const open = await openFiling(async (changes, filing) => {
+    const isGivenBack = changes.some(({ key, value }) => key.startsWith("lease") && value === undefined);
+    if (!isFirst || !isGivenBack) return;
+    isFirst = false;
+    open.lookIn("metadata.other");
+    filing.look();
+  });
+  await open.put("a", "a@example.com");
+  await open.filing.run();
+  expect(isFirst).toBe(false);
+  expect(await open.isFiledUnder("a", "metadata.other", "a")).toBe(true);
 });
 
 it("does not file back what a replica with a newer catalogue has filed", async () => {

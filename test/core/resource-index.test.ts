@@ -81,8 +81,9 @@ it("takes up no more after a hundred generations of connections than after a few
   // One stays, so that it is never empty and never begins anew.
   index.put(at("the-one-that-stays"), filedUnder(["x"]));
   const generation = (g: number) => {
-    for (let n = 0; n < 2_000; n += 1) index.put(at(`g${g}-${n}`), filedUnder([`a${g}-${n}`, `b${n}`, `c${n % 7}`]));
-    for (let n = 0; n < 2_000; n += 1) index.remove(at(`g${g}-${n}`));
+    const ownerOf = (n: number) => at(`g${g}-${n}`, `integration-${g}`);
+    for (let n = 0; n < 2_000; n += 1) index.put(ownerOf(n), filedUnder([`a${g}-${n}`, `b${n}`, `c${n % 7}`]));
+    for (let n = 0; n < 2_000; n += 1) index.remove(ownerOf(n));
   };
   for (let g = 0; g < 5; g += 1) generation(g);
   const early = index.bytes;
