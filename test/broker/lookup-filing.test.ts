@@ -8,7 +8,7 @@ import { ConnectionImportSchema, ConnectionSchema } from "../../src/gen/latchkey
 import { IntegrationSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../src/store/contract.ts";
-import { keyOf, under } from "../../src/store/keys.ts";
+import { keyOf } from "../../src/store/keys.ts";
 import { createLeases } from "../../src/store/leases.ts";
 import { type OpenBroker, openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";
@@ -202,9 +202,14 @@ it("does not file back what a replica with a newer catalogue has filed", async (
   expect((await filingOf(open))?.fields).toEqual(["metadata.newer"]);
 });
 
-it("commits nothing where no provider that is used has rules", async () => {
+it("commits nothing for what has no connections, and begins with the first", async () => {
   const open = await openTestBroker(testWorld());
-  await open.broker.integrations.delete({ environment: "dev", key: "calendar", expectedRevision: 0n }, "test");
   await open.broker.keepHouse();
-  expect(await open.store.list({ ...under("lookup-filing"), limit: 10 })).toEqual([]);
+  const { revision } = open.store.status();
+  await open.broker.keepHouse();
+  expect(await filingOf(open)).toBeUndefined();
+  expect(open.store.status().revision - revision).toBeLessThanOrEqual(1);
+  await importWith(open, "a", "a@example.com");
+  await open.broker.keepHouse();
+  expect(await filingOf(open)).toMatchObject({ walksLeft: 1 });
 });
