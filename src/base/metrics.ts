@@ -288,6 +288,12 @@ export const metricTable = {
     help: "Imported connections, by result.",
     labels: ["result"],
   },
+  connectionsUnwell: {
+    kind: "gauge",
+    name: "latchkey_connections_unwell",
+    help: "Connections that are not active, by state: the same number in each replica.",
+    labels: ["state"],
+  },
   resourceIndexEntries: {
     kind: "gauge",
     name: "latchkey_resource_index_entries",
@@ -299,12 +305,6 @@ export const metricTable = {
     name: "latchkey_resource_index_bytes",
     help: "Memory of the index of those values.",
     labels: [],
-  },
-  connectionsUnwell: {
-    kind: "gauge",
-    name: "latchkey_connections_unwell",
-    help: "Connections that are not active, by state: the same number in each replica.",
-    labels: ["state"],
   },
   logsDeleted: {
     kind: "counter",

@@ -112,8 +112,11 @@ export async function openLookupFiling(options: LookupFilingOptions): Promise<Lo
       for (;;) {
         const wasDue = isDue;
         isDue = false;
-        const work = await workOf(wasDue);
-        if (work.length === 0 && !isDue) return;
+        const { work, isLeft } = await workOf(wasDue);
+        if (work.length === 0 && !isDue) {
+          isDue = isLeft;
+          return;
+        }
         if (lease === undefined) {
           isDue = true;
           lease = await leases.take("lookup-filing", leaseMs);
@@ -141,24 +144,39 @@ export async function openLookupFiling(options: LookupFilingOptions): Promise<Lo
   }
 
   /** What is to be filed anew, and what is being. */
-  async function workOf(isAllLookedAt: boolean): Promise<readonly Work[]> {
+  async function workOf(isAllLookedAt: boolean): Promise<{ readonly work: readonly Work[]; readonly isLeft: boolean }> {
     const filings = await lookupFilings.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
     const stored = new Map(filings.map((filing) => [filing.value.provider, filing]));
     const isWaiting = filings.some(({ value }) => value.walksLeft > 0 && isOver(value));
-    if (!isAllLookedAt && !isWaiting) return [];
-    return [...(await placesByProvider())].flatMap(([provider, places]) => {
+    if (!isAllLookedAt && !isWaiting) return { work: [], isLeft: false };
+    const work: Work[] = [];
+    let isLeft = false;
+    for (const [provider, places] of await placesByProvider()) {
       const wanted = fields.known(provider);
       const filing = stored.get(provider);
-      if (wanted === undefined) return [];
+      if (wanted === undefined) continue;
       if (isSame(wanted, filing?.value)) {
         agreed.set(provider, wanted);
         const { walksLeft = 0 } = filing?.value ?? {};
-        if (filing === undefined || walksLeft === 0 || !isOver(filing.value)) return [];
+        if (filing === undefined || walksLeft === 0 || !isOver(filing.value)) continue;
       } else if (agreed.get(provider)?.join("\0") === wanted.join("\0")) {
-        return [];
+        continue;
+      } else if (filing === undefined && !(await haveConnections(places))) {
+        // Nothing is written of what nobody uses. The first connection will be seen within a minute.
+        isLeft = true;
+        continue;
       }
-      return [{ provider, wanted, stored: filing, places }];
-    });
+      work.push({ provider, wanted, stored: filing, places });
+    }
+    return { work, isLeft };
+  }
+
+  async function haveConnections(places: readonly Place[]): Promise<boolean> {
+    for (const { environment, integration } of places) {
+      const range = under(connections.name, environment, integration);
+      if ((await store.list({ ...range, limit: 1 })).length > 0) return true;
+    }
+    return false;
   }
 
   const isOver = ({ notBefore }: Filing): boolean => notBefore === undefined || timestampMs(notBefore) <= world.now();

@@ -38,13 +38,16 @@ export async function openResources({ store, world }: { store: Store; world: Wor
     world,
     async read() {
       const fresh = createResourceIndex();
-      let { from, to } = under(lookupSpace);
+      const { from, to } = under(lookupSpace);
+      let page = store.list({ from, to, limit: pageSize });
       for (;;) {
-        const found = await store.list({ from, to, limit: pageSize });
-        for (const { key, value } of found) fresh.put(ownerOf(key), value);
+        const found = await page;
         const last = found.at(-1);
-        if (last === undefined || found.length < pageSize) break;
-        from = after(last.key);
+        const isLast = last === undefined || found.length < pageSize;
+        // The store reads the next one meanwhile.
+        if (!isLast) page = store.list({ from: after(last.key), to, limit: pageSize });
+        for (const { key, value } of found) fresh.put(ownerOf(key), value);
+        if (isLast) break;
       }
       return () => {
         index = fresh;

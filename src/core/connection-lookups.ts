@@ -20,13 +20,11 @@ interface Where {
 
 /**
  * What a connection with this value in this field of its is filed under, so cut from SHA-256 that nobody can make a
- * value that is found in another's place. Undefined: such a value is nobody's. Values are compared as the bytes of
+ * value that is found in another's place. Undefined: such a value is nobody's. One character a byte. Values are compared as the bytes of
  * their UTF-8: no two spellings of a URI are the same here.
  */
-export function lookupDigest(where: Where, value: string): Uint8Array | undefined {
-  const digest = isTelling(value) ? digestIn(spaceOf(where), value) : undefined;
-  return digest === undefined ? undefined : Buffer.from(digest, "latin1");
-}
+export const lookupDigest = (where: Where, value: string): string | undefined =>
+  isTelling(value) ? digestIn(spaceOf(where), value) : undefined;
 
 /**
  * The digests that a connection is filed under, one after another in their order, each once: of its values in these

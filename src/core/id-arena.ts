@@ -59,7 +59,7 @@ export function createIdArena(): IdArena {
       const chunk = bufferOf(at);
       const offset = offsetOf(at);
       chunk[offset] = packed ? isUuid : length;
-      if (packed) chunk.write(id.replaceAll("-", ""), offset + 1, length, "hex");
+      if (packed) chunk.write(hexOf(id), offset + 1, length, "hex");
       else chunk.write(id, offset + 1, length, "utf8");
       return at;
     },
@@ -90,3 +90,7 @@ export function createIdArena(): IdArena {
     },
   };
 }
+
+/** Of a UUID, without its hyphens. */
+const hexOf = (id: string): string =>
+  id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 import { createIdArena } from "./id-arena.ts";
-import { createNumberTable } from "./number-table.ts";
+import { createRowBuckets } from "./row-buckets.ts";
 import { createWordRows } from "./word-rows.ts";
 
 /**
@@ -11,8 +11,8 @@ export interface ResourceIndex {
   /** Files it under these digests, one after another in their order, and under no others. */
   put(owner: Owner, digests: Uint8Array): void;
   remove(owner: Owner): void;
-  /** Whoever is filed under it, in no order. */
-  match(digest: Uint8Array): readonly Owner[];
+  /** Whoever is filed under it, in no order. One character a byte. */
+  match(digest: string): readonly Owner[];
   /** How many digests there are, counted for each owner that is filed under one. */
   readonly entries: number;
   readonly owners: number;
@@ -29,18 +29,20 @@ export interface Owner {
 export const digestBytes = 16;
 
 // The words of a posting: an owner filed under a digest. Those of one owner are a list in the order of their digests,
-// so that what is filed anew is compared in one walk; those of one digest are another, which is left from the middle.
+// so that what is filed anew is compared in one walk; those of one bucket, and so of one digest, are another.
 const digestWord = 0;
 const ownerWord = 4;
 const nextOfOwner = 5;
-const nextOfDigest = 6;
-const previousOfDigest = 7;
+const nextPosting = 6;
+const previousPosting = 7;
 
 // The words of an owner.
 const hashWord = 0;
 const placeWord = 1;
 const idWord = 2;
 const firstPosting = 3;
+const nextOwner = 4;
+const previousOwner = 5;
 
 /** Integrations, each named once for all of its connections. */
 interface Place {
@@ -49,24 +51,36 @@ interface Place {
   owners: number;
 }
 
+/** Roughly: an object, two names and a place in a Map. */
+const placeBytes = 250;
+
 export function createResourceIndex(): ResourceIndex {
   const postings = createWordRows(8);
-  const owners = createWordRows(4);
+  const owners = createWordRows(6);
   const ids = createIdArena();
   const places: (Place | undefined)[] = [];
   const placeNumbers = new Map<string, number>();
   // Nobody who chooses values or ids can choose where they fall.
   const seeds = new Uint32Array(randomBytes(digestBytes).buffer.slice(0, digestBytes));
   const secret = randomBytes(16).toString("latin1");
-  const heads = createNumberTable((posting) =>
-    mixed(
-      postings.get(posting, digestWord),
-      postings.get(posting, digestWord + 1),
-      postings.get(posting, digestWord + 2),
-      postings.get(posting, digestWord + 3),
-    ),
-  );
-  const ownerNumbers = createNumberTable((owner) => owners.get(owner, hashWord));
+  const byDigest = createRowBuckets({
+    rows: postings,
+    next: nextPosting,
+    previous: previousPosting,
+    hashOf: (posting) =>
+      mixed(
+        postings.get(posting, digestWord),
+        postings.get(posting, digestWord + 1),
+        postings.get(posting, digestWord + 2),
+        postings.get(posting, digestWord + 3),
+      ),
+  });
+  const byName = createRowBuckets({
+    rows: owners,
+    next: nextOwner,
+    previous: previousOwner,
+    hashOf: (owner) => owners.get(owner, hashWord),
+  });
 
   // What is looked for, as words: a closure for each look would be garbage.
   let a = 0;
@@ -115,36 +129,12 @@ export function createResourceIndex(): ResourceIndex {
     postings.set(posting, digestWord + 2, c);
     postings.set(posting, digestWord + 3, d);
     postings.set(posting, ownerWord, owner);
-    const mix = mixed(a, b, c, d);
-    const head = heads.find(mix, isLookedFor);
-    if (head === 0) {
-      heads.add(mix, posting);
-      return posting;
-    }
-    const second = postings.get(head, nextOfDigest);
-    postings.set(posting, nextOfDigest, second);
-    postings.set(posting, previousOfDigest, head);
-    postings.set(head, nextOfDigest, posting);
-    if (second !== 0) postings.set(second, previousOfDigest, posting);
+    byDigest.add(posting);
     return posting;
   }
 
-  /** Takes a posting out of the list of its digest. */
   function unfile(posting: number): void {
-    const next = postings.get(posting, nextOfDigest);
-    const previous = postings.get(posting, previousOfDigest);
-    if (next !== 0) postings.set(next, previousOfDigest, previous);
-    if (previous !== 0) postings.set(previous, nextOfDigest, next);
-    else {
-      const mix = mixed(
-        postings.get(posting, digestWord),
-        postings.get(posting, digestWord + 1),
-        postings.get(posting, digestWord + 2),
-        postings.get(posting, digestWord + 3),
-      );
-      if (next === 0) heads.remove(mix, posting);
-      else heads.replace(mix, posting, next);
-    }
+    byDigest.remove(posting);
     postings.give(posting);
   }
 
@@ -156,13 +146,13 @@ export function createResourceIndex(): ResourceIndex {
   function numberOf(owner: Owner, hashed: number): number {
     const place = placeNumbers.get(placeKey(owner));
     if (place === undefined) return 0;
-    return ownerNumbers.find(
-      hashed,
-      (number) =>
-        owners.get(number, hashWord) === hashed &&
-        owners.get(number, placeWord) === place &&
-        ids.get(owners.get(number, idWord)) === owner.id,
-    );
+    const isIt = (number: number) =>
+      owners.get(number, hashWord) === hashed &&
+      owners.get(number, placeWord) === place &&
+      ids.get(owners.get(number, idWord)) === owner.id;
+    let number = byName.first(hashed);
+    while (number !== 0 && !isIt(number)) number = owners.get(number, nextOwner);
+    return number;
   }
 
   function placeOf({ environment, integration }: Owner): number {
@@ -185,13 +175,13 @@ export function createResourceIndex(): ResourceIndex {
     owners.set(number, idWord, id);
     const there = places[place];
     if (there !== undefined) there.owners += 1;
-    ownerNumbers.add(hashed, number);
+    byName.add(number);
     return number;
   }
 
   function forget(number: number): void {
     const place = owners.get(number, placeWord);
-    ownerNumbers.remove(owners.get(number, hashWord), number);
+    byName.remove(number);
     ids.free(owners.get(number, idWord));
     owners.give(number);
     const there = places[place];
@@ -200,6 +190,7 @@ export function createResourceIndex(): ResourceIndex {
     if (there.owners > 0) return;
     placeNumbers.delete(placeKey(there));
     places[place] = undefined;
+    if (placeNumbers.size === 0) places.length = 0;
   }
 
   function put(owner: Owner, digests: Uint8Array): void {
@@ -239,13 +230,16 @@ export function createResourceIndex(): ResourceIndex {
     put,
     remove: (owner) => put(owner, new Uint8Array()),
     match(digest) {
-      look(digest, 0);
+      a = wordOf(digest, 0);
+      b = wordOf(digest, 4);
+      c = wordOf(digest, 8);
+      d = wordOf(digest, 12);
       const found: Owner[] = [];
-      for (
-        let posting = heads.find(mixed(a, b, c, d), isLookedFor);
-        posting !== 0;
-        posting = postings.get(posting, nextOfDigest)
-      ) {
+      let next = byDigest.first(mixed(a, b, c, d));
+      while (next !== 0) {
+        const posting = next;
+        next = postings.get(posting, nextPosting);
+        if (!isLookedFor(posting)) continue;
         const owner = postings.get(posting, ownerWord);
         const place = places[owners.get(owner, placeWord)];
         if (place === undefined) throw new Error("every owner has a place");
@@ -261,7 +255,7 @@ export function createResourceIndex(): ResourceIndex {
       return owners.count;
     },
     get bytes() {
-      return postings.bytes + owners.bytes + ids.bytes + heads.bytes + ownerNumbers.bytes;
+      return postings.bytes + owners.bytes + ids.bytes + byDigest.bytes + byName.bytes + places.length * placeBytes;
     },
   };
 }
@@ -269,3 +263,10 @@ export function createResourceIndex(): ResourceIndex {
 /** The first byte first, so that words are in the order of the bytes. */
 const wordAt = (bytes: Uint8Array, at: number): number =>
   (((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0)) >>> 0;
+
+const wordOf = (text: string, at: number): number =>
+  ((text.charCodeAt(at) << 24) |
+    (text.charCodeAt(at + 1) << 16) |
+    (text.charCodeAt(at + 2) << 8) |
+    text.charCodeAt(at + 3)) >>>
+  0;

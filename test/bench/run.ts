@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { refresh } from "./refresh.ts";
 import { start } from "./start.ts";
@@ -17,6 +18,7 @@ const { positionals, values } = parseArgs({
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
+  match,
   proxy: (count) =>
     proxy({
       count,

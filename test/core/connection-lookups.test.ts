@@ -14,7 +14,10 @@ const connection = (metadata: JsonObject, connectionConfig: JsonObject = {}) =>
   });
 const filed = (metadata: JsonObject, fields: readonly string[] = [where.field], config: JsonObject = {}) =>
   split(connectionLookups(connection(metadata, config), fields));
-const hex = (bytes: Uint8Array | undefined) => (bytes === undefined ? "nothing" : Buffer.from(bytes).toString("hex"));
+const hex = (bytes: Uint8Array | string | undefined) =>
+  bytes === undefined
+    ? "nothing"
+    : (typeof bytes === "string" ? Buffer.from(bytes, "latin1") : Buffer.from(bytes)).toString("hex");
 const split = (bytes: Uint8Array | undefined): readonly string[] =>
   Array.from({ length: (bytes?.length ?? 0) / digestBytes }, (_, i) =>
     hex(bytes?.subarray(i * digestBytes, (i + 1) * digestBytes)),

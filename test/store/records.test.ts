@@ -99,3 +99,21 @@ it("decides anew when somebody else was first", async () => {
 it("refuses a part that would run into the next", () => {
   expect(() => keyOf("connection", "dev\0x", "id")).toThrow(/NUL/);
 });
+
+it("lets what is kept beside a record go with it, though it would be made otherwise now", async () => {
+  const { store } = await openKeys();
+  let isKept = true;
+  const records = createRecords({
+    store,
+    name: "kept",
+    schema: KeySchema,
+    key: ({ id }: Key) => [id],
+    facets: { size: ({ id }: Key) => (isKept ? Uint8Array.of(id.length) : undefined) },
+  });
+  const facet = async () => (await store.get(keyOf("kept.size", "abc")))?.value;
+  await store.commit(records.change({ before: undefined, after: create(KeySchema, { id: "abc" }) }));
+  expect([...((await facet()) ?? [])]).toEqual([3]);
+  isKept = false;
+  await store.commit(records.change({ before: await records.get("abc"), after: undefined }));
+  expect(await facet()).toBeUndefined();
+});
