@@ -62,8 +62,11 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   }
 
   function onCommit({ changes }: Commit): void {
-    for (const { key, value } of changes) {
+    for (const change of changes) {
+      const { key } = change;
       if (!key.startsWith(prefix)) continue;
+      // A value is opened when it is looked at.
+      const { value } = change;
       if (value === undefined) take(key);
       else put(key, readWaiting(key, value));
     }

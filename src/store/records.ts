@@ -160,9 +160,11 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     },
     unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
     none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),
-    read({ key: changed, value }, revision) {
-      if (!changed.startsWith(space)) return undefined;
-      const [, ...parts] = partsOf(changed);
+    read(change, revision) {
+      if (!change.key.startsWith(space)) return undefined;
+      const [, ...parts] = partsOf(change.key);
+      // Taken only now: a value is opened when it is looked at, and most changes are of others.
+      const { value } = change;
       return { parts, value: value === undefined ? undefined : decode(value, revision) };
     },
   };
