@@ -12,7 +12,7 @@ import { createLeases, type Lease } from "../store/leases.ts";
 import type { Stored } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
 import { attemptDelivery } from "./delivery-attempt.ts";
-import { type Begun, createDeliveryLines } from "./delivery-lines.ts";
+import { type Begun, createDeliveryLines, type DeliveryLines } from "./delivery-lines.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Outbox } from "./outbox.ts";
@@ -70,10 +70,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { metrics, log } = world;
   let { limits } = options;
   const leases = createLeases(store);
-  const lines = createDeliveryLines({
-    perLine: () => limits.perDestination,
-    isHeld: (destination) => destinations.isPaused(destination),
-  });
+  /** Of the replica that delivers; the others would only gather what they never begin. */
+  let lines: DeliveryLines | undefined;
   /** Nothing more is begun. */
   let isClosing = false;
   /** What is under way is broken off. */
@@ -90,15 +88,23 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   outbox.listen({
     onWaiting(waiting) {
-      lines.put(waiting, world.now());
+      lines?.put(waiting, world.now());
       pumpSoon();
     },
-    onGone: (waiting) => lines.remove(waiting),
+    onGone: (waiting) => lines?.remove(waiting),
   });
   destinations.onChange(() => {
-    lines.look();
+    lines?.look();
     pumpSoon();
   });
+
+  function begin(): void {
+    lines = createDeliveryLines({
+      perLine: () => limits.perDestination,
+      isHeld: (destination) => destinations.isPaused(destination),
+    });
+    for (const waiting of outbox.all()) lines.put(waiting, world.now());
+  }
 
   /** Once for all that came in one commit. */
   function pumpSoon(): void {
@@ -111,8 +117,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   function pump(): void {
-    while (mayBegin() && lines.underWay < mostUnderWay) {
-      const begun = lines.next(world.now());
+    while (mayBegin() && lines !== undefined && lines.underWay < mostUnderWay) {
+      const of = lines;
+      const begun = of.next(world.now());
       if (begun === undefined) return;
       const carried = carry(begun)
         .catch(async (err: unknown) => {
@@ -123,7 +130,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
           return false;
         })
         .then((wentWell) => {
-          lines.ended(begun, wentWell);
+          of.ended(begun, wentWell);
           carrying.delete(carried);
           pumpSoon();
         });
@@ -262,9 +269,11 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       });
       return;
     }
+    lines = undefined;
     lease = await leases.take(leaseName, leaseMs);
     leaseTouchedAt = performance.now();
     metrics.delivering.set(lease === undefined ? 0 : 1);
+    if (lease !== undefined) begin();
   }
 
   const ageOf = (sinceMs: number | undefined) =>
@@ -278,14 +287,13 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   return {
     start() {
-      for (const waiting of outbox.all()) lines.put(waiting, world.now());
       // Times of the wall clock are looked at often, rather than waited for: it may be set.
       timer ??= setInterval(lookSoon, lookEveryMs).unref();
       lookSoon();
     },
     configure(wanted) {
       limits = wanted;
-      lines.look();
+      lines?.look();
     },
     lastDeliveredMs: (environment, url) => delivered.get(`${environment}\0${url}`),
     async close() {

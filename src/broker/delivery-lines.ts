@@ -2,7 +2,7 @@ import type { Waiting } from "./outbox.ts";
 
 /**
  * Who is next, of all forwards that wait: a line a destination, so that one that does not answer holds up nobody
- * else's, and within a line those that were never tried in the order of their lanes.
+ * else's. Within a line, first attempts of one lane are made one after another, in their order.
  */
 export interface DeliveryLines {
   put(waiting: Waiting, nowMs: number): void;
@@ -32,15 +32,25 @@ export interface Begun {
 
 interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> {
   readonly key: string;
-  /** Those that were never tried, by lane; each token in `turns` is for whoever is first in its lane by then. */
-  readonly lanes: Map<string, Waiting[]>;
-  readonly turns: Queue<string>;
+  /** Those that were never tried. */
+  readonly lanes: Map<string, Lane>;
+  /** Lanes of which one can be begun. */
+  readonly turns: Queue<Lane>;
   /** Those that are tried again, and due. */
   readonly again: Queue<Waiting>;
   underWay: number;
   allowed: number;
+  taken: number;
   /** It stands among the lines that are looked at. */
   isListed: boolean;
+}
+
+interface Lane {
+  readonly key: string;
+  /** In their order. */
+  readonly waiting: Waiting[];
+  /** The first attempt of one of them is under way. */
+  isBusy: boolean;
 }
 
 /** All that fails at a destination is tried one at a time there, and each success allows one more. */
@@ -69,6 +79,7 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       again: new Queue(),
       underWay: 0,
       allowed: perLine(),
+      taken: 0,
       isListed: false,
     };
     lines.set(key, made);
@@ -84,39 +95,50 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
   function enter(waiting: Waiting): void {
     const line = lineOf(waiting);
     if (waiting.first) {
-      const lane = waiting.lane === "" ? waiting.id : waiting.lane;
-      const inLane = line.lanes.get(lane);
-      if (inLane === undefined) line.lanes.set(lane, [waiting]);
-      else inLane.splice(placeIn(inLane, waiting), 0, waiting);
-      line.turns.push(lane);
+      const lane = laneOf(line, waiting);
+      lane.waiting.splice(placeIn(lane.waiting, waiting), 0, waiting);
+      if (lane.waiting.length === 1 && !lane.isBusy) line.turns.push(lane);
     } else {
       line.again.push(waiting);
     }
     list(line);
   }
 
+  function laneOf(line: Line, { lane, id }: Waiting): Lane {
+    const key = lane === "" ? id : lane;
+    const there = line.lanes.get(key);
+    if (there !== undefined) return there;
+    const made: Lane = { key, waiting: [], isBusy: false };
+    line.lanes.set(key, made);
+    return made;
+  }
+
   function takeOf(line: Line): Waiting | undefined {
-    // Those that come back do not push aside what has just come, nor the other way round.
     for (;;) {
-      const waiting = line.turns.length > 0 ? takeFirst(line) : line.again.shift();
+      // Those that come back do not push aside what has just come, nor the other way round.
+      const isForAgain = line.turns.length === 0 || (line.again.length > 0 && line.taken % 5 === 4);
+      line.taken += 1;
+      const waiting = isForAgain ? line.again.shift() : takeFirst(line);
       if (waiting === undefined) return undefined;
       const key = keyOf(waiting);
       if (current.get(key) === waiting && !begun.has(key)) return waiting;
+      if (waiting.first) leave(line, waiting);
     }
   }
 
   function takeFirst(line: Line): Waiting | undefined {
-    // Every fifth turn is for those that are tried again.
-    if (line.again.length > 0 && line.turns.taken % 5 === 4) {
-      line.turns.taken += 1;
-      return line.again.shift();
-    }
     const lane = line.turns.shift();
     if (lane === undefined) return undefined;
-    const inLane = line.lanes.get(lane);
-    const waiting = inLane?.shift();
-    if (inLane?.length === 0) line.lanes.delete(lane);
-    return waiting;
+    lane.isBusy = true;
+    return lane.waiting.shift();
+  }
+
+  /** The next of its lane may begin. */
+  function leave(line: Line, waiting: Waiting): void {
+    const lane = laneOf(line, waiting);
+    lane.isBusy = false;
+    if (lane.waiting.length > 0) line.turns.push(lane);
+    else line.lanes.delete(lane.key);
   }
 
   return {
@@ -160,6 +182,7 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       const line = given as Line;
       line.underWay -= 1;
       underWay -= 1;
+      if (waiting.first) leave(line, waiting);
       line.allowed = wentWell ? Math.min(perLine(), line.allowed + 1) : Math.max(1, Math.floor(line.allowed / 2));
       const key = keyOf(waiting);
       begun.delete(key);
@@ -200,7 +223,6 @@ const isNumber = (text: string): boolean => /^\d{1,30}$/.test(text);
 class Queue<T> {
   #items: T[] = [];
   #at = 0;
-  taken = 0;
 
   get length(): number {
     return this.#items.length - this.#at;
@@ -214,7 +236,6 @@ class Queue<T> {
     if (this.#at === this.#items.length) return undefined;
     const item = this.#items[this.#at];
     this.#at += 1;
-    this.taken += 1;
     if (this.#at > 1_024 || this.#at === this.#items.length) {
       this.#items = this.#items.slice(this.#at);
       this.#at = 0;

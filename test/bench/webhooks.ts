@@ -10,6 +10,8 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { WebhookService } from "../../src/gen/latchkey/v1/webhook_pb.ts";
 import { openBackend } from "../../src/store/open.ts";
+import { localSealKey } from "../../src/store/seal-key.ts";
+import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
 import { openLine } from "./proxy-load.ts";
 import { cpuSeconds, loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
@@ -140,7 +142,9 @@ async function receive(bench: Bench, rounds: number): Promise<void> {
     metrics: createMetrics(),
   };
   const backend = await openBackend({ kind: "level", folder: `${folder}/commits` }, world);
-  const table = createTable(["acknowledged/s", "p50 ms", "p99 ms", "CPU µs each", "to the store"]);
+  const keys = [localSealKey({ id: "bench", secret: Buffer.alloc(32, 1) })];
+  const store = await openSealedStore({ backend, keys, world });
+  const table = createTable(["acknowledged/s", "p50 ms", "p99 ms", "CPU µs each", "to one key", "to as a webhook"]);
   // The address is paused by the first: what follows waits.
   await send(bench, paths.idle, { senders: 1, count: 1 });
   await sleep(1_000);
@@ -149,16 +153,44 @@ async function receive(bench: Bench, rounds: number): Promise<void> {
     for (const senders of sendersTried) {
       const count = senders === 1 ? perRound / 4 : perRound * (senders === 64 ? 3 : 1);
       const bare = await commits(backend, senders, count / senders ** 0.25);
-      table.note(`store, ${senders} callers`, [bare]);
+      table.note(`store, one key, ${senders} callers`, [bare]);
+      const alike = await commitsAlike(store, { senders, count });
+      table.note(`store, as a webhook, ${senders} callers`, [alike]);
       const before = cpuSeconds(sidecar.pid);
       const { perSecond, p50Ms, p99Ms } = await send(bench, paths.idle, { senders, count });
       const cpu = ((cpuSeconds(sidecar.pid) - before) / count) * 1e6;
-      table.note(`webhooks, ${senders} senders`, [perSecond, p50Ms, p99Ms, cpu, perSecond / bare]);
+      table.note(`webhooks, ${senders} senders`, [perSecond, p50Ms, p99Ms, cpu, perSecond / bare, perSecond / alike]);
     }
   }
+  store.close();
   await backend.close();
   say("\nreceived, matched, stored with a forward and acknowledged; the application takes nothing meanwhile:");
   say(table.text({ peers: [], compared: "acknowledged/s" }));
+}
+
+/** What a notification with one forward puts down: as many keys, and as large. */
+const sizes = [420, 60, 330, 90, 0, 0] as const;
+
+async function commitsAlike(store: SealedStore, { senders, count }: Sending): Promise<number> {
+  let left = count;
+  const since = performance.now();
+  await Promise.all(
+    Array.from({ length: senders }, async () => {
+      while (left > 0) {
+        left -= 1;
+        messages += 1;
+        const at = messages;
+        await store.commit(
+          sizes.map((size, i) => ({
+            key: `bench.${i}\0dev\0calendar\0${String(at).padStart(32, "0")}`,
+            value: Buffer.alloc(size, at),
+            ...(i < 3 && { expect: 0 }),
+          })),
+        );
+      }
+    }),
+  );
+  return count / ((performance.now() - since) / 1_000);
 }
 
 interface Sending {

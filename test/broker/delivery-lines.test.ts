@@ -31,7 +31,13 @@ function linesOf({ perLine = 2, held = new Set<string>() } = {}) {
     for (let one = lines.next(nowMs); one !== undefined; one = lines.next(nowMs)) all.push(one);
     return all;
   }
-  return { lines, begin, ids: (nowMs?: number) => begin(nowMs).map(({ waiting: { id } }) => id) };
+  function endAll(begun: readonly Begun[], wentWell = true): void {
+    for (const one of begun) {
+      if (wentWell) lines.remove(one.waiting);
+      lines.ended(one, wentWell);
+    }
+  }
+  return { lines, begin, endAll, ids: (nowMs?: number) => begin(nowMs).map(({ waiting: { id } }) => id) };
 }
 
 describe("delivery lines", () => {
@@ -69,18 +75,47 @@ describe("delivery lines", () => {
     }
   });
 
-  test("first attempts of a lane begin in the order of their numbers, whatever order they came in", () => {
-    const { lines, ids } = linesOf({ perLine: 100 });
+  test("first attempts of a lane are made one after another, by number, whatever order they came in", () => {
+    const { lines, begin, endAll } = linesOf({ perLine: 100 });
     const numbers = ["10", "7", "18446744073709551616", "9", "8"];
     for (const number of numbers) lines.put(waiting({ lane: "a", number, id: number }), 1_000);
-    expect(ids()).toEqual(["7", "8", "9", "10", "18446744073709551616"]);
+    const order: string[] = [];
+    for (let begun = begin(); begun.length > 0; begun = begin()) {
+      expect(begun).toHaveLength(1);
+      order.push(...begun.map((one) => one.waiting.id));
+      endAll(begun);
+    }
+    expect(order).toEqual(["7", "8", "9", "10", "18446744073709551616"]);
   });
 
   test("those without a number begin as they were made", () => {
-    const { lines, ids } = linesOf({ perLine: 100 });
+    const { lines, begin, endAll } = linesOf({ perLine: 100 });
     lines.put(waiting({ lane: "a", number: "abc", id: "second", createdMs: 2 }), 1_000);
     lines.put(waiting({ lane: "a", number: "", id: "first", createdMs: 1 }), 1_000);
-    expect(ids()).toEqual(["first", "second"]);
+    const first = begin();
+    expect(first.map((one) => one.waiting.id)).toEqual(["first"]);
+    endAll(first);
+    expect(begin().map((one) => one.waiting.id)).toEqual(["second"]);
+  });
+
+  test("a lane goes on when its first is gone, or failed and is tried again later", () => {
+    const { lines, begin, endAll } = linesOf({ perLine: 100 });
+    const [gone, failing, last] = ["1", "2", "3"].map((number) => waiting({ lane: "a", number, id: number }));
+    if (gone === undefined || failing === undefined || last === undefined) throw new Error("three were made");
+    for (const one of [gone, failing, last]) lines.put(one, 1_000);
+    lines.remove(gone);
+    const second = begin();
+    expect(second.map((one) => one.waiting.id)).toEqual(["2"]);
+    lines.put({ ...failing, first: false, dueMs: 6_000 }, 1_000);
+    endAll(second, false);
+    expect(begin().map((one) => one.waiting.id)).toEqual(["3"]);
+    expect(begin(6_000).map((one) => one.waiting.id)).toEqual(["2"]);
+  });
+
+  test("other lanes of a destination do not wait for one that is under way", () => {
+    const { lines, ids } = linesOf({ perLine: 100 });
+    for (const lane of ["a", "b", "c"]) for (const n of [1, 2]) lines.put(waiting({ lane, id: `${lane}${n}` }), 1_000);
+    expect(ids()).toEqual(["a1", "b1", "c1"]);
   });
 
   test("what is not due yet is not begun, and says when it will be", () => {

@@ -313,6 +313,24 @@ test("W25 a destination that takes its time holds up no other", async () => {
   expect(beside.at(-1)).toBeLessThan(2_000);
 }, 30_000);
 
+test("first attempts of one channel are made one after another, in the order of their numbers", async () => {
+  const receiving = await startReceiving();
+  const { application, notifyOf } = receiving;
+  application.answer = (_, response) => void setTimeout(() => response.end(), Math.random() * 20);
+  // Two who write at once, each in its own order.
+  const of = (channel: string) => async () => {
+    for (let number = 1; number <= 30; number += 1) await notifyOf(uri, number, { "x-cal-channel-id": channel });
+  };
+  await Promise.all([of("a")(), of("b")()]);
+  const seen = (await application.got(60)).map(({ body }) => JSON.parse(body).payload);
+  for (const channel of ["a", "b"]) {
+    const numbers = seen.filter((one) => one["x-cal-channel-id"] === channel);
+    expect(numbers.map((one) => Number(one["x-cal-message-number"]))).toEqual(
+      Array.from({ length: 30 }, (_, i) => i + 1),
+    );
+  }
+});
+
 test("W28 an application that answers 200 and closes before all is read has taken it", async () => {
   const receiving = await startReceiving();
   const server = createServer((request, response) => {
@@ -346,7 +364,9 @@ test("W29 a stop with many waiting and some under way is in time, and loses none
   for (let from = 0; from < count; from += 50) {
     const some = Array.from({ length: 50 }, (_, i) => from + i);
     const answers = await Promise.all(
-      some.map((number) => notify({ headers: { "x-cal-channel-id": "c", "x-cal-message-number": String(number) } })),
+      some.map((number) =>
+        notify({ headers: { "x-cal-channel-id": `c-${number % 100}`, "x-cal-message-number": String(number) } }),
+      ),
     );
     expect(answers.every(({ status }) => status === 200)).toBe(true);
   }
