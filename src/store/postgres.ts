@@ -1,16 +1,17 @@
 import type { Log } from "../base/log.ts";
+import { createLoopClock, type LoopClock } from "../base/loop-clock.ts";
 import type { Metrics } from "../base/metrics.ts";
 import { type Asked, createCommitQueue, type Outcome } from "./commit-queue.ts";
 import { type Backend, type Entry, type Range, type ScrubStep, StoreRefused, StoreUnavailable } from "./contract.ts";
 import { createHistory } from "./history.ts";
-import { byteaArray } from "./postgres-arrays.ts";
 import { createBell } from "./postgres-bell.ts";
 import { commitGroup } from "./postgres-commit.ts";
 import { type Connections, createConnections, type Dedicated, maxReaders, type Query } from "./postgres-connections.ts";
 import { isBroken, isDamage, isOfStatement, needsOperator, reasonOf } from "./postgres-errors.ts";
 import { createFeed } from "./postgres-feed.ts";
-import { entryOf, everything, readPage, readPages } from "./postgres-pages.ts";
+import { everything, readPage, readPages } from "./postgres-pages.ts";
 import { createPruner } from "./postgres-pruner.ts";
+import { createReads } from "./postgres-reads.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
 import { fillStore, openSnapshot } from "./postgres-snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./postgres-url.ts";
@@ -62,9 +63,11 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   const place = placeOf(address);
   /** What is known of the server may be of the one before. */
   let isWriterNew = false;
+  const clock = createLoopClock();
   const connections = createConnections({
     ...times,
     address,
+    clock,
     onWriterLost: () => {
       isWriterNew = true;
     },
@@ -169,7 +172,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   async function poll(): Promise<void> {
     let isReadable = false;
     try {
-      await onAnother(readOnInTurns);
+      await onAnother(clock, readOnInTurns);
       isReadable = true;
       if (feed.movedTo !== undefined) throw new StoreUnavailable(`the store was moved to ${feed.movedTo}`);
       if (outage !== undefined) await takeWritesAgain();
@@ -204,7 +207,9 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
-  const read: Query = (text, values) => asking(() => onAnother(() => connections.read(text, values)));
+  const readAnyhow: Query = (text, values) => onAnother(clock, () => connections.read(text, values));
+  const read: Query = (text, values) => asking(() => readAnyhow(text, values));
+  const reads = createReads({ query: readAnyhow, schema });
 
   async function dedicate(): Promise<Dedicated> {
     const connection = await asking(() => connections.dedicate());
@@ -244,16 +249,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     rest.end();
     await connections.close();
     await polling;
+    clock.close();
   }
 
-  async function getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]> {
-    const rows = await read<[key: Buffer, value: Buffer, revision: number]>(
-      `select key, value, revision from ${schema}.entry where key = any ($1) and value is not null`,
-      [byteaArray(keys.map((key) => Buffer.from(key)))],
-    );
-    const entries = new Map(rows.map(entryOf).map((entry) => [entry.key, entry]));
-    return keys.map((key) => entries.get(key));
-  }
+  const getMany = (keys: readonly string[]) => asking(() => reads(keys));
 
   return {
     getMany,
@@ -372,13 +371,13 @@ function createRest() {
 }
 
 /** A connection may have broken while it lay idle and say so only when it is used. Another one may not have. */
-async function onAnother<T>(ask: () => Promise<T>): Promise<T> {
-  const askedAt = performance.now();
+async function onAnother<T>(clock: LoopClock, ask: () => Promise<T>): Promise<T> {
+  const askedAt = clock.now();
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
-      if (!isBroken(error) || tries === maxTries || performance.now() - askedAt > soonMs) throw error;
+      if (!isBroken(error) || tries === maxTries || clock.now() - askedAt > soonMs) throw error;
     }
   }
 }
