@@ -52,8 +52,13 @@ interface Sent {
   readonly intent: Intent;
 }
 
+export interface Course extends Onlookers {
+  /** From now on the provider may have acted. */
+  readonly onSent: () => void;
+}
+
 /** Nobody need wait for the end of a flight once one of these was called. */
-export interface Course {
+export interface Onlookers {
   /** There are new credentials, and no crash takes them away any more. */
   readonly onDurable: () => void;
   /** What came of it cannot be written down yet. */
@@ -94,6 +99,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       // The first rests on what was read a moment ago: were it stale, the commit would be refused.
       const intent = await noteIntent(trying, isSecond ? await read(ref) : trying.found);
       if (intent === undefined) return "again";
+      trying.onSent();
       const answer = await ask(trying, intent.found);
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));

@@ -10,7 +10,7 @@ import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
-import type { Store } from "../store/contract.ts";
+import { type Store, StoreUnavailable } from "../store/contract.ts";
 import { createLeases } from "../store/leases.ts";
 import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth } from "./health.ts";
@@ -25,6 +25,7 @@ import {
   type Found,
   isSame,
   lookAgainMs,
+  type Onlookers,
   patienceMs,
 } from "./refresh-attempt.ts";
 import { faultOfClosed, misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
@@ -71,6 +72,8 @@ const usualLeaseMs = 30_000;
  */
 const mostAtOnce = 32;
 const closeWithinMs = 10_000;
+/** Whoever waits is told within two seconds that the store takes nothing. */
+const storePatienceMs = 1_000;
 
 /** An attempt under way. All who ask share one promise, and one patience. */
 interface Flight {
@@ -111,12 +114,30 @@ export function createRefresher(options: RefresherOptions): Refresher {
     return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
   }
 
-  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Course): Promise<void> {
+  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
     const giveBack = await turns(breakerKey(ref));
     try {
-      await fly(ref, asked, course);
+      await flyOn(ref, asked, course);
     } finally {
       giveBack();
+    }
+  }
+
+  /** A failure of the store that passes soon is nobody's. Nothing was sent yet that could be sent twice. */
+  async function flyOn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
+    const until = performance.now() + storePatienceMs;
+    for (;;) {
+      let isSent = false;
+      const onSent = () => {
+        isSent = true;
+      };
+      try {
+        return await fly(ref, asked, { ...course, onSent });
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable) || isSent || isClosing || performance.now() > until) throw error;
+        log.debug("the store failed before anything was sent: once more", { err: error });
+        await sleep(lookAgainMs * (0.5 + Math.random()));
+      }
     }
   }
 
