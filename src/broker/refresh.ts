@@ -29,6 +29,7 @@ import {
   patienceMs,
 } from "./refresh-attempt.ts";
 import { faultOfClosed, misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
+import { createRefreshPace } from "./refresh-pace.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
 /**
@@ -94,8 +95,9 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const turns = createTurns(mostAtOnce);
   let isClosing = false;
   let isOver = false;
+  const pace = createRefreshPace();
   const attempt = createAttempts({
-    ...{ read, store, health, tokens, grants, breaker, world },
+    ...{ read, store, health, tokens, grants, breaker, pace, world },
     isClosing: () => isClosing,
     isOver: () => isOver,
   });
@@ -144,14 +146,24 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
     const until = performance.now() + patienceMs;
     for (;;) {
-      const found = await read(ref);
-      if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
-      requireTryable(ref, found, isForced);
-      requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
-      const lease = await leases.take(refreshLease(ref), leaseMs);
-      if (lease !== undefined) {
-        if ((await underLease({ ref, asked: { seen, isForced }, lease, course })) === "done") return;
-        continue;
+      const leave = await pace.begin();
+      try {
+        const found = await read(ref);
+        if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
+        requireTryable(ref, found, isForced);
+        requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
+        const lease = await leases.take(refreshLease(ref), leaseMs);
+        if (lease !== undefined) {
+          const onSent = () => {
+            leave();
+            course.onSent();
+          };
+          const leased = { ref, asked: { seen, isForced }, lease, course: { ...course, onSent } };
+          if ((await underLease(leased)) === "done") return;
+          continue;
+        }
+      } finally {
+        leave();
       }
       // Another replica is at it, or was when it died.
       if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);

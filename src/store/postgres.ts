@@ -4,14 +4,14 @@ import type { Metrics } from "../base/metrics.ts";
 import { type Asked, createCommitQueue, type Outcome } from "./commit-queue.ts";
 import { type Backend, type Entry, type Range, type ScrubStep, StoreRefused, StoreUnavailable } from "./contract.ts";
 import { createHistory } from "./history.ts";
+import { byteaArray } from "./postgres-arrays.ts";
 import { createBell } from "./postgres-bell.ts";
 import { commitGroup } from "./postgres-commit.ts";
 import { type Connections, createConnections, type Dedicated, maxReaders, type Query } from "./postgres-connections.ts";
 import { isBroken, isDamage, isOfStatement, needsOperator, reasonOf } from "./postgres-errors.ts";
 import { createFeed } from "./postgres-feed.ts";
-import { everything, readPage, readPages } from "./postgres-pages.ts";
+import { entryOf, everything, readPage, readPages } from "./postgres-pages.ts";
 import { createPruner } from "./postgres-pruner.ts";
-import { createReads } from "./postgres-reads.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
 import { fillStore, openSnapshot } from "./postgres-snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./postgres-url.ts";
@@ -207,9 +207,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
-  const readAnyhow: Query = (text, values) => onAnother(clock, () => connections.read(text, values));
-  const read: Query = (text, values) => asking(() => readAnyhow(text, values));
-  const reads = createReads({ query: readAnyhow, schema });
+  const read: Query = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
   async function dedicate(): Promise<Dedicated> {
     const connection = await asking(() => connections.dedicate());
@@ -252,7 +250,14 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     clock.close();
   }
 
-  const getMany = (keys: readonly string[]) => asking(() => reads(keys));
+  async function getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]> {
+    const rows = await read<[key: Buffer, value: Buffer, revision: number]>(
+      `select key, value, revision from ${schema}.entry where key = any ($1) and value is not null`,
+      [byteaArray(keys.map((key) => Buffer.from(key)))],
+    );
+    const entries = new Map(rows.map(entryOf).map((entry) => [entry.key, entry]));
+    return keys.map((key) => entries.get(key));
+  }
 
   return {
     getMany,

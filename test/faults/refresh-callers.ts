@@ -24,6 +24,9 @@ export interface Calling {
 const { data, control, sockets, streams, secretKey, adminKey, integration, id } = workerData as Calling;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 
+/** Each resolves when a request has left. */
+const sending: Promise<unknown>[] = [];
+
 /** By the proxy. The answer is its status, and of an error of ours its code. */
 const proxied = (origin: string): Promise<string> =>
   new Promise((resolve) => {
@@ -36,6 +39,7 @@ const proxied = (origin: string): Promise<string> =>
       response.on("error", () => resolve("cut"));
     });
     asked.on("error", () => resolve("cut"));
+    sending.push(new Promise((onSent) => asked.once("finish", onSent).once("close", onSent)));
     asked.end();
   });
 
@@ -64,6 +68,7 @@ for (let i = 0; i < Math.max(sockets, streams); i += 1) {
   if (i < sockets && origin !== undefined) answers.push(proxied(origin));
   if (i < streams) answers.push(callers[i % callers.length]?.() ?? Promise.resolve("nobody"));
 }
+void Promise.all(sending).then(() => parentPort?.postMessage("sent"));
 const counted = new Map<string, number>();
 for (const answer of await Promise.all(answers)) counted.set(answer, (counted.get(answer) ?? 0) + 1);
 parentPort?.postMessage(counted);

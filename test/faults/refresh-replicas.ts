@@ -26,6 +26,8 @@ export interface Replicas {
   expire(): Promise<void>;
   /** As many calls at once as may be, spread over the replicas; by answer, how many. */
   burst(load: Load): Promise<ReadonlyMap<string, number>>;
+  /** Resolves when the replicas have seen the requests of the last burst. */
+  arrived(): Promise<void>;
   /** The one that has a request to the token endpoint under way; waits until one has. */
   holder(): Promise<number>;
   /** How many renewals of each came to this end. */
@@ -101,6 +103,10 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
   }
 
   const ref = { environment: "dev", integration: provider, id: "ada" };
+  const metricsOf = async (running: Running) => (await fetch(`${running.address("ops")}/metrics`)).text();
+  /** When the requests of the last burst had left. */
+  let sent: Promise<unknown> = Promise.resolve();
+
   await rest("POST", "/integrations", { unique_key: provider, provider, credentials: app });
 
   return {
@@ -116,14 +122,21 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
       const calling: Calling = { ...load, data, control, secretKey, adminKey, integration: provider, id: "ada" };
       const callers = new Worker(new URL("refresh-callers.ts", import.meta.url), { workerData: calling });
       onTestFinished(async () => void (await callers.terminate()));
+      sent = once(callers, "message");
+      await sent;
       const [counted] = await once(callers, "message");
       return counted as ReadonlyMap<string, number>;
+    },
+    async arrived() {
+      await sent;
+      // Each answer comes a lap of its loop later, with whatever else had come.
+      for (let lap = 0; lap < 5; lap += 1) await Promise.all(alive().map(metricsOf));
     },
     async holder() {
       const until = performance.now() + 20_000;
       while (performance.now() < until) {
         for (const running of alive()) {
-          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const text = await metricsOf(running);
           if (/^latchkey_refreshes_open 1$/m.test(text)) return all.indexOf(running);
         }
       }
@@ -132,7 +145,7 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
     outcomes: (outcome) =>
       Promise.all(
         all.map(async (running) => {
-          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const text = await metricsOf(running);
           const [, count = "0"] =
             new RegExp(`^latchkey_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m").exec(text) ?? [];
           return Number(count);
