@@ -19,6 +19,7 @@ import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { LiveGrants } from "./live-grants.ts";
 import type { LogWriter } from "./logs.ts";
 import { misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
+import type { RefreshPace } from "./refresh-pace.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
 /** A connection as it was read, with what its renewal takes. */
@@ -52,8 +53,13 @@ interface Sent {
   readonly intent: Intent;
 }
 
+export interface Course extends Onlookers {
+  /** From now on the provider may have acted. */
+  readonly onSent: () => void;
+}
+
 /** Nobody need wait for the end of a flight once one of these was called. */
-export interface Course {
+export interface Onlookers {
   /** There are new credentials, and no crash takes them away any more. */
   readonly onDurable: () => void;
   /** What came of it cannot be written down yet. */
@@ -67,6 +73,7 @@ interface AttemptsOptions {
   readonly tokens: TokenEndpoint;
   readonly grants: LiveGrants;
   readonly breaker: RefreshBreaker;
+  readonly pace: RefreshPace;
   /** Nothing new is begun. */
   readonly isClosing: () => boolean;
   /** Whatever is still under way is given up. */
@@ -84,7 +91,7 @@ export const lookAgainMs = 100;
 const storeRetryMs = 1_000;
 
 export function createAttempts(options: AttemptsOptions): RunAttempt {
-  const { read, store, health, tokens, grants, breaker, isClosing, isOver, world } = options;
+  const { read, store, health, tokens, grants, breaker, pace, isClosing, isOver, world } = options;
   const { metrics, log } = world;
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
 
@@ -94,6 +101,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       // The first rests on what was read a moment ago: were it stale, the commit would be refused.
       const intent = await noteIntent(trying, isSecond ? await read(ref) : trying.found);
       if (intent === undefined) return "again";
+      trying.onSent();
       const answer = await ask(trying, intent.found);
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));
@@ -219,6 +227,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     const until = performance.now() + patienceMs;
     let isDurable = false;
     for (let isFirst = true; ; ) {
+      const leave = pace.enter();
       try {
         const now = await read(ref);
         const isOurs = isDurable && credentials !== undefined && isSame(now, credentials);
@@ -226,6 +235,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         // The lease was lost, and somebody else has asked since: what that one is given is newer, and comes first.
         const open = now.known.record?.value.intent?.attemptId ?? intent.attemptId;
         if (open !== intent.attemptId && !isOurs && performance.now() < until && !isClosing()) {
+          leave();
           await sleep(lookAgainMs);
           continue;
         }
@@ -249,7 +259,10 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         if (!isOfTheStore(error) || isOver()) throw error;
         log.warn("what came of a renewal cannot be written down yet", { ...about(ref), err: error });
         onStoreTrouble(error);
+        leave();
         await sleep(storeRetryMs);
+      } finally {
+        leave();
       }
     }
   }

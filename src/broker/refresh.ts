@@ -10,7 +10,7 @@ import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
-import type { Store } from "../store/contract.ts";
+import { type Store, StoreUnavailable } from "../store/contract.ts";
 import { createLeases } from "../store/leases.ts";
 import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth } from "./health.ts";
@@ -25,9 +25,11 @@ import {
   type Found,
   isSame,
   lookAgainMs,
+  type Onlookers,
   patienceMs,
 } from "./refresh-attempt.ts";
 import { faultOfClosed, misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
+import { createRefreshPace } from "./refresh-pace.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
 /**
@@ -71,6 +73,8 @@ const usualLeaseMs = 30_000;
  */
 const mostAtOnce = 32;
 const closeWithinMs = 10_000;
+/** Whoever waits is told within two seconds that the store takes nothing. */
+const storePatienceMs = 1_000;
 
 /** An attempt under way. All who ask share one promise, and one patience. */
 interface Flight {
@@ -91,8 +95,9 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const turns = createTurns(mostAtOnce);
   let isClosing = false;
   let isOver = false;
+  const pace = createRefreshPace();
   const attempt = createAttempts({
-    ...{ read, store, health, tokens, grants, breaker, world },
+    ...{ read, store, health, tokens, grants, breaker, pace, world },
     isClosing: () => isClosing,
     isOver: () => isOver,
   });
@@ -111,26 +116,54 @@ export function createRefresher(options: RefresherOptions): Refresher {
     return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
   }
 
-  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Course): Promise<void> {
+  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
     const giveBack = await turns(breakerKey(ref));
     try {
-      await fly(ref, asked, course);
+      await flyOn(ref, asked, course);
     } finally {
       giveBack();
+    }
+  }
+
+  /** A failure of the store that passes soon is nobody's. Nothing was sent yet that could be sent twice. */
+  async function flyOn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
+    const until = performance.now() + storePatienceMs;
+    for (;;) {
+      let isSent = false;
+      const onSent = () => {
+        isSent = true;
+      };
+      try {
+        return await fly(ref, asked, { ...course, onSent });
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable) || isSent || isClosing || performance.now() > until) throw error;
+        log.debug("the store failed before anything was sent: once more", { err: error });
+        await sleep(lookAgainMs * (0.5 + Math.random()));
+      }
     }
   }
 
   async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
     const until = performance.now() + patienceMs;
     for (;;) {
-      const found = await read(ref);
-      if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
-      requireTryable(ref, found, isForced);
-      requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
-      const lease = await leases.take(refreshLease(ref), leaseMs);
-      if (lease !== undefined) {
-        if ((await underLease({ ref, asked: { seen, isForced }, lease, course })) === "done") return;
-        continue;
+      const leave = await pace.begin();
+      try {
+        const found = await read(ref);
+        if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
+        requireTryable(ref, found, isForced);
+        requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
+        const lease = await leases.take(refreshLease(ref), leaseMs);
+        if (lease !== undefined) {
+          const onSent = () => {
+            leave();
+            course.onSent();
+          };
+          const leased = { ref, asked: { seen, isForced }, lease, course: { ...course, onSent } };
+          if ((await underLease(leased)) === "done") return;
+          continue;
+        }
+      } finally {
+        leave();
       }
       // Another replica is at it, or was when it died.
       if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);

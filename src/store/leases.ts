@@ -57,9 +57,11 @@ const marginShare = 0.1;
 export function createLeases(store: Store): Leases {
   async function take(name: string, lengthMs: number): Promise<Lease | undefined> {
     const { holder: holderKey, term: termKey } = leaseKeys(name);
+    // Before the clock: one that was taken between two looks the other way round would seem to run longer than it can,
+    // and be taken away from whoever has only just got it.
+    const [held, running] = await store.getMany([holderKey, termKey]);
     let begunAt = performance.now();
     const now = await store.clock();
-    const [held, running] = await store.getMany([holderKey, termKey]);
     if (held !== undefined && running !== undefined && runs(running.value, now)) return undefined;
 
     const term = (at: number) =>

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, type ClientConfig, Pool, TypeOverrides } from "pg";
+import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, TypeOverrides } from "pg";
+import type { LoopClock } from "../base/loop-clock.ts";
 import type { PostgresAddress } from "./postgres-url.ts";
 
 /** One statement and its rows, each an array of its columns. What they are is the statement's to say. */
@@ -35,6 +36,8 @@ export interface ConnectionLimits {
 
 interface ConnectionsOptions extends ConnectionLimits {
   readonly address: PostgresAddress;
+  /** All that has a limit in time is measured by it: that this process was busy is not the server's fault. */
+  readonly clock: LoopClock;
   /** The connection for what goes in order broke while it was idle: the next one may lead to another server. */
   readonly onWriterLost: () => void;
 }
@@ -47,8 +50,13 @@ const keepAliveAfterMs = 10_000;
 /** A server that is well has taken its leave by then. */
 const partWithinMs = 250;
 
-export function createConnections({ address, onWriterLost, ...limits }: ConnectionsOptions): Connections {
+export function createConnections(options: ConnectionsOptions): Connections {
+  const { address, clock, onWriterLost, connectWithinMs, answerWithinMs } = options;
   const clients = new Set<OwnClient>();
+  /** So many statements the server has answered. */
+  let answers = 0;
+  const { promise: closed, reject: onClosed } = Promise.withResolvers<never>();
+  closed.catch(() => {});
 
   /** Known to us from the moment it is made: nothing it says is unheard, and nothing of it outlives us. */
   class OwnClient extends Client {
@@ -58,21 +66,91 @@ export function createConnections({ address, onWriterLost, ...limits }: Connecti
       super(config);
       ignoreEnvironment(this);
       clients.add(this);
+      // It is made when it is to connect.
+      const callOff = clock.after(connectWithinMs, () => {
+        this.connection.stream.destroy(new Error("timeout: no connection"));
+      });
       this.once("connect", () => {
         this.isConnected = true;
+        callOff();
       });
       this.on("error", () => {
         // Whoever waits for an answer has been told; a connection that only lay there is replaced.
       });
-      this.once("end", () => clients.delete(this));
+      this.once("end", () => {
+        clients.delete(this);
+        callOff();
+      });
     }
   }
 
-  const config = configOf(address, limits);
+  const config = configOf(address);
   const writers = new Pool({ ...config, Client: OwnClient, max: 1, idleTimeoutMillis: 0 });
   const readers = new Pool({ ...config, Client: OwnClient, max: maxReaders, idleTimeoutMillis: keepUnusedMs });
   writers.on("error", onWriterLost);
   readers.on("error", () => {});
+
+  /** Rejects when there was no answer in time. */
+  async function ask<Row extends readonly unknown[]>(
+    client: Client | PoolClient,
+    text: string,
+    values: readonly unknown[],
+  ): Promise<Row[]> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const callOff = clock.after(answerWithinMs, () => reject(new Error("timeout: no answer")));
+    try {
+      const { rows } = await Promise.race([
+        client.query<unknown[]>({ text, values: [...values], rowMode: "array" }),
+        late,
+      ]);
+      answers += 1;
+      // The statement's columns.
+      return rows as unknown as Row[];
+    } catch (error) {
+      if (error instanceof DatabaseError) answers += 1;
+      throw error;
+    } finally {
+      callOff();
+    }
+  }
+
+  /** One that is free. In a row behind others it is waited for as long as the server answers any of them. */
+  async function turnOn(pool: Pool): Promise<PoolClient> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    let callOff: () => void;
+    let isLate = false;
+    const waitOn = () => {
+      const before = answers;
+      callOff = clock.after(answerWithinMs, () => {
+        if (answers !== before) return waitOn();
+        isLate = true;
+        reject(new Error("timeout: nothing was answered"));
+      });
+    };
+    waitOn();
+    const connecting = pool.connect().finally(() => callOff());
+    void connecting.then(
+      // Nobody is there any more to give it back.
+      (client) => isLate && client.release(),
+      () => {},
+    );
+    return Promise.race([connecting, late, closed]);
+  }
+
+  const queryOn =
+    (pool: Pool): Query =>
+    async (text, values = []) => {
+      const client = await turnOn(pool);
+      try {
+        const rows = await ask<never>(client, text, values);
+        client.release();
+        return rows;
+      } catch (error) {
+        // It may still have an answer to come: it is given up.
+        client.release(error instanceof Error ? error : true);
+        throw error;
+      }
+    };
 
   return {
     read: queryOn(readers),
@@ -83,7 +161,11 @@ export function createConnections({ address, onWriterLost, ...limits }: Connecti
       client.once("end", resolve);
       await client.connect();
       return {
-        query: queryOn(client),
+        query: (text, values = []) =>
+          ask<never>(client, text, values).catch((error: unknown) => {
+            if (!(error instanceof DatabaseError)) client.connection.stream.destroy();
+            throw error;
+          }),
         ended,
         // Of the protocol's BackendKeyData; pg's types leave it out.
         processId: (client as unknown as { readonly processID: number }).processID,
@@ -92,6 +174,7 @@ export function createConnections({ address, onWriterLost, ...limits }: Connecti
       };
     },
     async close() {
+      onClosed(new Error("the connections are closed"));
       const parted = [...clients].map(part);
       // They resolve when everything was given back, which the connections that are ended now see to.
       void writers.end();
@@ -111,22 +194,19 @@ async function part(client: Client & { readonly isConnected: boolean }): Promise
   client.connection.stream.destroy();
 }
 
-function queryOn(on: Pool | Client): Query {
-  return async <Row extends readonly unknown[]>(text: string, values: readonly unknown[] = []) => {
-    const { rows } = await on.query<unknown[]>({ text, values: [...values], rowMode: "array" });
-    // The statement's columns.
-    return rows as unknown as Row[];
-  };
-}
-
 const types = new TypeOverrides();
 // Revisions: exact far beyond what any store reaches.
 types.setTypeParser(20, Number);
 
-const configOf = (
-  { host, port, user, password = "", database, applicationName, tls }: PostgresAddress,
-  { connectWithinMs, answerWithinMs }: ConnectionLimits,
-): ClientConfig => ({
+const configOf = ({
+  host,
+  port,
+  user,
+  password = "",
+  database,
+  applicationName,
+  tls,
+}: PostgresAddress): ClientConfig => ({
   host,
   port,
   user,
@@ -139,8 +219,6 @@ const configOf = (
   types,
   keepAlive: true,
   keepAliveInitialDelayMillis: keepAliveAfterMs,
-  connectionTimeoutMillis: connectWithinMs,
-  query_timeout: answerWithinMs,
 });
 
 /** What pg takes from the environment where the configuration is silent, and cannot be told not to. */

@@ -32,6 +32,8 @@ interface FeedOptions {
 
 /** Read at once; the last revision of a piece is always whole. */
 const pieceEntries = 500;
+/** How far two clocks may run apart, as a part of the time. */
+const drift = 0.01;
 
 type Head = readonly [
   head: number,
@@ -47,7 +49,8 @@ type Row = readonly [...Head, key: Buffer | null, value: Buffer | null, revision
 export function createFeed({ query, schema, found, history, log }: FeedOptions): Feed {
   let timeline: string | null | undefined;
   let movedTo: string | undefined;
-  let clockAheadMs = 0;
+  /** The server's clock as it was when it answered: wrong by as much as the answer took, though by no more. */
+  let clock: { readonly aheadMs: number; readonly tookMs: number; readonly at: number } | undefined;
 
   // The head and what was changed, as of one moment.
   const statement = `
@@ -93,14 +96,23 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
     }
   }
 
+  /** What a busy process reads late says little of the time: what was learned before says more, until it is too old. */
+  function setClock(serverMs: number, askedAt: number): void {
+    const at = performance.now();
+    const tookMs = at - askedAt;
+    const isBetter = clock === undefined || tookMs <= clock.tookMs + (at - clock.at) * drift;
+    if (isBetter) clock = { aheadMs: serverMs - at, tookMs, at };
+  }
+
   async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
+    const askedAt = performance.now();
     const rows = await query<Row>(statement, [history.revision, before]);
     const [first] = rows;
     if (first === undefined) throw new StoreUnavailable("the store has no head");
     const head = first.slice(0, 7) as unknown as Head;
     requireSameStore(head);
     movedTo = head[3] ?? undefined;
-    clockAheadMs = head[6] - performance.now();
+    setClock(head[6], askedAt);
     if (!isUnbroken(head)) return true;
     addAll(rows);
     if (rows.length >= pieceEntries) return false;
@@ -125,7 +137,7 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
       // After a break in the history it begins behind them: whoever watches reads all of it anew.
       for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
     },
-    serverNow: () => performance.now() + clockAheadMs,
+    serverNow: () => performance.now() + (clock?.aheadMs ?? 0),
     get movedTo() {
       return movedTo;
     },

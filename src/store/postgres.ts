@@ -1,4 +1,5 @@
 import type { Log } from "../base/log.ts";
+import { createLoopClock, type LoopClock } from "../base/loop-clock.ts";
 import type { Metrics } from "../base/metrics.ts";
 import { type Asked, createCommitQueue, type Outcome } from "./commit-queue.ts";
 import { type Backend, type Entry, type Range, type ScrubStep, StoreRefused, StoreUnavailable } from "./contract.ts";
@@ -62,9 +63,11 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   const place = placeOf(address);
   /** What is known of the server may be of the one before. */
   let isWriterNew = false;
+  const clock = createLoopClock();
   const connections = createConnections({
     ...times,
     address,
+    clock,
     onWriterLost: () => {
       isWriterNew = true;
     },
@@ -169,7 +172,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   async function poll(): Promise<void> {
     let isReadable = false;
     try {
-      await onAnother(readOnInTurns);
+      await onAnother(clock, readOnInTurns);
       isReadable = true;
       if (feed.movedTo !== undefined) throw new StoreUnavailable(`the store was moved to ${feed.movedTo}`);
       if (outage !== undefined) await takeWritesAgain();
@@ -204,7 +207,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
-  const read: Query = (text, values) => asking(() => onAnother(() => connections.read(text, values)));
+  const read: Query = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
   async function dedicate(): Promise<Dedicated> {
     const connection = await asking(() => connections.dedicate());
@@ -244,6 +247,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     rest.end();
     await connections.close();
     await polling;
+    clock.close();
   }
 
   async function getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]> {
@@ -373,13 +377,13 @@ function createRest() {
 }
 
 /** A connection may have broken while it lay idle and say so only when it is used. Another one may not have. */
-async function onAnother<T>(ask: () => Promise<T>): Promise<T> {
-  const askedAt = performance.now();
+async function onAnother<T>(clock: LoopClock, ask: () => Promise<T>): Promise<T> {
+  const askedAt = clock.now();
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
-      if (!isBroken(error) || tries === maxTries || performance.now() - askedAt > soonMs) throw error;
+      if (!isBroken(error) || tries === maxTries || clock.now() - askedAt > soonMs) throw error;
     }
   }
 }

@@ -13,6 +13,7 @@ import { createFrames, type Frames } from "./frames.ts";
 import { isKeyringKey, type Keyring, openKeyring } from "./keyring.ts";
 import { authenticateAll } from "./rewrite.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";
+import { createSharedReads } from "./shared-reads.ts";
 
 /**
  * A store in which nothing can be read that is secret, and nothing changed, moved or swapped without the keys.
@@ -54,8 +55,10 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     }
   }
 
-  const openedAll = (entries: readonly (Entry | undefined)[]) =>
-    Promise.all(entries.map((entry) => (entry === undefined ? undefined : opened(entry))));
+  const getMany = createSharedReads(async (keys) => {
+    const entries = await backend.getMany(keys);
+    return Promise.all(entries.map((entry) => (entry === undefined ? undefined : opened(entry))));
+  });
 
   function closed(changes: readonly Change[]): readonly Change[] {
     return changes.map((change) => {
@@ -126,12 +129,10 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     keyring,
     frames,
     async get(key) {
-      const entry = await backend.get(key);
-      return entry === undefined ? undefined : opened(entry);
+      const [entry] = await getMany([key]);
+      return entry;
     },
-    async getMany(keys) {
-      return openedAll(await backend.getMany(keys));
-    },
+    getMany,
     async list(range) {
       return Promise.all((await backend.list(range)).map(opened));
     },

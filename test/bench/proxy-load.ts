@@ -142,7 +142,7 @@ async function closedLoop(target: Target, { connections, seconds }: Asking): Pro
   return outcomeOf(times, { seconds: (performance.now() - since) / 1_000, failed });
 }
 
-interface OpenLoop {
+export interface OpenLoop {
   readonly perSecond: number;
   readonly seconds: number;
 }

@@ -7,7 +7,7 @@ import { createInterface, type Interface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
-import { openLoop } from "./proxy-load.ts";
+import { openLoopApart } from "./open-loop.ts";
 import { createTable } from "./proxy-table.ts";
 import { secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
@@ -67,9 +67,25 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
       ] as const,
       ids: ["other"],
     };
-    await openLoop(target, { perSecond, seconds: 2 });
+    // The same calls without us: what the machine and the provider take, while all else goes on.
+    const straight = {
+      port: Number(new URL(other.origin).port),
+      path: "/api/me",
+      fields: [["X-Api-Key", "sandbox-api-key"]] as const,
+      ids: ["other"],
+    };
+    const both = (seconds: number) =>
+      Promise.all([target, straight].map((one) => openLoopApart(one, { perSecond, seconds })));
+    await both(2);
 
-    const columns = ["until all are fresh, s", "token requests", "calls that failed", "p50, ms", "p99, ms"];
+    const columns = [
+      "until all are fresh, s",
+      "token requests",
+      "calls that failed",
+      "p50, ms",
+      "p99, ms",
+      "p99 without us, ms",
+    ];
     const table = createTable(columns);
     for (let round = 0; round < rounds; round += 1) {
       const { tokens } = await sandbox.say(count);
@@ -81,12 +97,12 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
           body: { provider_config_key: provider, connection_id: `c${i}`, credentials: imported },
         });
       });
-      const before = await openLoop(target, { perSecond, seconds: quietSeconds });
-      table.note("before", [undefined, undefined, before.failed, before.p50Ms, before.p99Ms]);
+      const [before, alone] = await both(quietSeconds);
+      table.note("before", [undefined, undefined, before?.failed, before?.p50Ms, before?.p99Ms, alone?.p99Ms]);
 
       await sleep(Math.max(0, runOutAt - Date.now()));
       const { requests } = await sandbox.say(0);
-      const meanwhile = openLoop(target, { perSecond, seconds: quietSeconds });
+      const meanwhile = both(quietSeconds);
       const since = performance.now();
       const statuses = await Promise.all(
         tokens.map(async (_, i) => {
@@ -96,11 +112,19 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
         }),
       );
       const seconds = (performance.now() - since) / 1_000;
-      const during = await meanwhile;
+      const [during, aloneToo] = await meanwhile;
+      if (during === undefined || aloneToo === undefined) throw new Error("two loops have two outcomes");
       const after = await sandbox.say(0);
       if (after.reused > 0) throw new Error("a refresh token was used twice");
       const failed = statuses.filter((status) => status !== 200).length;
-      table.note("meanwhile", [seconds, after.requests - requests, during.failed + failed, during.p50Ms, during.p99Ms]);
+      table.note("meanwhile", [
+        seconds,
+        after.requests - requests,
+        during.failed + failed,
+        during.p50Ms,
+        during.p99Ms,
+        aloneToo.p99Ms,
+      ]);
     }
     say(
       `${count} connections that run out within one second, each asked for once then; beside them ${perSecond} calls/s of another integration for ${quietSeconds} s, before and meanwhile; medians of ${rounds} rounds, load average ${loadavg()

@@ -1,7 +1,8 @@
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
@@ -10,6 +11,7 @@ import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { adminKey, secretKey, temporaryFolder } from "../harness.ts";
 import { launch, type Running } from "../process.ts";
+import type { Calling } from "./refresh-callers.ts";
 
 const program = fileURLToPath(new URL("replica.ts", import.meta.url));
 export const provider = "sandbox-unified";
@@ -24,6 +26,8 @@ export interface Replicas {
   expire(): Promise<void>;
   /** As many calls at once as may be, spread over the replicas; by answer, how many. */
   burst(load: Load): Promise<ReadonlyMap<string, number>>;
+  /** Resolves when the replicas have seen the requests of the last burst. */
+  arrived(): Promise<void>;
   /** The one that has a request to the token endpoint under way; waits until one has. */
   holder(): Promise<number>;
   /** How many renewals of each came to this end. */
@@ -37,12 +41,7 @@ export interface Replicas {
   reason(): Promise<string>;
 }
 
-export interface Load {
-  /** Each over a connection of its own. */
-  readonly sockets: number;
-  /** Over a few connections, by gRPC. */
-  readonly streams: number;
-}
+export type Load = Pick<Calling, "sockets" | "streams">;
 
 interface ReplicaOptions {
   readonly store: string;
@@ -67,8 +66,6 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
     return running;
   }
   const all = await Promise.all(Array.from({ length: count }, start));
-  const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-  onTestFinished(() => agent.destroy());
   const alive = () => all.filter(({ child }) => child.exitCode === null && child.signalCode === null);
 
   async function rest(method: string, path: string, body?: unknown) {
@@ -92,21 +89,6 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
 
   const show = () => rest("GET", `/connections/ada?provider_config_key=${provider}&credentials=false`);
 
-  /** By the proxy. The answer is its status, and of an error of ours its code. */
-  const proxied = (running: Running): Promise<string> =>
-    new Promise((resolve) => {
-      const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": provider, "connection-id": "ada" };
-      const asked = request(`${running.address("data")}/proxy/drive/v3/files?pageSize=1`, { agent, headers });
-      asked.on("response", (response) => {
-        const code = response.headers["latchkey-error"];
-        response.on("data", () => {});
-        response.on("end", () => resolve(code === undefined ? `${response.statusCode}` : `${code}`));
-        response.on("error", () => resolve("cut"));
-      });
-      asked.on("error", () => resolve("cut"));
-      asked.end();
-    });
-
   function connectionsOf(running: Running) {
     const transport = createGrpcTransport({
       baseUrl: running.address("control"),
@@ -121,14 +103,9 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
   }
 
   const ref = { environment: "dev", integration: provider, id: "ada" };
-  function overGrpc(running: Running): () => Promise<string> {
-    const client = connectionsOf(running);
-    return () =>
-      client.getConnection({ ref, includeCredentials: true }).then(
-        () => "200",
-        (error: Error) => error.message.slice(0, 80),
-      );
-  }
+  const metricsOf = async (running: Running) => (await fetch(`${running.address("ops")}/metrics`)).text();
+  /** When the requests of the last burst had left. */
+  let sent: Promise<unknown> = Promise.resolve();
 
   await rest("POST", "/integrations", { unique_key: provider, provider, credentials: app });
 
@@ -139,24 +116,27 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
       const path = `/connections/ada?provider_config_key=${provider}&refresh_token=true`;
       await put((await rest("GET", path)).credentials);
     },
-    async burst({ sockets, streams }) {
+    async burst(load) {
       const running = alive();
-      const answers: Promise<string>[] = [];
-      const callers = running.map(overGrpc);
-      for (let i = 0; i < Math.max(sockets, streams); i += 1) {
-        const one = running[i % running.length];
-        if (i < sockets && one !== undefined) answers.push(proxied(one));
-        if (i < streams) answers.push(callers[i % callers.length]?.() ?? Promise.resolve("nobody"));
-      }
-      const counted = new Map<string, number>();
-      for (const answer of await Promise.all(answers)) counted.set(answer, (counted.get(answer) ?? 0) + 1);
-      return counted;
+      const [data, control] = [running.map((one) => one.address("data")), running.map((one) => one.address("control"))];
+      const calling: Calling = { ...load, data, control, secretKey, adminKey, integration: provider, id: "ada" };
+      const callers = new Worker(new URL("refresh-callers.ts", import.meta.url), { workerData: calling });
+      onTestFinished(async () => void (await callers.terminate()));
+      sent = once(callers, "message");
+      await sent;
+      const [counted] = await once(callers, "message");
+      return counted as ReadonlyMap<string, number>;
+    },
+    async arrived() {
+      await sent;
+      // Each answer comes a lap of its loop later, with whatever else had come.
+      for (let lap = 0; lap < 5; lap += 1) await Promise.all(alive().map(metricsOf));
     },
     async holder() {
       const until = performance.now() + 20_000;
       while (performance.now() < until) {
         for (const running of alive()) {
-          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const text = await metricsOf(running);
           if (/^latchkey_refreshes_open 1$/m.test(text)) return all.indexOf(running);
         }
       }
@@ -165,7 +145,7 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
     outcomes: (outcome) =>
       Promise.all(
         all.map(async (running) => {
-          const text = await (await fetch(`${running.address("ops")}/metrics`)).text();
+          const text = await metricsOf(running);
           const [, count = "0"] =
             new RegExp(`^latchkey_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m").exec(text) ?? [];
           return Number(count);

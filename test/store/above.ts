@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createAgenda, type NewTask } from "../../src/store/agenda.ts";
-import { type Backend, StaleWrite } from "../../src/store/contract.ts";
+import { type Backend, StaleWrite, type Store } from "../../src/store/contract.ts";
 import { createLeases, LeaseLost } from "../../src/store/leases.ts";
 import type { Ground } from "./conformance.ts";
 
@@ -43,6 +43,30 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
         Array.from({ length: 12 }, (_, i) => createLeases(i % 2 === 0 ? one : other).take("x", 10_000)),
       );
       expect(all.filter((lease) => lease !== undefined)).toHaveLength(1);
+    });
+
+    it("a lease is not taken away by one whose look at it came long after its look at the clock, or before", async () => {
+      for (const slow of ["clock", "getMany"] as const) {
+        const { promise: looked, resolve: onLooked } = Promise.withResolvers<void>();
+        const { promise: goOn, resolve: letGoOn } = Promise.withResolvers<void>();
+        const late = async <T>(answer: Promise<T>): Promise<T> => {
+          const value = await answer;
+          onLooked();
+          await goOn;
+          return value;
+        };
+        const slowly: Store = {
+          ...other,
+          clock: () => (slow === "clock" ? late(other.clock()) : other.clock()),
+          getMany: (keys) => (slow === "getMany" ? late(other.getMany(keys)) : other.getMany(keys)),
+        };
+        const second = createLeases(slowly).take(`x ${slow}`, 10_000);
+        await looked;
+        await sleep(20);
+        const first = await createLeases(one).take(`x ${slow}`, 10_000);
+        letGoOn();
+        expect([first === undefined, (await second) === undefined]).toEqual([false, true]);
+      }
     });
 
     it("S17 a lease that ran out is another's, and what was done under it is refused", async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
@@ -47,6 +48,27 @@ describe.skipIf(lacks("postgres"))("over PostgreSQL", () => {
     expect(await keysOf({ limit: 3_000 })).toEqual(keys.slice(1, 3_001));
     expect(await keysOf({ limit: 3_000, reverse: true })).toEqual(keys.slice(1, 4_999).toReversed().slice(0, 3_000));
     expect(await keysOf({ limit: 0 })).toEqual([]);
+  });
+
+  it("fails nobody because the process was busy: only time in which it could have seen an answer counts", async () => {
+    const timing = { answerWithinMs: 400, connectWithinMs: 400 };
+    const { store } = await file.open({ schema: file.newSchema(), timing });
+    await store.commit([put("a", "1")]);
+    const busyFor = (ms: number) => {
+      for (const until = performance.now() + ms; performance.now() < until; );
+    };
+    // With connections still to be made, and with those that are there.
+    for (let round = 0; round < 3; round += 1) {
+      const asked: Promise<unknown>[] = [store.clock(), store.commit([put("b", `${round}`)])];
+      for (let i = 0; i < 50; i += 1) asked.push(store.get("a"), store.list(everything));
+      for (let i = 0; i < 3; i += 1) {
+        await sleep(1);
+        busyFor(900);
+      }
+      const outcomes = await Promise.allSettled(asked);
+      expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
+    }
+    expect(store.status().writable).toBe(true);
   });
 
   it("lists as of one moment what it reads in pieces", async () => {
