@@ -52,6 +52,8 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
   const current = new Map<string, Waiting>();
   const begun = new Set<string>();
   const later = createDueHeap();
+  /** The latest that it was, and not long ago: before it, the clock was set back. */
+  let latestMs = 0;
   let underWay = 0;
 
   function lineOf(waiting: Waiting): Line {
@@ -127,16 +129,23 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       // What is under way is entered again when it has ended, as it stands by then.
       if (begun.has(key) || before === waiting) return;
       // What has just come is entered as it came: a heap does not keep those of one moment in order.
-      if (waiting.dueMs <= nowMs) enter(waiting);
-      else later.push(waiting);
+      const dueMs = dueAt(waiting, nowMs);
+      if (dueMs <= nowMs) enter(waiting);
+      else later.push({ waiting, dueMs });
     },
     remove(waiting) {
       current.delete(keyOf(waiting));
     },
     next(nowMs) {
-      for (let due = later.peek(); due !== undefined && due.dueMs <= nowMs; due = later.peek()) {
+      if (nowMs < latestMs - noticedMs) {
+        later.reckonAnew((waiting) => dueAt(waiting, nowMs));
+        latestMs = nowMs;
+      }
+      latestMs = Math.max(latestMs, nowMs);
+      for (let next = later.peek(); next !== undefined && next.dueMs <= nowMs; next = later.peek()) {
         later.pop();
-        if (current.get(keyOf(due)) === due && !begun.has(keyOf(due))) enter(due);
+        const { waiting } = next;
+        if (current.get(keyOf(waiting)) === waiting && !begun.has(keyOf(waiting))) enter(waiting);
       }
       for (let looks = listed.length; looks > 0; looks -= 1) {
         const line = listed.shift();
@@ -164,7 +173,7 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       const key = keyOf(waiting);
       begun.delete(key);
       const now = current.get(key);
-      if (now !== undefined) later.push(now);
+      if (now !== undefined) later.push({ waiting: now, dueMs: dueAt(now, latestMs) });
       list(line);
     },
     nextDueMs() {
@@ -178,6 +187,13 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     },
   };
 }
+
+/** A clock that was set back by less than this keeps nobody waiting for long. */
+const noticedMs = 1_000;
+
+/** By a clock that may have been set back since it was settled: nobody waits longer than was meant. */
+const dueAt = ({ dueMs, sinceMs }: Waiting, nowMs: number): number =>
+  Math.min(dueMs, nowMs + Math.max(0, dueMs - sinceMs));
 
 const keyOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
 
@@ -223,9 +239,14 @@ class Queue<T> {
   }
 }
 
+interface Due {
+  readonly waiting: Waiting;
+  readonly dueMs: number;
+}
+
 /** The earliest first. */
 function createDueHeap() {
-  const heap: Waiting[] = [];
+  let heap: Due[] = [];
   const isBefore = (i: number, j: number) => (heap[i]?.dueMs ?? 0) < (heap[j]?.dueMs ?? 0);
   const swap = (i: number, j: number) => {
     const [a, b] = [heap[i], heap[j]];
@@ -234,9 +255,13 @@ function createDueHeap() {
     heap[j] = a;
   };
   return {
-    peek: (): Waiting | undefined => heap[0],
-    push(waiting: Waiting): void {
-      heap.push(waiting);
+    peek: (): Due | undefined => heap[0],
+    reckonAnew(due: (waiting: Waiting) => number): void {
+      // What is sorted is a heap.
+      heap = heap.map(({ waiting }) => ({ waiting, dueMs: due(waiting) })).sort((a, b) => a.dueMs - b.dueMs);
+    },
+    push(one: Due): void {
+      heap.push(one);
       for (let i = heap.length - 1; i > 0; ) {
         const parent = (i - 1) >> 1;
         if (!isBefore(i, parent)) return;

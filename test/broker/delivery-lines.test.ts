@@ -10,6 +10,7 @@ function waiting(about: Partial<Waiting> = {}): Waiting {
     environment: "dev",
     id: `msg_${made}`,
     dueMs: 0,
+    sinceMs: 0,
     createdMs: made,
     address: Address.PRIMARY,
     overrideUrl: "",

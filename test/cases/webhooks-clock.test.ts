@@ -1,4 +1,5 @@
 /** The wall clock is set, to and fro, while webhooks wait. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { WebhookService } from "../../src/gen/latchkey/v1/webhook_pb.ts";
@@ -56,3 +57,34 @@ test("what is left of an environment that was deleted is swept, though another i
   expect((await webhooks.listForwards({ environment: "again" })).forwards).toEqual([]);
   expect((await webhooks.listNotifications({ environment: "again" })).notifications).toEqual([]);
 });
+
+test("a forward waits no longer than it was to wait, though the clock went back", async () => {
+  let now = Date.now();
+  const { application, notifyOf, sidecar } = await startReceiving({ now: () => now });
+  application.answer = (_, response) => void response.writeHead(500).end();
+  await notifyOf(uri);
+  await application.got(1);
+  await sleep(300);
+  application.answer = (_, response) => void response.end();
+  now -= 5 * hour;
+  // Noticed, and then waited for from the beginning.
+  await sleep(1_500);
+  now += 6_500;
+  await application.got(2, 5_000);
+  await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
+});
+
+test("a forward that was never tried is sent at once after a start, though the clock went back meanwhile", async () => {
+  let now = Date.now();
+  const receiving = await startReceiving({ now: () => now });
+  const { application, notifyOf } = receiving;
+  const held: (() => void)[] = [];
+  application.answer = (_, response) => void held.push(() => response.destroy());
+  await notifyOf(uri);
+  await application.got(1);
+  const stopping = receiving.restart();
+  now -= 5 * hour;
+  application.answer = (_, response) => void response.end();
+  await stopping;
+  await application.got(2, 8_000);
+}, 30_000);
