@@ -16,6 +16,8 @@ export interface DeliveryLines {
   readonly underWay: number;
   /** A destination that was held may be held no more. */
   look(): void;
+  /** All that wait are for somebody else now. What is under way still is, and counts. */
+  clear(): void;
 }
 
 interface DeliveryLinesOptions {
@@ -33,10 +35,10 @@ export interface Begun {
 interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> {
   readonly key: string;
   /** Those that were never tried, by lane; each token in `turns` is for whoever is first in its lane by then. */
-  readonly lanes: Map<string, Waiting[]>;
-  readonly turns: Queue<string>;
+  lanes: Map<string, Waiting[]>;
+  turns: Queue<string>;
   /** Those that are tried again, and due. */
-  readonly again: Queue<Waiting>;
+  again: Queue<Waiting>;
   underWay: number;
   allowed: number;
   /** It stands among the lines that are looked at. */
@@ -185,6 +187,16 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     look() {
       for (const line of lines.values()) list(line);
     },
+    clear() {
+      current.clear();
+      later.clear();
+      for (const line of lines.values()) {
+        line.lanes = new Map();
+        line.turns = new Queue();
+        line.again = new Queue();
+        list(line);
+      }
+    },
   };
 }
 
@@ -256,6 +268,9 @@ function createDueHeap() {
   };
   return {
     peek: (): Due | undefined => heap[0],
+    clear(): void {
+      heap = [];
+    },
     reckonAnew(due: (waiting: Waiting) => number): void {
       // What is sorted is a heap.
       heap = heap.map(({ waiting }) => ({ waiting, dueMs: due(waiting) })).sort((a, b) => a.dueMs - b.dueMs);
