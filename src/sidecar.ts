@@ -145,7 +145,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const send = createSend(upstream);
       const { retention } = config;
-      const { refreshLeaseMs } = told;
+      const { refreshLeaseMs, deliveryLeaseMs } = told;
       const catalogue = loadCatalogue();
       toApplication = createUpstream({
         egress: createTrustedEgress({ resolve }),
@@ -153,7 +153,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         extraCa: config.providerCa,
       });
       broker = await openBroker({
-        ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, world },
+        ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, deliveryLeaseMs, world },
         sendToApplication: createSend(toApplication),
         webhooks: config.webhooks,
       });
@@ -274,7 +274,9 @@ export interface Told {
   /** How names of providers are resolved; by default as the system does. */
   readonly resolve?: Resolve;
   /** For how long a renewal is left alone after its last sign of life; tests have no half minute to wait. */
-  readonly refreshLeaseMs?: number;
+  readonly refreshLeaseMs?: number | undefined;
+  /** For how long whoever delivers is waited for after its last sign of life; the same of these. */
+  readonly deliveryLeaseMs?: number | undefined;
   /** Told to stop before it has started. */
   readonly signal?: AbortSignal;
 }

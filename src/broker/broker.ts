@@ -118,6 +118,7 @@ interface BrokerOptions {
   readonly sendToApplication: Send;
   readonly webhooks: WebhookLimits & DeliveryLimits;
   readonly refreshLeaseMs?: number | undefined;
+  readonly deliveryLeaseMs?: number | undefined;
   readonly world: World;
 }
 
@@ -192,7 +193,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const deliveries = createDeliveries({
     ...{ store, collections, outbox, destinations, bodies, secrets: signingSecrets },
-    ...{ send, sendToApplication, limits: options.webhooks, world },
+    ...{ send, sendToApplication, limits: options.webhooks, leaseMs: options.deliveryLeaseMs, world },
   });
   const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });

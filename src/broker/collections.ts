@@ -231,10 +231,11 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
 /** What the outbox knows of a forward that waits; of any other, nothing. */
 function waitingOf(forward: StoredForward): Uint8Array | undefined {
   if (forward.state !== Forward_State.PENDING) return undefined;
-  const { address, overrideUrl, lane, number, createdAt, nextAttemptAt, attemptCount } = forward;
+  const { address, overrideUrl, lane, number, createdAt, updatedAt, nextAttemptAt, attemptCount } = forward;
   const dueMs = nextAttemptAt === undefined ? 0 : timestampMs(nextAttemptAt);
   const createdMs = createdAt === undefined ? 0 : timestampMs(createdAt);
-  const waiting = { address, overrideUrl, lane, number, dueMs, createdMs, first: attemptCount === 0 };
+  const sinceMs = updatedAt === undefined ? 0 : timestampMs(updatedAt);
+  const waiting = { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first: attemptCount === 0 };
   return toBinary(WaitingForwardSchema, create(WaitingForwardSchema, waiting));
 }
 

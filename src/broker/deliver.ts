@@ -12,7 +12,7 @@ import { createLeases, type Lease } from "../store/leases.ts";
 import type { Stored } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
 import { attemptDelivery } from "./delivery-attempt.ts";
-import { type Begun, createDeliveryLines, type DeliveryLines } from "./delivery-lines.ts";
+import { type Begun, createDeliveryLines } from "./delivery-lines.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Outbox } from "./outbox.ts";
@@ -49,13 +49,15 @@ interface DeliveriesOptions {
   /** To what came over the API: judged as any address of a provider is. */
   readonly send: Send;
   readonly limits: DeliveryLimits;
+  readonly leaseMs?: number | undefined;
   readonly world: World;
 }
 
 const leaseName = "deliveries";
-const leaseMs = 15_000;
+const defaultLeaseMs = 15_000;
 const lookEveryMs = 1_000;
-const renewEveryMs = 5_000;
+/** Often enough that one renewal may fail. */
+const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
@@ -68,10 +70,13 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
   const { forwards } = collections;
   const { metrics, log } = world;
+  const { leaseMs = defaultLeaseMs } = options;
   let { limits } = options;
   const leases = createLeases(store);
-  /** Of the replica that delivers; the others would only gather what they never begin. */
-  let lines: DeliveryLines | undefined;
+  const lines = createDeliveryLines({
+    perLine: () => limits.perDestination,
+    isHeld: (destination) => destinations.isPaused(destination),
+  });
   /** Nothing more is begun. */
   let isClosing = false;
   /** What is under way is broken off. */
@@ -88,23 +93,17 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   outbox.listen({
     onWaiting(waiting) {
-      lines?.put(waiting, world.now());
+      // Of one that does not deliver, the lines would only grow.
+      if (lease === undefined) return;
+      lines.put(waiting, world.now());
       pumpSoon();
     },
-    onGone: (waiting) => lines?.remove(waiting),
+    onGone: (waiting) => lines.remove(waiting),
   });
   destinations.onChange(() => {
-    lines?.look();
+    lines.look();
     pumpSoon();
   });
-
-  function begin(): void {
-    lines = createDeliveryLines({
-      perLine: () => limits.perDestination,
-      isHeld: (destination) => destinations.isPaused(destination),
-    });
-    for (const waiting of outbox.all()) lines.put(waiting, world.now());
-  }
 
   /** Once for all that came in one commit. */
   function pumpSoon(): void {
@@ -117,9 +116,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   function pump(): void {
-    while (mayBegin() && lines !== undefined && lines.underWay < mostUnderWay) {
-      const of = lines;
-      const begun = of.next(world.now());
+    while (mayBegin() && lines.underWay < mostUnderWay) {
+      const begun = lines.next(world.now());
       if (begun === undefined) return;
       const carried = carry(begun)
         .catch(async (err: unknown) => {
@@ -130,7 +128,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
           return false;
         })
         .then((wentWell) => {
-          of.ended(begun, wentWell);
+          lines.ended(begun, wentWell);
           carrying.delete(carried);
           pumpSoon();
         });
@@ -212,7 +210,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return { ...value, state: Forward_State.DEAD, stateReason: reason };
   }
 
-  /** What was tried is written down, however long the store needs: sent again it would be only because of that. */
+  /**
+   * What was tried is written down, however long the store needs: sent again it would be only because of that. That it
+   * was delivered is so whoever delivers by now; what follows from a failure is for that one to say.
+   */
   async function settle(before: Stored<StoredForward>, wanted: StoredForward): Promise<void> {
     const { nextAttemptAt, scheduledFor, ...rest } = wanted;
     const isWaiting = wanted.state === Forward_State.PENDING;
@@ -222,15 +223,18 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       ...(isWaiting && scheduledFor !== undefined && { scheduledFor }),
       updatedAt: timestampFromMs(world.now()),
     };
-    const held = lease;
-    if (held === undefined) return;
     await stubbornly(async () => {
+      // Not the one that it was begun under: that may have run out while the store took no writes.
+      const held = lease;
+      const conditions = after.state === Forward_State.DELIVERED ? [] : held && [held.fence];
+      if (conditions === undefined) return;
       try {
-        await store.commit(forwards.change({ before, after }), [held.fence]);
+        await store.commit(forwards.change({ before, after }), conditions);
       } catch (error) {
         if (!(error instanceof StaleWrite)) throw error;
         // It was replayed or purged meanwhile, or another replica has taken over: that one's word counts.
-        if ("key" in held.fence && error.key === held.fence.key && lease === held) lease = undefined;
+        const [fence] = conditions;
+        if (fence !== undefined && "key" in fence && error.key === fence.key && lease === held) become(undefined);
       }
     });
   }
@@ -260,20 +264,31 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   async function hold(): Promise<void> {
     if (lease !== undefined && lease.remainingMs() > 0) {
-      if (performance.now() - leaseTouchedAt < renewEveryMs) return;
+      if (performance.now() - leaseTouchedAt < leaseMs / renewalsPerLease) return;
       leaseTouchedAt = performance.now();
       const held = lease;
       await held.renew().catch((error: unknown) => {
-        if (held.remainingMs() === 0 && lease === held) lease = undefined;
+        if (held.remainingMs() === 0 && lease === held) become(undefined);
         throw error;
       });
       return;
     }
-    lines = undefined;
-    lease = await leases.take(leaseName, leaseMs);
+    become(await leases.take(leaseName, leaseMs));
     leaseTouchedAt = performance.now();
-    metrics.delivering.set(lease === undefined ? 0 : 1);
-    if (lease !== undefined) begin();
+  }
+
+  function become(held: Lease | undefined): void {
+    metrics.delivering.set(held === undefined ? 0 : 1);
+    const isOurs = lease !== undefined;
+    lease = held;
+    if (isOurs === (held !== undefined)) return;
+    if (held === undefined) {
+      lines.clear();
+      return;
+    }
+    // The oldest first, so that each is entered at the end of its lane.
+    const all = [...outbox.all()].sort((a, b) => a.createdMs - b.createdMs);
+    for (const waiting of all) lines.put(waiting, world.now());
   }
 
   const ageOf = (sinceMs: number | undefined) =>
@@ -293,7 +308,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     },
     configure(wanted) {
       limits = wanted;
-      lines?.look();
+      lines.look();
     },
     lastDeliveredMs: (environment, url) => delivered.get(`${environment}\0${url}`),
     async close() {

@@ -16,6 +16,8 @@ export interface DeliveryLines {
   readonly underWay: number;
   /** A destination that was held may be held no more. */
   look(): void;
+  /** All that wait are for somebody else now. What is under way still is, and counts. */
+  clear(): void;
 }
 
 interface DeliveryLinesOptions {
@@ -35,9 +37,9 @@ interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> 
   /** Those that were never tried. */
   readonly lanes: Map<string, Lane>;
   /** Lanes of which one can be begun. */
-  readonly turns: Queue<Lane>;
+  turns: Queue<Lane>;
   /** Those that are tried again, and due. */
-  readonly again: Queue<Waiting>;
+  again: Queue<Waiting>;
   underWay: number;
   allowed: number;
   taken: number;
@@ -62,6 +64,8 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
   const current = new Map<string, Waiting>();
   const begun = new Set<string>();
   const later = createDueHeap();
+  /** The latest that it was, and not long ago: before it, the clock was set back. */
+  let latestMs = 0;
   let underWay = 0;
 
   function lineOf(waiting: Waiting): Line {
@@ -149,16 +153,23 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       // What is under way is entered again when it has ended, as it stands by then.
       if (begun.has(key) || before === waiting) return;
       // What has just come is entered as it came: a heap does not keep those of one moment in order.
-      if (waiting.dueMs <= nowMs) enter(waiting);
-      else later.push(waiting);
+      const dueMs = dueAt(waiting, nowMs);
+      if (dueMs <= nowMs) enter(waiting);
+      else later.push({ waiting, dueMs });
     },
     remove(waiting) {
       current.delete(keyOf(waiting));
     },
     next(nowMs) {
-      for (let due = later.peek(); due !== undefined && due.dueMs <= nowMs; due = later.peek()) {
+      if (nowMs < latestMs - noticedMs) {
+        later.reckonAnew((waiting) => dueAt(waiting, nowMs));
+        latestMs = nowMs;
+      }
+      latestMs = Math.max(latestMs, nowMs);
+      for (let next = later.peek(); next !== undefined && next.dueMs <= nowMs; next = later.peek()) {
         later.pop();
-        if (current.get(keyOf(due)) === due && !begun.has(keyOf(due))) enter(due);
+        const { waiting } = next;
+        if (current.get(keyOf(waiting)) === waiting && !begun.has(keyOf(waiting))) enter(waiting);
       }
       for (let looks = listed.length; looks > 0; looks -= 1) {
         const line = listed.shift();
@@ -187,7 +198,7 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       const key = keyOf(waiting);
       begun.delete(key);
       const now = current.get(key);
-      if (now !== undefined) later.push(now);
+      if (now !== undefined) later.push({ waiting: now, dueMs: dueAt(now, latestMs) });
       list(line);
     },
     nextDueMs() {
@@ -199,8 +210,28 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     look() {
       for (const line of lines.values()) list(line);
     },
+    clear() {
+      current.clear();
+      later.clear();
+      for (const line of lines.values()) {
+        for (const lane of line.lanes.values()) {
+          lane.waiting.length = 0;
+          if (!lane.isBusy) line.lanes.delete(lane.key);
+        }
+        line.turns = new Queue();
+        line.again = new Queue();
+        list(line);
+      }
+    },
   };
 }
+
+/** A clock that was set back by less than this keeps nobody waiting for long. */
+const noticedMs = 1_000;
+
+/** By a clock that may have been set back since it was settled: nobody waits longer than was meant. */
+const dueAt = ({ dueMs, sinceMs }: Waiting, nowMs: number): number =>
+  Math.min(dueMs, nowMs + Math.max(0, dueMs - sinceMs));
 
 const keyOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
 
@@ -244,9 +275,14 @@ class Queue<T> {
   }
 }
 
+interface Due {
+  readonly waiting: Waiting;
+  readonly dueMs: number;
+}
+
 /** The earliest first. */
 function createDueHeap() {
-  const heap: Waiting[] = [];
+  let heap: Due[] = [];
   const isBefore = (i: number, j: number) => (heap[i]?.dueMs ?? 0) < (heap[j]?.dueMs ?? 0);
   const swap = (i: number, j: number) => {
     const [a, b] = [heap[i], heap[j]];
@@ -255,9 +291,16 @@ function createDueHeap() {
     heap[j] = a;
   };
   return {
-    peek: (): Waiting | undefined => heap[0],
-    push(waiting: Waiting): void {
-      heap.push(waiting);
+    peek: (): Due | undefined => heap[0],
+    clear(): void {
+      heap = [];
+    },
+    reckonAnew(due: (waiting: Waiting) => number): void {
+      // What is sorted is a heap.
+      heap = heap.map(({ waiting }) => ({ waiting, dueMs: due(waiting) })).sort((a, b) => a.dueMs - b.dueMs);
+    },
+    push(one: Due): void {
+      heap.push(one);
       for (let i = heap.length - 1; i > 0; ) {
         const parent = (i - 1) >> 1;
         if (!isBefore(i, parent)) return;

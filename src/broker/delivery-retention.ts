@@ -34,26 +34,27 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     readonly environment: string;
     readonly after: string | undefined;
     readonly cutoff: number;
-    /** What is older is of an environment that was deleted, and perhaps made again under its name. */
-    readonly beginning: number;
+    /** What is of another was left behind by one that was deleted, and perhaps made again. Undefined: there is none. */
+    readonly environmentId: string | undefined;
   }
 
-  async function forwardsOf({ environment, after, cutoff, beginning }: Sought): Promise<Stretch> {
+  async function forwardsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
     const page = await forwards.pageBy("made", { under: [environment], after, limit: pageSize });
-    const madeAt = ({ value: { createdAt } }: (typeof page)[number]) =>
-      createdAt === undefined ? 0 : timestampMs(createdAt);
-    const old = page.filter((one) => madeAt(one) < Math.max(cutoff, beginning));
+    const isOver = ({ value }: (typeof page)[number]) => isLeft(value.environmentId, environmentId);
+    const old = page.filter(
+      (one) => isOver(one) || (one.value.createdAt === undefined ? 0 : timestampMs(one.value.createdAt)) < cutoff,
+    );
     // One that waits is kept for as long as it does.
-    const over = old.filter((one) => one.value.state !== Forward_State.PENDING || madeAt(one) < beginning);
+    const over = old.filter((one) => one.value.state !== Forward_State.PENDING || isOver(one));
     const changes = over.flatMap((before) => forwards.change({ before, after: undefined }));
     return { changes, gone: over.length, next: old.length < pageSize ? undefined : page.at(-1)?.position };
   }
 
-  async function notificationsOf({ environment, after, cutoff, beginning }: Sought): Promise<Stretch> {
+  async function notificationsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
     const page = await notifications.page({ under: [environment], after, limit: pageSize });
     const old = page.filter(
-      ({ value: { notification } }) =>
-        notification === undefined || receivedAt(notification) < Math.max(cutoff, beginning),
+      ({ value: { notification, environmentId: ofId } }) =>
+        notification === undefined || isLeft(ofId, environmentId) || receivedAt(notification) < cutoff,
     );
     const changes: Change[] = [];
     let gone = 0;
@@ -69,8 +70,8 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
   }
 
   /** There or deleted, each that anything is left of. */
-  async function environmentsWithAny(): Promise<ReadonlyMap<string, number>> {
-    const beginnings = new Map<string, number>();
+  async function environmentsWithAny(): Promise<ReadonlyMap<string, string | undefined>> {
+    const idsNow = new Map<string, string | undefined>();
     const firstAfter = {
       forwards: async (after: string | undefined) =>
         (await forwards.page({ under: [], after, limit: 1 }))[0]?.value.environment,
@@ -80,23 +81,21 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     for (const next of Object.values(firstAfter)) {
       // Behind everything that begins with this environment: parts are parted by NUL.
       for (let found = await next(undefined); found !== undefined; found = await next(`${found}\x01`)) {
-        const home = await environments.get(found);
-        const { createdAt } = home?.value ?? {};
-        beginnings.set(found, home === undefined ? Number.POSITIVE_INFINITY : createdAt ? timestampMs(createdAt) : 0);
+        idsNow.set(found, (await environments.get(found))?.value.id);
       }
     }
-    return beginnings;
+    return idsNow;
   }
 
   return async ({ maxAgeMs, nowMs, lease, signal }) => {
     const cutoff = nowMs - maxAgeMs;
     let deleted = 0;
-    for (const [environment, beginning] of await environmentsWithAny()) {
+    for (const [environment, environmentId] of await environmentsWithAny()) {
       for (const stretchOf of [forwardsOf, notificationsOf]) {
         let after: string | undefined;
         do {
           if (signal.aborted || deleted >= mostPerRound) return deleted;
-          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, beginning });
+          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, environmentId });
           after = next;
           if (changes.length === 0) continue;
           try {
@@ -113,3 +112,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     return deleted;
   };
 }
+
+/** By the id, and not by when the environment was made: the clock may have been set back since. */
+const isLeft = (ofId: string, environmentId: string | undefined): boolean =>
+  environmentId === undefined || (ofId !== "" && ofId !== environmentId);

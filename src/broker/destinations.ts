@@ -20,6 +20,7 @@ import { type Collections, overrideSpace } from "./collections.ts";
 export interface Destinations {
   /** By the id that stands in webhook URLs. */
   environmentById(id: string): Environment | undefined;
+  environmentByName(name: string): Environment | undefined;
   /** Where a new forward goes: a connection's own address in place of the environment's two. */
   addressesFor(
     environment: string,
@@ -136,6 +137,7 @@ export async function openDestinations({
 
   return {
     environmentById: (id) => byId.get(id),
+    environmentByName: (name) => byName.get(name),
     addressesFor(environment, { integration, connectionId }) {
       const overrideUrl =
         overrides.size === 0 ? undefined : overrides.get(keyOf(environment, integration, connectionId));

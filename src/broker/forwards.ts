@@ -178,11 +178,22 @@ export function createForwards(options: ForwardsOptions): Forwards {
       const nowMs = world.now();
       const now = timestampFromMs(nowMs);
       const addresses = destinations.addressesFor(environment, { integration, connectionId });
+      const environmentId = destinations.environmentByName(environment)?.id ?? "";
       return addresses.map(({ address, overrideUrl }) => {
         const isSecondary = address === StoredForward_Address.SECONDARY;
         const hasUrl = destinations.urlOf({ environment, address, overrideUrl }) !== "";
         return create(StoredForwardSchema, {
-          ...{ environment, integration, connectionId, type, notificationId, body, address, overrideUrl },
+          ...{
+            environment,
+            environmentId,
+            integration,
+            connectionId,
+            type,
+            notificationId,
+            body,
+            address,
+            overrideUrl,
+          },
           id: forwardId({ environment, integration, message, connectionId, isSecondary }),
           sequence: notificationId === "" ? sequentialId(nowMs) : notificationId,
           // Channels of two connections have nothing to do with each other.

@@ -26,6 +26,8 @@ export interface Waiting {
   readonly environment: string;
   readonly id: string;
   readonly dueMs: number;
+  /** When that was settled: from then to when it is due is the longest it waits, whatever becomes of the clock. */
+  readonly sinceMs: number;
   readonly createdMs: number;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
@@ -114,6 +116,6 @@ async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
 
 function readWaiting(key: string, value: Uint8Array): Waiting {
   const [, environment = "", id = ""] = partsOf(key);
-  const { dueMs, createdMs, address, overrideUrl, lane, number, first } = fromBinary(WaitingForwardSchema, value);
-  return { environment, id, dueMs, createdMs, address, overrideUrl, lane, number, first };
+  const { $typeName: _, ...waiting } = fromBinary(WaitingForwardSchema, value);
+  return { environment, id, ...waiting };
 }

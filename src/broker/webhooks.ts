@@ -120,7 +120,11 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       matches: [...matches],
       receivedAt: timestampFromMs(nowMs),
     });
-    const stored = create(StoredNotificationSchema, { notification, payloadForm: payloadFormOf(reading) });
+    const stored = create(StoredNotificationSchema, {
+      notification,
+      payloadForm: payloadFormOf(reading),
+      environmentId: receiver.environment.id,
+    });
     const made = integration.noForward ? [] : forwardsOf(notification, values);
     requireRoom(made.length);
     coming += made.length;

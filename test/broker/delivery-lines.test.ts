@@ -10,6 +10,7 @@ function waiting(about: Partial<Waiting> = {}): Waiting {
     environment: "dev",
     id: `msg_${made}`,
     dueMs: 0,
+    sinceMs: 0,
     createdMs: made,
     address: Address.PRIMARY,
     overrideUrl: "",
@@ -170,5 +171,22 @@ describe("delivery lines", () => {
     const begun = ids();
     expect(begun.filter((id) => id.startsWith("new"))).toHaveLength(8);
     expect(begun.filter((id) => id.startsWith("again"))).toHaveLength(2);
+  });
+
+  test("what is under way when all is let go of is not begun again when it comes back, and counts meanwhile", () => {
+    const { lines, begin, ids } = linesOf();
+    const all = [waiting(), waiting(), waiting()];
+    for (const one of all) lines.put(one, 1_000);
+    const [first, second] = begin();
+    lines.clear();
+    expect(ids()).toEqual([]);
+    for (const one of all) lines.put(one, 1_000);
+    expect(ids()).toEqual([]);
+    if (first === undefined || second === undefined) throw new Error("two are begun");
+    lines.remove(first.waiting);
+    lines.ended(first, true);
+    expect(ids()).toEqual([all[2]?.id]);
+    lines.ended(second, true);
+    expect(ids()).toEqual([second.waiting.id]);
   });
 });

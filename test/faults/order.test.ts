@@ -6,8 +6,10 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { temporaryFolder, testVariables } from "../harness.ts";
 import { lacks } from "../needs.ts";
+import { calendarUri, sendRaw } from "../receiving.ts";
 import { createCaller } from "./caller.ts";
 import { compileDisk, createFaultyDisk } from "./disk.ts";
+import { restOf } from "./loss-service.ts";
 import { readTrace, type SystemCall } from "./trace.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -16,15 +18,27 @@ const ids = Array.from({ length: 48 }, (_, i) => `order-${i}-of-this-test`);
 describe.skipIf(lacks("strace"))("what is answered", () => {
   it("S09 was synced before: after the record was appended, and before the answer is written", async () => {
     const folder = await temporaryFolder();
-    const calls = await traceConnecting({ folder, env: {} });
+    const calls = await trace({ folder, env: {}, work: connectAll });
     expect(ids.map((id) => orderOf(calls, id))).toEqual(ids.map(() => "appended, synced, answered"));
   });
 
   it.skipIf(lacks("compiler"))("S09 is found out when it was not synced: or this proves nothing", async () => {
     const folder = await temporaryFolder();
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: compileDisk(folder), noSync: ".log" });
-    const calls = await traceConnecting({ folder, env: disk.env });
+    const calls = await trace({ folder, env: disk.env, work: connectAll });
     expect(ids.map((id) => orderOf(calls, id))).toEqual(ids.map(() => "appended, answered"));
+  });
+
+  it("W02 is a webhook that was synced before, with its forwards", async () => {
+    const calls = await trace({ folder: await temporaryFolder(), env: {}, work: notifyAll });
+    expect(ordersOfWebhooks(calls)).toEqual(ids.map(() => "appended, synced, answered"));
+  });
+
+  it.skipIf(lacks("compiler"))("W02 is found out for webhooks too when nothing is synced", async () => {
+    const folder = await temporaryFolder();
+    const disk = createFaultyDisk({ folder: join(folder, "store"), shim: compileDisk(folder), noSync: ".log" });
+    const calls = await trace({ folder, env: disk.env, work: notifyAll });
+    expect(ordersOfWebhooks(calls)).toEqual(ids.map(() => "appended, answered"));
   });
 });
 
@@ -32,23 +46,13 @@ interface Traced {
   readonly folder: string;
   /** For the traced process alone. */
   readonly env: Readonly<Record<string, string>>;
+  /** What is done with it, at its data door. */
+  readonly work: (address: string) => Promise<void>;
 }
 
-/** Runs a sidecar and makes connections, some at a time. Returns what was asked of the kernel meanwhile. */
-async function traceConnecting({ folder, env }: Traced): Promise<readonly SystemCall[]> {
-  const trace = join(folder, "trace");
-  mkdirSync(join(folder, "store"), { recursive: true, mode: 0o700 });
-  const watched = "trace=fdatasync,fsync,write,pwrite64,writev,sendto,sendmsg";
-  // -D: the sidecar is our child, and strace its; -y: descriptors with their paths; -s: long enough for a whole record.
-  const options = ["-D", "-f", "-q", "-y", "-s", "200000", "-e", watched, "-o", trace];
-  const given = Object.entries(env).flatMap(([name, value]) => ["-E", `${name}=${value}`]);
-  const child = spawn("strace", [...options, ...given, process.execPath, main, "serve"], {
-    env: { PATH: process.env["PATH"], ...testVariables(folder) },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const over = new Promise((resolve) => child.once("close", resolve));
-  const data = createCaller(await addressOf(child.stdout));
+/** Makes connections, some at a time. */
+async function connectAll(address: string): Promise<void> {
+  const data = createCaller(address);
   await data.furnish();
   const waiting = [...ids];
   const callers = Array.from({ length: 6 }, async () => {
@@ -57,10 +61,44 @@ async function traceConnecting({ folder, env }: Traced): Promise<readonly System
     }
   });
   await Promise.all(callers);
+}
+
+/** Sends webhooks one after another, each over a connection of its own: their answers do not say whose they are. */
+async function notifyAll(address: string): Promise<void> {
+  const to = { data: address };
+  await restOf(to, "POST", "/integrations", { unique_key: "calendar", provider: "calendar" });
+  const { data } = await restOf(to, "GET", "/integrations/calendar?include=webhook");
+  const url = `${address}${new URL(data.webhook_url).pathname}`;
+  for (const id of ids) {
+    const head = {
+      connection: "close",
+      "x-cal-channel-id": id,
+      "x-cal-resource-uri": calendarUri("ada"),
+      "x-cal-message-number": "1",
+    };
+    if ((await sendRaw(url, head)) !== 200) throw new Error(`${id} was not taken`);
+  }
+}
+
+/** Runs a sidecar. Returns what was asked of the kernel meanwhile. */
+async function trace({ folder, env, work }: Traced): Promise<readonly SystemCall[]> {
+  const file = join(folder, "trace");
+  mkdirSync(join(folder, "store"), { recursive: true, mode: 0o700 });
+  const watched = "trace=fdatasync,fsync,write,pwrite64,writev,sendto,sendmsg";
+  // -D: the sidecar is our child, and strace its; -y: descriptors with their paths; -s: long enough for a whole record.
+  const options = ["-D", "-f", "-q", "-y", "-s", "200000", "-e", watched, "-o", file];
+  const given = Object.entries(env).flatMap(([name, value]) => ["-E", `${name}=${value}`]);
+  const child = spawn("strace", [...options, ...given, process.execPath, main, "serve"], {
+    env: { PATH: process.env["PATH"], ...testVariables(folder) },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const over = new Promise((resolve) => child.once("close", resolve));
+  await work(await addressOf(child.stdout));
   child.kill("SIGTERM");
   await over;
-  await expect.poll(() => readFileSync(trace, "utf8").includes("+++ exited with 0 +++")).toBe(true);
-  return readTrace(readFileSync(trace, "utf8"));
+  await expect.poll(() => readFileSync(file, "utf8").includes("+++ exited with 0 +++")).toBe(true);
+  return readTrace(readFileSync(file, "utf8"));
 }
 
 function addressOf(stdout: NodeJS.ReadableStream): Promise<string> {
@@ -79,10 +117,26 @@ function addressOf(stdout: NodeJS.ReadableStream): Promise<string> {
 
 /** What happened to a connection, in order. */
 function orderOf(calls: readonly SystemCall[], id: string): string {
-  const append = calls.find(({ name, path, text }) => name !== "sync" && path.endsWith(".log") && text.includes(id));
   const answer = calls.find(
     ({ path, text }) => path.startsWith("socket:") && text.includes("HTTP/1.1 201") && text.includes(id),
   );
+  return orderOfBoth(calls, id, answer);
+}
+
+/** What happened to each webhook: they were answered in the order in which they were sent. */
+function ordersOfWebhooks(calls: readonly SystemCall[]): readonly string[] {
+  const answers = calls.filter(
+    ({ path, text }) => path.startsWith("socket:") && text.includes("HTTP/1.1 200") && text.includes(taken),
+  );
+  if (answers.length !== ids.length) return [`${answers.length} answers to ${ids.length} webhooks`];
+  return ids.map((id, i) => orderOfBoth(calls, id, answers[i]));
+}
+
+/** As strace writes it. */
+const taken = '{\\"status\\":\\"success\\"}';
+
+function orderOfBoth(calls: readonly SystemCall[], id: string, answer: SystemCall | undefined): string {
+  const append = calls.find(({ name, path, text }) => name !== "sync" && path.endsWith(".log") && text.includes(id));
   if (append === undefined || answer === undefined) return `${id} was not found in the trace`;
   const isSynced = calls.some(
     ({ name, path, began, ended }) =>

@@ -1,14 +1,28 @@
-/** A latchkey in a process of its own whose leases on renewals are as short as `REFRESH_LEASE_MS` says. */
+/**
+ * A latchkey in a process of its own whose leases are as short as REFRESH_LEASE_MS and DELIVERY_LEASE_MS say, and whose
+ * wall clock goes wrong by CLOCK_OFFSET_MS, and by whatever else its parent sends it as a number.
+ */
 import { readFileSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { startSidecar } from "../../src/sidecar.ts";
 
-const { REFRESH_LEASE_MS, ...env } = process.env;
+// As main.ts has it: a store warns of files that others may read.
+process.umask(0o077);
+
+const { REFRESH_LEASE_MS, DELIVERY_LEASE_MS, CLOCK_OFFSET_MS, ...env } = process.env;
+let offsetMs = Number(CLOCK_OFFSET_MS ?? 0);
+process.on("message", (wanted) => {
+  offsetMs = Number(wanted);
+});
+const given = (ms: string | undefined): number | undefined => (ms === undefined ? undefined : Number(ms));
 const read = (path: string) => ({ text: readFileSync(path, "utf8"), mode: 0o600 });
 const config = parseConfig({ env, files: { read } });
 const log = createLog({ level: "info", format: "json", write: (line) => void process.stdout.write(line) });
-const world = { now: Date.now, log, metrics: createMetrics() };
-const sidecar = await startSidecar(config, world, { refreshLeaseMs: Number(REFRESH_LEASE_MS) });
+const world = { now: () => Date.now() + offsetMs, log, metrics: createMetrics() };
+const sidecar = await startSidecar(config, world, {
+  refreshLeaseMs: given(REFRESH_LEASE_MS),
+  deliveryLeaseMs: given(DELIVERY_LEASE_MS),
+});
 process.once("SIGTERM", () => void sidecar.stop().then(() => process.exit(0)));

@@ -1,0 +1,121 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { secretKey, testVariables } from "../harness.ts";
+
+const program = fileURLToPath(new URL("replica.ts", import.meta.url));
+
+/** A latchkey in a process of its own, for as long as it lives. */
+export interface Life {
+  readonly data: string;
+  readonly ops: string;
+  readonly control: string;
+  /** The last of what it warned of. */
+  said(): string;
+  /** Why it ended, when nobody killed it. */
+  readonly ended: Promise<string>;
+  setClock(offsetMs: number): void;
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface LifeOptions {
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly clockOffsetMs: number;
+}
+
+/** Begins one. It may be killed before it is ready. */
+export function beginLife({ folder, env, clockOffsetMs }: LifeOptions): Beginning {
+  const child = spawn(process.execPath, [program], {
+    env: {
+      PATH: process.env["PATH"],
+      ...testVariables(folder),
+      CLOCK_OFFSET_MS: String(clockOffsetMs),
+      ...env,
+    },
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+  });
+  const killIt = () => void child.kill("SIGKILL");
+  process.on("exit", killIt);
+  let said = "";
+  const note = (text: string) => {
+    said = `${said}${text}`.slice(-4_000);
+  };
+  child.stderr?.setEncoding("utf8").on("data", note);
+  // A message to one that was just killed goes nowhere.
+  child.on("error", () => {});
+  const over = once(child, "exit").then(() => process.off("exit", killIt));
+  const addresses = new Map<string, string>();
+  const ready = new Promise<boolean>((resolve) => {
+    let text = "";
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      const lines = (text + chunk).split("\n");
+      text = lines.pop() ?? "";
+      for (const line of lines) {
+        if (!line.includes('"level":"info"')) note(`${line}\n`);
+        const { door, address, phase } = JSON.parse(line) as Readonly<Record<string, string>>;
+        if (door !== undefined && address !== undefined) addresses.set(door, address);
+        if (phase === "ready") resolve(true);
+      }
+    });
+    void over.then(() => resolve(false));
+  });
+  const kill = async () => {
+    child.kill("SIGKILL");
+    await over;
+  };
+  const life = (): Life => ({
+    data: addresses.get("data") ?? "",
+    ops: addresses.get("ops") ?? "",
+    control: addresses.get("control") ?? "",
+    said: () => said,
+    ended: over.then(() => `it ended (${child.exitCode ?? child.signalCode}):\n${said}`),
+    setClock: (offsetMs) => void (child.connected && child.send(offsetMs, () => {})),
+    kill,
+    async stop() {
+      child.kill("SIGTERM");
+      await over;
+    },
+  });
+  return {
+    kill,
+    child,
+    async ready() {
+      if (!(await ready)) throw new Error(`a sidecar ended before it was ready:\n${said}`);
+      return life();
+    },
+  };
+}
+
+export interface Beginning {
+  readonly child: ChildProcess;
+  ready(): Promise<Life>;
+  kill(): Promise<void>;
+}
+
+/** By the JSON routes, with the environment's key. */
+export async function restOf({ data }: Pick<Life, "data">, method: string, path: string, body?: unknown) {
+  const response = await fetch(`${data}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return JSON.parse(text);
+}
+
+/** How many forwards wait; undefined where nobody answers. */
+export const waitingAt = (life: Life): Promise<number | undefined> => metricAt(life, "latchkey_outbox_forwards");
+
+export async function metricAt({ ops }: Life, name: string): Promise<number | undefined> {
+  try {
+    const text = await (await fetch(`${ops}/metrics`)).text();
+    const [, value] = new RegExp(`^${name} (\\d+)$`, "m").exec(text) ?? [];
+    return value === undefined ? undefined : Number(value);
+  } catch {
+    // It was killed meanwhile.
+    return undefined;
+  }
+}
