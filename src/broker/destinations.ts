@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -44,6 +44,8 @@ interface Addressed {
   readonly environment: string;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
+  /** Of a forward that is there. */
+  readonly createdAt?: Timestamp | undefined;
 }
 
 interface DestinationsOptions {
@@ -125,8 +127,11 @@ export async function openDestinations({
     onCommit,
   });
 
-  function urlOf({ environment, address, overrideUrl }: Addressed): string {
-    const { forwardUrl = "", secondaryForwardUrl = "" } = byName.get(environment) ?? {};
+  function urlOf({ environment, address, overrideUrl, createdAt }: Addressed): string {
+    const home = byName.get(environment);
+    // What came to an environment that was deleted does not go where another of its name wants its own.
+    if (home === undefined || isBefore(createdAt, home.createdAt)) return "";
+    const { forwardUrl, secondaryForwardUrl } = home;
     if (address === StoredForward_Address.OVERRIDE) return overrideUrl;
     return address === StoredForward_Address.SECONDARY ? secondaryForwardUrl : forwardUrl;
   }
@@ -184,6 +189,9 @@ export async function openDestinations({
     return [...new Set([forwardUrl, secondaryForwardUrl, ...held])].filter((url) => url !== "").toSorted();
   }
 }
+
+const isBefore = (at: Timestamp | undefined, beginning: Timestamp | undefined): boolean =>
+  at !== undefined && beginning !== undefined && timestampMs(at) < timestampMs(beginning);
 
 const overridePrefix = `${overrideSpace}\0`;
 const primary = { address: StoredForward_Address.PRIMARY, overrideUrl: "" };

@@ -8,6 +8,11 @@ export interface Page {
   readonly token: string;
 }
 
+export interface BoundedPage extends Page {
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes?: number;
+}
+
 /** One page of a list, as it is answered. */
 export interface PageOf<T> {
   readonly items: readonly T[];
