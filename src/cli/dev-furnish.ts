@@ -2,6 +2,7 @@ import { create, equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { defaultEnvironment } from "../core/declared.ts";
+import { emailHash } from "../core/email-hash.ts";
 import { ConnectionImportSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
@@ -109,6 +110,8 @@ function granted(sandbox: Sandbox, { key, provider }: Wanted, descriptions: read
         },
       },
     },
+    // What the sandbox says of a consent: by this her calendar's webhooks find her.
+    ...(key === "calendar" && { connectionConfig: { emailAddressHash: emailHash(user) } }),
     tags: { tags: { [mark.name]: mark.value } },
   });
   return { grant, item };
