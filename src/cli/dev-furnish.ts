@@ -32,6 +32,8 @@ export interface Furnished {
   readonly grants: ReadonlyMap<string, string>;
   /** Connections that somebody else has put in the place of ours. */
   readonly left: readonly string[];
+  /** Where the calendar's webhooks are to be sent, on the data door. */
+  readonly webhookPath: string;
 }
 
 /**
@@ -51,7 +53,9 @@ export async function furnish({ broker }: Sidecar, sandbox: Sandbox): Promise<Fu
       grants.set(wanted.key, grant);
     } else left.push(`${wanted.key}/${id}`);
   }
-  return { grants, left };
+  const { value: calendar } = await broker.integrations.get({ environment, key: "calendar" });
+  const { pathname: webhookPath } = new URL(await broker.webhookUrls.of(calendar));
+  return { grants, left, webhookPath };
 }
 
 type Broker = Sidecar["broker"];
