@@ -27,6 +27,9 @@ export interface NotificationFilter {
   readonly untilMs: number | undefined;
 }
 
+/** They are read with their bodies, of 5 MiB each at worst. */
+const readAtOnce = 20;
+
 type Source = (
   request: Pick<PageRequest, "after" | "limit">,
 ) => Promise<readonly Positioned<Notification | undefined>[]>;
@@ -93,6 +96,7 @@ export function createNotifications(collections: Collections): Notifications {
           receivedAt(notification) < untilMs,
         isPast: (notification) => notification !== undefined && receivedAt(notification) < earliest,
         maxBytes,
+        chunk: readAtOnce,
       });
       return { items: items.filter((one) => one !== undefined), next };
     },
