@@ -179,6 +179,22 @@ describe("notifications", () => {
     expect(forwards.map(({ destination }) => destination).toSorted()).toEqual([first.url, second.url].toSorted());
   });
 
+  it("are listed once also where two forwards of one are read apart", async () => {
+    const [first, second] = [await startApplication(), await startApplication()];
+    const fileOf = (forward: object) => JSON.stringify({ environments: [{ name: environment, forward }] });
+    const files = { "/latchkey.yaml": fileOf({ url: first.url, secondary: second.url }) };
+    const all = await controlling({ env: { ...nowhere, LATCHKEY_CONFIG: "/latchkey.yaml" }, files });
+    await connectTwo(all);
+    const sent: string[] = [];
+    for (let i = 0; i < 12; i += 1) sent.unshift(await all.sendOf("ada@example.com"));
+    // Without its second address the next has a single one: what is read by twenties ends in the middle of a pair.
+    files["/latchkey.yaml"] = fileOf({ url: first.url });
+    await all.receiving.restart();
+    sent.unshift(await all.sendOf("ada@example.com"));
+    const ofAda = { integration: "calendar", connectionId: "ada" };
+    for (const size of [1, 5, 100]) expect(await all.listed(ofAda, size)).toEqual(sent);
+  });
+
   it("of an integration that forwards nothing are found by their connection all the same", async () => {
     const all = await controlling();
     await connectTwo(all);
