@@ -221,7 +221,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     webhookUrls,
     webhooks,
     webhookReceivers: receivers,
-    notifications: createNotifications(collections),
+    notifications: createNotifications({ collections, destinations }),
     forwards,
     destinations,
     destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),

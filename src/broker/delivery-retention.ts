@@ -17,6 +17,8 @@ interface DeliverySweepRequest {
 export type DeliverySweep = (request: DeliverySweepRequest) => Promise<number>;
 
 const pageSize = 200;
+/** They are read with their bodies, of 5 MiB each at worst. */
+const notificationsPage = 20;
 /** More of them is for the next round: somebody else wants the store too. */
 const mostPerRound = 20_000;
 
@@ -51,7 +53,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
   }
 
   async function notificationsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
-    const page = await notifications.page({ under: [environment], after, limit: pageSize });
+    const page = await notifications.page({ under: [environment], after, limit: notificationsPage });
     const old = page.filter(
       ({ value: { notification, environmentId: ofId } }) =>
         notification === undefined || isLeft(ofId, environmentId) || receivedAt(notification) < cutoff,
@@ -66,7 +68,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
       changes.push(...notifications.change({ before, after: undefined }));
       if (messageId !== "") changes.push({ key: seenKey(environment, integration, messageId), value: undefined });
     }
-    return { changes, gone, next: old.length < pageSize ? undefined : page.at(-1)?.position };
+    return { changes, gone, next: old.length < notificationsPage ? undefined : page.at(-1)?.position };
   }
 
   /** There or deleted, each that anything is left of. */

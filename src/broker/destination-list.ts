@@ -20,6 +20,8 @@ export function destinationList(environment: string, options: DestinationListOpt
   for (const one of outbox.all()) {
     if (one.environment !== environment) continue;
     const url = destinations.urlOf(one);
+    // Its address was taken away: in a moment it waits no more.
+    if (url === "") continue;
     const { pending, oldestMs } = waiting.get(url) ?? { pending: 0, oldestMs: world.now() };
     waiting.set(url, { pending: pending + 1, oldestMs: Math.min(oldestMs, one.createdMs) });
   }

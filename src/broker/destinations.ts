@@ -29,6 +29,8 @@ export interface Destinations {
   /** As it is now; empty: nowhere any more. */
   urlOf(addressed: Addressed): string;
   isPaused(addressed: Addressed): boolean;
+  /** Whether it came to the environment that has that name now, and not to one that was deleted. */
+  isOfNow(filed: { readonly environment: string; readonly environmentId: string }): boolean;
   /** Why, and since when. */
   pausedAt(environment: string, url: string): StoredDestination | undefined;
   /** Does nothing where it is paused already. */
@@ -45,6 +47,8 @@ interface Addressed {
   readonly environment: string;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
+  /** Of a forward that is there. */
+  readonly environmentId?: string;
 }
 
 interface DestinationsOptions {
@@ -126,8 +130,17 @@ export async function openDestinations({
     onCommit,
   });
 
-  function urlOf({ environment, address, overrideUrl }: Addressed): string {
-    const { forwardUrl = "", secondaryForwardUrl = "" } = byName.get(environment) ?? {};
+  /** By its id: the clock may have been set back since. What was filed before there were these has none. */
+  function isOfNow({ environment, environmentId = "" }: Pick<Addressed, "environment" | "environmentId">): boolean {
+    const home = byName.get(environment);
+    return home !== undefined && (environmentId === "" || environmentId === home.id);
+  }
+
+  function urlOf({ environment, address, overrideUrl, environmentId = "" }: Addressed): string {
+    const home = byName.get(environment);
+    // What came to an environment that was deleted does not go where another of its name wants its own.
+    if (home === undefined || !isOfNow({ environment, environmentId })) return "";
+    const { forwardUrl, secondaryForwardUrl } = home;
     if (address === StoredForward_Address.OVERRIDE) return overrideUrl;
     return address === StoredForward_Address.SECONDARY ? secondaryForwardUrl : forwardUrl;
   }
@@ -147,6 +160,7 @@ export async function openDestinations({
       return hasSecond ? [primary, secondary] : [primary];
     },
     urlOf,
+    isOfNow,
     isPaused: (addressed) => pausedAt(addressed.environment, urlOf(addressed)) !== undefined,
     pausedAt,
     async pause({ environment, url }, reason) {

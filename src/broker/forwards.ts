@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
@@ -15,12 +15,12 @@ import {
   Forward_State as State,
 } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
-import type { PageRequest, Positioned, Stored } from "../store/records.ts";
+import type { PageRequest, Stored } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
-import { type Page, type PageOf, siftedPage } from "./page.ts";
+import { type BoundedPage, type PageOf, siftedPage } from "./page.ts";
 
 /** Copies of notifications, and events of our own, on their way to the application. */
 export interface Forwards {
@@ -29,7 +29,10 @@ export interface Forwards {
   changes(made: readonly StoredForward[]): Change[];
   get(at: { readonly environment: string; readonly id: string }): Promise<ShownForward>;
   /** The newest first. */
-  list(at: { readonly environment: string; readonly filter: ForwardFilter }, page: Page): Promise<PageOf<Forward>>;
+  list(
+    at: { readonly environment: string; readonly filter: ForwardFilter },
+    page: BoundedPage,
+  ): Promise<PageOf<Forward>>;
   ofNotification(environment: string, notificationId: string): Promise<readonly Forward[]>;
   /** As it is shown, without its body. */
   outline(forward: Pick<Stored<StoredForward>, "value" | "revision">): Forward;
@@ -86,7 +89,8 @@ export function createForwards(options: ForwardsOptions): Forwards {
 
   async function find(environment: string, id: string): Promise<Stored<StoredForward>> {
     const found = namesNothing(environment, id) ? undefined : await forwards.get(environment, id);
-    if (found === undefined) throw new Fault("not_found", `there is no forward "${id}", or not any more`);
+    if (found === undefined || !destinations.isOfNow(found.value))
+      throw new Fault("not_found", `there is no forward "${id}", or not any more`);
     return found;
   }
 
@@ -105,44 +109,48 @@ export function createForwards(options: ForwardsOptions): Forwards {
   }
 
   function fits(filter: ForwardFilter) {
-    const { integration, connectionId, states, destination } = filter;
-    return (forward: StoredForward): boolean => {
-      const { state } = outline({ value: forward, revision: 0 });
+    const { integration, connectionId, states, destination, until } = filter;
+    const untilMs = until === undefined ? Number.POSITIVE_INFINITY : timestampMs(until);
+    return (forward: Stored<StoredForward>): boolean => {
+      const { value } = forward;
+      const { state, destination: url } = outline(forward);
       return (
-        (integration === "" || forward.integration === integration) &&
-        (connectionId === "" || forward.connectionId === connectionId) &&
+        destinations.isOfNow(value) &&
+        (integration === "" || value.integration === integration) &&
+        (connectionId === "" || value.connectionId === connectionId) &&
         (states.length === 0 || states.includes(state)) &&
-        (destination === "" || destinations.urlOf(forward) === destination) &&
-        isBetween(forward.createdAt, filter)
+        (destination === "" || url === destination) &&
+        madeAt(value) < untilMs
       );
     };
   }
 
   /** The narrowest way there is to what is asked for, the newest first. */
   function sourceOf(environment: string, { integration, connectionId, states }: ForwardFilter) {
-    const by = (index: string, under: readonly string[]) => (request: Pick<PageRequest, "after" | "limit">) =>
-      forwards.pageBy(index, { under, reverse: true, ...request });
-    if (namesNothing(environment, integration, connectionId)) return () => Promise.resolve([]);
+    const by = (index: string, under: readonly string[]) => async (request: Pick<PageRequest, "after" | "limit">) => {
+      const found = await forwards.pageBy(index, { under, reverse: true, ...request });
+      return found.map((one) => ({ ...one, value: one, bytes: one.bytes - one.value.body.length }));
+    };
     if (integration !== "" && connectionId !== "") return by("connection", [environment, integration, connectionId]);
     if (states.length === 1 && states[0] === State.DEAD) return by("dead", [environment]);
     return by("made", [environment]);
   }
 
-  function siftedBy<T>(
-    environment: string,
-    filter: ForwardFilter,
-    { page, map }: { readonly page: Page; readonly map: (found: PageOf<StoredForward>) => Promise<PageOf<T>> },
-  ): Promise<PageOf<T>> {
-    const sinceMs = filter.since === undefined ? farPast : timestampMs(filter.since);
-    const read: (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<StoredForward>[]> =
-      sourceOf(environment, filter);
-    return siftedPage({
+  async function sifted(
+    { environment, filter }: { readonly environment: string; readonly filter: ForwardFilter },
+    { maxBytes, ...page }: BoundedPage,
+  ): Promise<PageOf<Stored<StoredForward>>> {
+    const { integration, connectionId, since } = filter;
+    const isNone = namesNothing(environment, integration, connectionId);
+    const sinceMs = since === undefined ? farPast : timestampMs(since);
+    return siftedPage<Stored<StoredForward>>({
       question: ["forwards", environment, plain(filter)],
       page,
-      read,
+      read: isNone ? () => Promise.resolve([]) : sourceOf(environment, filter),
       isWanted: fits(filter),
-      isPast: ({ createdAt }) => createdAt !== undefined && timestampMs(createdAt) < sinceMs,
-    }).then(map);
+      isPast: ({ value }) => madeAt(value) < sinceMs,
+      maxBytes,
+    });
   }
 
   /** As if it were new; what was tried of it stays known. */
@@ -213,15 +221,14 @@ export function createForwards(options: ForwardsOptions): Forwards {
       const { value } = found;
       return { forward: { ...outline(found), body: await bodies.of(value) }, attempts: value.attempts };
     },
-    list: ({ environment, filter }, page) =>
-      siftedBy(environment, filter, {
-        page,
-        map: async ({ items, next }) => ({ items: items.map((value) => outline({ value, revision: 0 })), next }),
-      }),
+    async list(at, page) {
+      const { items, next } = await sifted(at, page);
+      return { items: items.map(outline), next };
+    },
     async ofNotification(environment, notificationId) {
       const under = [environment, notificationId];
       const found = await forwards.pageBy("made", { under, limit: Number.MAX_SAFE_INTEGER });
-      return found.map(outline);
+      return found.filter(({ value }) => destinations.isOfNow(value)).map(outline);
     },
     outline,
     async replay({ environment, ids, filter }, actor) {
@@ -243,12 +250,9 @@ export function createForwards(options: ForwardsOptions): Forwards {
       await replayAll(ids);
       if (filter !== undefined) {
         for (let token = ""; ; ) {
-          const found = await siftedBy(environment, filter, {
-            page: { size: replayChunk, token },
-            map: async (page) => page,
-          });
-          await replayAll(found.items.map(({ id }) => id));
-          token = found.next;
+          const { items, next } = await sifted({ environment, filter }, { size: replayChunk, token });
+          await replayAll(items.map(({ value }) => value.id));
+          token = next;
           if (token === "") break;
         }
       }
@@ -270,10 +274,7 @@ const plain = ({ integration, connectionId, states, destination, since, until }:
 
 export const anyForward = create(ForwardFilterSchema);
 
-function isBetween(at: Timestamp | undefined, { since, until }: Pick<ForwardFilter, "since" | "until">): boolean {
-  const ms = at === undefined ? 0 : timestampMs(at);
-  return (since === undefined || ms >= timestampMs(since)) && (until === undefined || ms < timestampMs(until));
-}
+const madeAt = ({ createdAt }: StoredForward): number => (createdAt === undefined ? 0 : timestampMs(createdAt));
 
 const times = ({ nextAttemptAt, createdAt, updatedAt }: StoredForward) => ({
   ...(nextAttemptAt && { nextAttemptAt }),

@@ -10,8 +10,9 @@ import { createRedaction } from "../core/redaction.ts";
 import { type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
+import { beginningOf } from "./beginning.ts";
 import type { Collections } from "./collections.ts";
-import { type Page, type PageOf, siftedPage } from "./page.ts";
+import { type BoundedPage, type PageOf, siftedPage } from "./page.ts";
 
 /** What a log is about. */
 export interface LogSubject {
@@ -64,12 +65,7 @@ export interface LogFilter {
 export interface Logs {
   begin(subject: LogSubject): LogWriter;
   get(at: { readonly environment: string; readonly id: string }): Promise<Log>;
-  list(filter: LogFilter, page: LogPage): Promise<PageOf<Log>>;
-}
-
-export interface LogPage extends Page {
-  /** A page is ended before it is larger than this, but holds at least one. */
-  readonly maxBytes?: number;
+  list(filter: LogFilter, page: BoundedPage): Promise<PageOf<Log>>;
 }
 
 interface LogsOptions {
@@ -79,19 +75,12 @@ interface LogsOptions {
 }
 
 export function createLogs({ store, collections, world }: LogsOptions): Logs {
-  const { logs, environments } = collections;
-
-  /** Of an environment that was deleted, and made again under its name, nothing comes back. */
-  async function beginningOf(environment: string): Promise<number | undefined> {
-    const found = namesNothing(environment) ? undefined : await environments.get(environment);
-    if (found === undefined) return undefined;
-    return found.value.createdAt === undefined ? 0 : timestampMs(found.value.createdAt);
-  }
+  const { logs } = collections;
 
   return {
     begin: (subject) => createWriter(subject, { store, collections, world }),
     async get({ environment, id }) {
-      const beginning = await beginningOf(environment);
+      const beginning = await beginningOf(environment, collections);
       const found = beginning === undefined || namesNothing(id) ? undefined : await logs.get(environment, id);
       if (found === undefined || begunAt(found.value) < (beginning ?? 0)) {
         throw new Fault("not_found", `there is no log "${id}", or not any more`);
@@ -100,7 +89,7 @@ export function createLogs({ store, collections, world }: LogsOptions): Logs {
     },
     async list(filter, { size, token, maxBytes }) {
       const { environment, integration, connectionId, operation } = filter;
-      const beginning = await beginningOf(environment);
+      const beginning = await beginningOf(environment, collections);
       const isNone = beginning === undefined || namesNothing(integration, connectionId, operation);
       return siftedPage({
         question: ["logs", filter],

@@ -8,6 +8,11 @@ export interface Page {
   readonly token: string;
 }
 
+export interface BoundedPage extends Page {
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes?: number;
+}
+
 /** One page of a list, as it is answered. */
 export interface PageOf<T> {
   readonly items: readonly T[];
@@ -40,6 +45,8 @@ interface Sifting<T> extends Listing<T> {
   readonly start?: string | undefined;
   /** A page is ended before it is larger than this, but holds at least one. */
   readonly maxBytes?: number | undefined;
+  /** Read at once: fewer of what may be large. */
+  readonly chunk?: number;
 }
 
 /** A call looks at so many and then returns what it found, with a token to go on from. */
@@ -48,13 +55,22 @@ const maxChunk = 100;
 
 /** A page of those that are wanted, of a list that holds others too. */
 export async function siftedPage<T>(sifting: Sifting<T>): Promise<PageOf<T>> {
-  const { question, page, read, isWanted, isPast, start, maxBytes = Number.POSITIVE_INFINITY } = sifting;
+  const {
+    question,
+    page,
+    read,
+    isWanted,
+    isPast,
+    start,
+    maxBytes = Number.POSITIVE_INFINITY,
+    chunk: most = maxChunk,
+  } = sifting;
   const tokens = pageTokens(question);
   let position = tokens.read(page.token) ?? start;
   const items: T[] = [];
   let room = maxBytes;
   for (let unseen = lookedAtPerCall; unseen > 0; ) {
-    const limit = Math.min(maxChunk, unseen);
+    const limit = Math.min(most, unseen);
     const chunk = await read({ after: position, limit });
     for (const { value, position: at, bytes } of chunk) {
       if (isPast(value)) return { items, next: "" };

@@ -244,7 +244,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
       // The URL and the method are part of what some sign: those of a webhook are meant.
       const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
-      const fault = proof.proven || isTaken(proof) ? undefined : unproven(proof.reason);
+      const fault = proof.proven || isTaken(proof) ? undefined : unproven(proof.reason, `: ${proof.reason}`);
       return { rule, matches, field: rules?.lookups[rule]?.field ?? "", fault };
     },
     configure(wanted) {
@@ -253,8 +253,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   };
 }
 
-const unproven = (reason: Unproven): Fault =>
-  new Fault("unproven_webhook", "the notification does not prove where it comes from", { metadata: { reason } });
+/** Who sent it is told no more than that; the operator also why. */
+const unproven = (reason: Unproven, why = ""): Fault =>
+  new Fault("unproven_webhook", `the notification does not prove where it comes from${why}`, { metadata: { reason } });
 
 function isWithinWindow(seen: Uint8Array, nowMs: number): boolean {
   const { receivedAt } = fromBinary(NotificationSeenSchema, seen);

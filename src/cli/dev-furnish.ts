@@ -2,6 +2,7 @@ import { create, equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { defaultEnvironment } from "../core/declared.ts";
+import { emailHash } from "../core/email-hash.ts";
 import { ConnectionImportSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
@@ -31,6 +32,8 @@ export interface Furnished {
   readonly grants: ReadonlyMap<string, string>;
   /** Connections that somebody else has put in the place of ours. */
   readonly left: readonly string[];
+  /** Where the calendar's webhooks are to be sent, on the data door. */
+  readonly webhookPath: string;
 }
 
 /**
@@ -50,7 +53,9 @@ export async function furnish({ broker }: Sidecar, sandbox: Sandbox): Promise<Fu
       grants.set(wanted.key, grant);
     } else left.push(`${wanted.key}/${id}`);
   }
-  return { grants, left };
+  const { value: calendar } = await broker.integrations.get({ environment, key: "calendar" });
+  const { pathname: webhookPath } = new URL(await broker.webhookUrls.of(calendar));
+  return { grants, left, webhookPath };
 }
 
 type Broker = Sidecar["broker"];
@@ -109,6 +114,8 @@ function granted(sandbox: Sandbox, { key, provider }: Wanted, descriptions: read
         },
       },
     },
+    // What the sandbox says of a consent: by this her calendar's webhooks find her.
+    ...(key === "calendar" && { connectionConfig: { emailAddressHash: emailHash(user) } }),
     tags: { tags: { [mark.name]: mark.value } },
   });
   return { grant, item };

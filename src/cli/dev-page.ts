@@ -14,6 +14,8 @@ interface Furnished {
   readonly grants: ReadonlyMap<string, string>;
   /** Connections that somebody else has put in the place of ours. */
   readonly left: readonly string[];
+  /** Where the calendar's webhooks are to be sent, on the data door. */
+  readonly webhookPath: string;
 }
 
 /** One thing to try: what it shows, and what to paste. */
@@ -54,7 +56,7 @@ Stop with Ctrl-C.
 `;
 }
 
-function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants }: Furnished): readonly Step[] {
+function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants, webhookPath }: Furnished): readonly Step[] {
   const key = `-H ${quoted(`Authorization: Bearer ${secretKey}`)}`;
   const by = (integration: string) => `-H 'Provider-Config-Key: ${integration}' -H 'Connection-Id: ada'`;
   const get = (path: string, ...more: readonly string[]) =>
@@ -65,6 +67,14 @@ function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants }: Furnishe
     command(`curl -s -o /dev/null -X PUT ${sandbox}/_sandbox/behaviour`, `-d ${quoted(JSON.stringify(change))}`);
   const cli = (...words: readonly string[]) => command(latchkey, ...words, ...pairs(flags));
   const grant = grants.get("calendar");
+  const notified = command(
+    "curl -sw '\\n'",
+    ...addressed(data, webhookPath),
+    "-X POST -H 'x-cal-channel-id: hers'",
+    // Another message each time.
+    '-H "x-cal-message-number: $(date +%s)"',
+    "-H 'x-cal-resource-uri: https://cal/v3/calendars/ada%40example.com/events'",
+  );
 
   return [
     { shows: "Her files: the provider's own answer, asked for with your key", commands: [files()] },
@@ -86,6 +96,14 @@ function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants }: Furnishe
       ],
     },
     { shows: "All connections, and how they are", commands: [cli("connections list -e dev")] },
+    ...(grant === undefined
+      ? []
+      : [
+          {
+            shows: "Her calendar tells of a change (`webhooks tail` shows it as it happens)",
+            commands: [notified, cli("webhooks list -e dev"), cli("webhooks forwards -e dev")],
+          },
+        ]),
     {
       shows: "Watch a token run out: get one that lasts five seconds",
       commands: [

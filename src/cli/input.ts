@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
+import { buffer, text } from "node:stream/consumers";
 import type { Terminal } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 
@@ -8,6 +8,19 @@ export async function readInput(file: string, { stdin, signal }: Pick<Terminal, 
   if (file === "-") return text(stdin);
   try {
     return await readFile(file, { encoding: "utf8", signal });
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+/** As `readInput`, byte for byte. */
+export async function readInputBytes(
+  file: string,
+  { stdin, signal }: Pick<Terminal, "stdin" | "signal">,
+): Promise<Uint8Array> {
+  if (file === "-") return buffer(stdin);
+  try {
+    return await readFile(file, { signal });
   } catch (error) {
     throw unreadable(file, error);
   }

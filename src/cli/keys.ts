@@ -1,6 +1,5 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { readInstant } from "../core/instant.ts";
+import { type Command, Option } from "commander";
 import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import {
   CreateKeyResponseSchema,
@@ -9,7 +8,7 @@ import {
   RevokeKeyResponseSchema,
 } from "../gen/latchkey/v1/environment_pb.ts";
 import { moment } from "./moment.ts";
-import { durationMs, revision } from "./option-values.ts";
+import { durationMs, instant, revision } from "./option-values.ts";
 import { pagesOf } from "./paging.ts";
 import { scopeName, scopes } from "./scope-names.ts";
 import type { Act } from "./session.ts";
@@ -96,10 +95,4 @@ export function addKeys(program: Command, act: Act): void {
         await output.done(RevokeKeyResponseSchema, answer, `revoked key ${id}`);
       }),
     );
-}
-
-function instant(text: string): number {
-  const ms = readInstant(text);
-  if (ms === undefined) throw new InvalidArgumentError("Write it as 2030-01-01T00:00:00Z.");
-  return ms;
 }

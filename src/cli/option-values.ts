@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { readInstant } from "../core/instant.ts";
 
 /** What may stand behind an option. Each throws what commander turns into a usage error that names the option. */
 
@@ -13,6 +14,21 @@ export function durationMs(text: string): number {
 
 const isUnit = (text: string | undefined): text is keyof typeof units =>
   text !== undefined && Object.hasOwn(units, text);
+
+export function instant(text: string): number {
+  const ms = readInstant(text);
+  if (ms === undefined) throw new InvalidArgumentError("Write it as 2030-01-01T00:00:00Z.");
+  return ms;
+}
+
+/** A time that is over: so long ago, or an instant; in milliseconds since 1970. */
+export function past(text: string): number {
+  if (/^\d+[a-z]+$/.test(text)) return Math.max(0, Date.now() - durationMs(text));
+  // A number alone is more likely a duration that lacks its unit than seconds since 1970.
+  const ms = /^\d+$/.test(text) ? undefined : readInstant(text);
+  if (ms === undefined) throw new InvalidArgumentError("Write it as 2h, for as long ago, or as 2030-01-01T00:00:00Z.");
+  return ms;
+}
 
 export function count(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");

@@ -17,6 +17,7 @@ import { addProviders } from "./providers.ts";
 import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
 import { addStore } from "./store.ts";
 import { type Terminal, write } from "./terminal.ts";
+import { addWebhooks } from "./webhooks.ts";
 
 /**
  * Runs one command line and returns its exit code. `argv` are the words behind the program's name. Everything outside
@@ -97,6 +98,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addIntegrations(program, act);
   addConnections(program, act);
   addConnect(program, act);
+  addWebhooks(program, act);
   addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });

@@ -6,6 +6,7 @@ import { anyForward } from "../broker/forwards.ts";
 import type { Header, WebhookService } from "../gen/latchkey/v1/webhook_pb.ts";
 import { callerOf, pageOf } from "./context.ts";
 import { problemOf } from "./errors.ts";
+import { maxPageBytes } from "./page-bytes.ts";
 import { watcherOf } from "./watch.ts";
 
 type Methods = ServiceImpl<typeof WebhookService>;
@@ -29,7 +30,7 @@ export const webhookService = (broker: Broker): Methods => {
         sinceMs: msOf(since),
         untilMs: msOf(until),
       };
-      const { items, next } = await notifications.list(filter, pageOf(request));
+      const { items, next } = await notifications.list(filter, { ...pageOf(request), maxBytes: maxPageBytes });
       return { notifications: [...items], nextPageToken: next };
     },
     async getNotification({ environment: asked, id }, context) {
@@ -45,7 +46,10 @@ export const webhookService = (broker: Broker): Methods => {
     async listForwards({ environment: asked, filter = anyForward, ...request }, context) {
       requireIntegration(filter);
       const environment = await environments.of(callerOf(context), asked);
-      const { items, next } = await forwards.list({ environment, filter }, pageOf(request));
+      const { items, next } = await forwards.list(
+        { environment, filter },
+        { ...pageOf(request), maxBytes: maxPageBytes },
+      );
       return { forwards: [...items], nextPageToken: next };
     },
     async getForward({ environment: asked, id }, context) {

@@ -84,6 +84,9 @@ it("prints lines that all work as they are pasted, one after the other", async (
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(4);
   expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +active/);
+  // Its webhook was hers, and there is nobody to tell.
+  expect(said).toMatch(/\{"status":"success"\}\nNOTIFICATION[^\n]*\n\S+ +\S+ +calendar +hers \d+ +1 +ada\n/);
+  expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination +0/);
   // The one that was forced, and the one that nobody noticed.
   expect(said).toContain('"refreshes":2,');
   expect(said).toMatch(/\{"revoked":1\}\n\{"error":\{"code":401/);
@@ -164,6 +167,7 @@ it("leaves an integration alone that has taken the name of one of its own", asyn
   const running = await readyDev(cwd, { env: seal });
   expect(running.stdout()).toContain("left alone, whatever the lines below say of it: calendar/ada.");
   expect(running.stdout()).not.toContain("/_sandbox/revoke");
+  expect(running.stdout()).not.toContain("/webhook/");
   const call = await callerOf(running, cwd);
   expect((await call("/connections/ada?provider_config_key=calendar")).status).toBe(404);
   expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
@@ -200,16 +204,31 @@ it("does what the README says, as it is pasted", async () => {
   const [overJson = ""] = blocks("Using it");
   const [throughProxy = ""] = blocks("The proxy");
   const [connect = ""] = blocks("Connect an account");
+  const [webhooks = ""] = blocks("Webhooks");
   expect(start).toBe("npm start\n");
   const cwd = await temporaryFolder();
   const running = await readyDev(cwd);
-  const all = [first, overJson, throughProxy, connect]
+  const all = [
+    `export LATCHKEY_CONTROL=${running.address("control")}`,
+    first,
+    overJson,
+    throughProxy,
+    connect,
+    webhooks,
+  ]
     .join("\n")
+    .replaceAll("npm run -s latchkey --", `'${process.execPath}' '${main}'`)
     .replaceAll("http://127.0.0.1:3003", running.address("data"));
-  const said = await pasted(all, cwd);
+  const sent = `'${process.execPath}' '${main}' webhooks forwards -e dev | sed -n 's/^\\(msg_[^ ]*\\).*/\\1/p'`;
+  const said = await pasted(`${all}\n'${process.execPath}' '${main}' webhooks forward -e dev $(${sent})`, cwd);
+  const [example = "not there"] = /^\{"from":.*\}$/m.exec(readme) ?? [];
+  expect(said).toContain(`\n${example}\n`);
   expect(said.split('"name":"notes-1.txt"')).toHaveLength(3);
   expect(said).toMatch(/"unique_key":"example"[\s\S]*"connections":\[\{"id":\d+,"connection_id":"bob"/);
   expect(said).toContain('"connect_link":"');
+  expect(said).toMatch(/\{"status":"success"\}NOTIFICATION[^\n]*\n\S+ +\S+ +calendar +8f7a 10 +1 +ada\n/);
+  expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination/);
+  expect(said).toContain("rule 1, connection_config.emailAddressHash, leads to 1 connection:\n  calendar/ada\n");
   expect(said).not.toContain('"error"');
 });
 
@@ -256,6 +275,7 @@ const usual = {
   flags: [],
   grants: new Map([["calendar", "K_2KXPTMdO4A"]]),
   left: [],
+  webhookPath: "/webhook/JKen4xsXd_67ObNvakEaZg/calendar",
 };
 
 it("fits on a terminal of 80 columns", () => {

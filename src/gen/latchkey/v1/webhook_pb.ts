@@ -418,7 +418,7 @@ export type Destination = Message<"latchkey.v1.Destination"> & {
   oldest?: Duration | undefined;
 
   /**
-   * When it last took one.
+   * When it last took one of the replica that is asked, since that started; one replica delivers for all.
    *
    * @generated from field: google.protobuf.Timestamp last_delivered_at = 6;
    */
@@ -882,7 +882,7 @@ export type ReplayForwardsResponse = Message<"latchkey.v1.ReplayForwardsResponse
   replayed: bigint;
 
   /**
-   * Refused, by id, such as one that is in flight.
+   * Refused, by id, such as one that there is no address for.
    *
    * @generated from field: map<string, latchkey.v1.Problem> refused = 2;
    */
