@@ -169,7 +169,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
       counts.fullDisks += 1;
       disk?.fail({ error: "ENOSPC", calls: ["write"], afterBytes: below(random, 20_000) });
       // Some longer than a lease lasts that cannot be renewed meanwhile.
-      await sleep(counts.fullDisks % 5 === 2 ? 18_000 : 300 + random() * 3_000);
+      await sleep(counts.fullDisks % 5 === 2 ? 18_000 : 1_000 + random() * 3_000);
       disk?.heal();
     },
     async clock() {
@@ -244,6 +244,7 @@ export async function runLoss(options: LossOptions): Promise<LossOutcome> {
     await Promise.all([sending.done, makeTrouble()]);
     await emptyOutbox();
     isOver = true;
+    counts.diskErrors += disk?.faults() ?? 0;
     if (stop.signal.aborted) throw stop.signal.reason;
     await Promise.all(lives.map((life) => life?.stop()));
     const { sent, acknowledged, delivered, duplicates, overtaken } = books.counts;

@@ -138,6 +138,7 @@ describe.skipIf(lacks("compiler"))("a disk that can be filled and lose its power
     const outcome = await run({ kills: 4, power: 2, fullDisks: 1, clockSteps: 3 });
     expectNothingLost(outcome, 4_000);
     expect(outcome.kills).toBeGreaterThanOrEqual(6);
+    expect(outcome.diskErrors).toBeGreaterThan(0);
   }, 120_000);
 
   it("W02 is found out when the store is not synced: or this proves nothing", async () => {

@@ -20,7 +20,7 @@ const help = `npm run faults:webhooks -- [options]
   --seed N         the dice of an earlier run
   --log FILE       what the sidecars warned of, each its last
 
-The long form, of an hour or so on two cores:
+The long form, of about 40 minutes on two cores:
   npm run faults:webhooks -- --count 1000000 --kills 50 --power 10 --full-disks 5 --clock 10
 
 Failed forwards wait for 5 seconds, 5 minutes and longer. At the end nothing goes wrong any more, and the clock steps
