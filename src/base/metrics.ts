@@ -314,6 +314,7 @@ export const metricTable = {
   },
   notifications: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_notifications_total",
     help: "Webhooks of providers, by what became of them: taken, repeated, challenge, refused, overloaded, test.",
     labels: ["outcome"],
@@ -332,12 +333,14 @@ export const metricTable = {
   },
   notificationsMatched: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_notifications_matched_total",
     help: "Webhooks taken, by the position of the provider's rule that found their connections; none: unmatched.",
     labels: ["rule"],
   },
   outboxForwards: {
     kind: "gauge",
+    isHot: true,
     name: "latchkey_outbox_forwards",
     help: "Forwards that wait for the application.",
     labels: [],
@@ -356,12 +359,14 @@ export const metricTable = {
   },
   deliveryAttempts: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_delivery_attempts_total",
     help: "Attempts to deliver, by outcome: delivered, failed, gone, impossible.",
     labels: ["outcome"],
   },
   deliverySeconds: {
     kind: "histogram",
+    isHot: true,
     name: "latchkey_delivery_seconds",
     help: "Time from a forward's making to the application's 2xx.",
     labels: [],

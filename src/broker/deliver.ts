@@ -3,6 +3,7 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
+import { createDeliveryPace } from "../core/delivery-pace.ts";
 import { nextAttempt } from "../core/delivery-schedule.ts";
 import type { DeliveryVerdict } from "../core/delivery-verdict.ts";
 import { type StoredForward, StoredForward_Address } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -61,8 +62,7 @@ const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
-/** Over all destinations. One that fails has one of these. */
-const mostUnderWay = 1_024;
+const lapMs = 20;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
 
@@ -88,6 +88,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> | undefined;
   let isPumping = false;
+  const pace = createDeliveryPace();
+  let laps: NodeJS.Timeout | undefined;
 
   const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0;
 
@@ -105,6 +107,24 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     pumpSoon();
   });
 
+  /** Looked at only while something is under way. */
+  function watchLaps(): void {
+    if (laps !== undefined || isClosing) return;
+    let lookedAt = performance.now();
+    laps = setInterval(() => {
+      const now = performance.now();
+      pace.lap(now - lookedAt - lapMs);
+      lookedAt = now;
+      if (lines.underWay > 0) pumpSoon();
+      else stopLaps();
+    }, lapMs).unref();
+  }
+
+  function stopLaps(): void {
+    clearInterval(laps);
+    laps = undefined;
+  }
+
   /** Once for all that came in one commit. */
   function pumpSoon(): void {
     if (isPumping) return;
@@ -116,9 +136,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   function pump(): void {
-    while (mayBegin() && lines.underWay < mostUnderWay) {
+    while (mayBegin() && lines.underWay < pace.most) {
       const begun = lines.next(world.now());
       if (begun === undefined) return;
+      watchLaps();
       const carried = carry(begun)
         .catch(async (err: unknown) => {
           if (cut.signal.aborted) return false;
@@ -159,12 +180,12 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     });
     if (tried === undefined) return false;
     const { attempt, verdict } = tried;
-    metrics.deliveryAttempts.inc({ outcome: verdict.kind });
+    metrics.deliveryAttempts.series({ outcome: verdict.kind }).add();
     if (verdict.kind === "gone") await pause(value.environment, url);
     await settle(row, triedAs(value, attempt, verdict));
     if (verdict.kind === "delivered" && value.createdAt !== undefined) {
       delivered.set(`${value.environment}\0${url}`, world.now());
-      metrics.deliverySeconds.observe(Math.max(0, world.now() - timestampMs(value.createdAt)) / 1_000);
+      metrics.deliverySeconds.series({}).observe(Math.max(0, world.now() - timestampMs(value.createdAt)) / 1_000);
     }
     return verdict.kind === "delivered";
   }
@@ -314,6 +335,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     async close() {
       isClosing = true;
       clearInterval(timer);
+      stopLaps();
       await looking;
       const ended = Promise.allSettled(carrying);
       await Promise.race([ended, sleep(closeWithinMs, undefined, { ref: false })]);

@@ -48,10 +48,11 @@ const prefix = `${waitingSpace}\0`;
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
   const listeners: OutboxListener[] = [];
+  const depth = world.metrics.outboxForwards.series({});
 
   function put(key: string, found: Waiting): void {
     waiting.set(key, found);
-    world.metrics.outboxForwards.set(waiting.size);
+    depth.value = waiting.size;
     for (const { onWaiting } of listeners) onWaiting(found);
   }
 
@@ -59,7 +60,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     const gone = waiting.get(key);
     if (gone === undefined) return;
     waiting.delete(key);
-    world.metrics.outboxForwards.set(waiting.size);
+    depth.value = waiting.size;
     for (const { onGone } of listeners) onGone(gone);
   }
 

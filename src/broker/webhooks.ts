@@ -134,7 +134,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     } finally {
       coming -= made.length;
     }
-    metrics.notificationsMatched.inc({ rule: rule < 0 ? "none" : String(rule) });
+    metrics.notificationsMatched.series({ rule: rule < 0 ? "none" : String(rule) }).add();
     return notification;
   }
 
@@ -153,7 +153,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
 
   function requireRoom(count: number): void {
     if (outbox.size + coming + count <= limits.maxWaiting) return;
-    metrics.notifications.inc({ outcome: "overloaded" });
+    metrics.notifications.series({ outcome: "overloaded" }).add();
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
@@ -213,7 +213,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const rules = receiver.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
       if (challenge !== undefined) {
-        metrics.notifications.inc({ outcome: "challenge" });
+        metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
       const proof = await proofs.of(receiver, { reading, method, url });
@@ -221,13 +221,13 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         const { reason } = proof;
         if (isTaken(proof)) metrics.notificationsUnproven.inc({ reason });
         else {
-          metrics.notifications.inc({ outcome: "refused" });
+          metrics.notifications.series({ outcome: "refused" }).add();
           metrics.notificationsRefused.inc({ reason });
           throw unproven(reason);
         }
       }
       const notification = await take(receiver, reading);
-      metrics.notifications.inc({ outcome: notification === undefined ? "repeated" : "taken" });
+      metrics.notifications.series({ outcome: notification === undefined ? "repeated" : "taken" }).add();
       return taken;
     },
     async accept(receiver, received) {
@@ -235,7 +235,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       if (notification === undefined) {
         throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
       }
-      metrics.notifications.inc({ outcome: "test" });
+      metrics.notifications.series({ outcome: "test" }).add();
       return notification;
     },
     async explain(receiver, received) {

@@ -94,7 +94,8 @@ function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
 function readBytes(request: IncomingMessage, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
   // RFC 9112, 6.3: there is none. Node has closed the stream of such a request already, and no event would ever come.
-  if (length === undefined && coding === undefined) return Promise.resolve(Buffer.alloc(0));
+  const isNone = coding === undefined && (length === undefined || length === "0");
+  if (isNone) return Promise.resolve(Buffer.alloc(0));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;

@@ -71,6 +71,9 @@ export interface Match {
   readonly params: Readonly<Record<string, string>>;
 }
 
+const maxKnown = 500;
+const maxKnownLength = 200;
+
 export interface Router {
   /** The row that a request is for; undefined where `match` throws. */
   find(method: string, path: string): Match | undefined;
@@ -92,7 +95,19 @@ export function createRouter(routes: readonly Route[]): Router {
   // Each request looks more than once, and there are many rows.
   const byFirst = Map.groupBy(rows, ({ segments: [first = ""] }) => first);
 
-  function at(path: string): Match[] {
+  /** Of paths that were asked for lately: a provider asks for the same one again and again, and a door three times. */
+  const known = new Map<string, readonly Match[]>();
+
+  function at(path: string): readonly Match[] {
+    const there = known.get(path);
+    if (there !== undefined) return there;
+    const found = lookedUp(path);
+    if (known.size >= maxKnown) known.clear();
+    if (path.length <= maxKnownLength) known.set(path, found);
+    return found;
+  }
+
+  function lookedUp(path: string): Match[] {
     const segments = path.split("/").slice(1).map(decodeSegment);
     return (byFirst.get(segments[0] ?? "") ?? []).flatMap(({ route, segments: pattern }) => {
       const params = paramsOf(pattern, segments);
