@@ -4,20 +4,24 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
 export type Pair = readonly [name: string, value: string];
 
+/** What credentials show on the TLS connection itself. */
+interface OnConnection {
+  /** PEM. */
+  readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string };
+}
+
 /** What every request of a connection carries, made once and kept. */
-export interface FixedAttachment {
+export interface FixedAttachment extends OnConnection {
   readonly kind: "fixed";
   readonly headers: readonly Pair[];
   /** Names and values not yet percent-encoded. */
   readonly query: readonly Pair[];
-  /** PEM, for the TLS connection itself. */
-  readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string };
   /** Not after this moment, in milliseconds since 1970: then it is made anew. */
   readonly untilMs?: number;
 }
 
 /** What has to be made for each request out of the request itself. */
-export interface SigningAttachment {
+export interface SigningAttachment extends OnConnection {
   readonly kind: "signing";
   /** What of the body must be known first: nothing; the body, when it is a form; or whatever it is. */
   readonly needs: "nothing" | "form" | "body";

@@ -144,7 +144,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const health = createConnectionHealth({ ...stored, logs, events, world });
   const connections = createConnections({ ...stored, touches, health, events, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ ...stored, numbers, health, events, audit, world });
+  const imports = createImports({ ...stored, numbers, health, logs, events, audit, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });

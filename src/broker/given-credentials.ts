@@ -84,7 +84,8 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
         if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);
         throw error;
       });
-    const value = { ...given, token: tokens.accessToken, raw: tokens.raw, ...tokenExpiry(tokens) };
+    const { accessToken: token, raw, dpopKey = "" } = tokens;
+    const value = { ...given, token, raw, dpopKey, ...tokenExpiry(tokens) };
     const grantedScopes = tokens.scopes ?? scopes;
     return {
       credentials: create(CredentialsSchema, { kind: { case: "oauth2Client", value } }),

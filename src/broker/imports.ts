@@ -14,6 +14,7 @@ import {
   ownTags,
 } from "../core/connection-rules.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { isOtherAccount } from "../core/email-hash.ts";
 import { namesNothing } from "../core/names.ts";
 import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
@@ -35,6 +36,7 @@ import { targetOf } from "./connections.ts";
 import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
+import type { Logs } from "./logs.ts";
 import type { Numbers } from "./numbers.ts";
 import type { Providers } from "./providers.ts";
 
@@ -88,6 +90,7 @@ interface ImportsOptions {
   readonly providers: Providers;
   readonly numbers: Numbers;
   readonly health: ConnectionHealth;
+  readonly logs: Logs;
   readonly events: Events;
   readonly audit: Audit;
   readonly world: World;
@@ -100,7 +103,7 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, health, events, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, health, logs, events, audit, world } = options;
   const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -280,12 +283,22 @@ export function createImports(options: ImportsOptions): Imports {
     if (changes.length === 0) return 0;
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));
-      for (const { after: connection, home, created } of batch) {
+      for (const { after: connection, before, home, created } of batch) {
         const operation = created ? "creation" : "override";
-        changes.push(...events.auth({ operation, connection, provider: home.provider }));
+        const isOther = isOtherAccount(before?.value.connectionConfig, connection.connectionConfig);
+        const event = { operation, connection, provider: home.provider, isOtherAccount: isOther } as const;
+        changes.push(...events.auth(event), ...(isOther ? otherAccountLog(connection) : []));
       }
     }
     return store.commit(changes, conditions);
+  }
+
+  /** What the application filed under the connection belonged to somebody else. Not even a hash says to whom. */
+  function otherAccountLog({ ref, provider }: Connection): Change[] {
+    const { environment = "", integration = "", id: connectionId = "" } = ref ?? {};
+    const log = logs.begin({ operation: "auth.authorize", environment, integration, connectionId, secrets: [] });
+    log.warn("authorised again, the connection is now of another account at the provider", { provider });
+    return log.end({ failed: false }).changes();
   }
 
   async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {

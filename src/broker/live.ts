@@ -15,6 +15,7 @@ import { partsOf } from "../store/keys.ts";
 import { type Collections, connectionTouchKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
+import { createPatientReads } from "./patient-reads.ts";
 import type { Providers } from "./providers.ts";
 import type { Refresher } from "./refresh.ts";
 import { type Touched, type Touches, touchedBy } from "./touches.ts";
@@ -69,11 +70,12 @@ export async function openLive(options: LiveOptions): Promise<Live> {
   const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
+  const patiently = createPatientReads(world.log);
   const cache = new LRUCache<string, Held, ConnectionRef>({
     max: maxLive,
     // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
     ignoreFetchAbort: true,
-    fetchMethod: (_key, _stale, { context: ref }) => load(ref),
+    fetchMethod: (_key, _stale, { context: ref }) => patiently(() => load(ref)),
   });
 
   const watch = await follow({
@@ -186,7 +188,10 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       const found = isOther(known) ? known : await renewedSince(ref, refused, true);
       return isOther(found) ? found.live : undefined;
     },
-    close: () => watch.close(),
+    close() {
+      patiently.close();
+      watch.close();
+    },
   };
 }
 

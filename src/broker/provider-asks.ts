@@ -63,7 +63,7 @@ export function createProviderAsks({ attachments, send, world }: ProviderAsksOpt
     const headers: Record<string, string> = {};
     for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
     for (const [name, value] of attached) headers[name] = value;
-    const { clientCertificate } = attachment.kind === "fixed" ? attachment : {};
+    const { clientCertificate } = attachment;
     const request = { url: `${origin}${target}`, method, headers, body: content, clientCertificate };
     return send(request, { deadlineMs, maxBytes });
   }

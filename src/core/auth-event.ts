@@ -7,12 +7,23 @@ export interface AuthEvent {
   readonly operation: "creation" | "override" | "refresh" | "deletion";
   readonly connection: Connection;
   readonly provider: Provider;
+  /** It was authorised again, and is of another account at the provider than before. */
+  readonly isOtherAccount?: boolean;
   /** Undefined: it went well. */
   readonly error?: { readonly type: string; readonly description: string };
 }
 
-/** As the application hears of it: the peer's fields under its names, so that what reads its events reads ours. */
-export function authEventBody({ operation, connection, provider, error }: AuthEvent): Uint8Array {
+/**
+ * As the application hears of it: the peer's fields under its names, so that what reads its events reads ours; and one
+ * that the peer has not, `accountChanged`.
+ */
+export function authEventBody({
+  operation,
+  connection,
+  provider,
+  isOtherAccount = false,
+  error,
+}: AuthEvent): Uint8Array {
   const { ref, tags, endUser } = connection;
   return Buffer.from(
     JSON.stringify({
@@ -25,6 +36,7 @@ export function authEventBody({ operation, connection, provider, error }: AuthEv
       environment: ref?.environment,
       operation,
       success: error === undefined,
+      ...(isOtherAccount && { accountChanged: true }),
       ...(error !== undefined && { error }),
       tags,
       ...(endUser !== undefined && {

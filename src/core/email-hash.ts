@@ -10,3 +10,9 @@ export function accountOf(connectionConfig: JsonObject | undefined): string | un
   const account = connectionConfig?.["emailAddressHash"];
   return typeof account === "string" && /^[0-9a-f]{64}$/.test(account) ? account : undefined;
 }
+
+/** One was known and another has come. Where either is not known, nothing is. */
+export function isOtherAccount(before: JsonObject | undefined, after: JsonObject | undefined): boolean {
+  const [was, is] = [accountOf(before), accountOf(after)];
+  return was !== undefined && is !== undefined && was !== is;
+}

@@ -59,7 +59,7 @@ function grantOf({ credentials: { kind }, provider, integration }: Renewed): Ren
     case "oauth2": {
       const { accessToken, refreshToken, configOverride, dpopKey } = kind.value;
       const client = clientOf(configOverride);
-      const bound = { client, dpopKey: dpopKey === "" ? undefined : dpopKey };
+      const bound = { client, dpopKey: dpopKey || undefined };
       const isExchanged = provider.auth.case === "oauth2" && provider.auth.value.renewal?.accessToken === true;
       if (isExchanged && accessToken !== "") {
         return { ...bound, grant: { type: "renewal", accessToken }, spent: accessToken };
@@ -68,7 +68,7 @@ function grantOf({ credentials: { kind }, provider, integration }: Renewed): Ren
       return { ...bound, grant: { type: "refresh_token", refreshToken }, spent: refreshToken };
     }
     case "oauth2Client": {
-      const { clientId, clientSecret, clientCertificate, clientPrivateKey, token } = kind.value;
+      const { clientId, clientSecret, clientCertificate, clientPrivateKey, token, dpopKey } = kind.value;
       const client =
         clientId === ""
           ? undefined
@@ -79,7 +79,7 @@ function grantOf({ credentials: { kind }, provider, integration }: Renewed): Ren
               privateKey: clientPrivateKey === "" ? undefined : clientPrivateKey,
             };
       const scopes = integration.oauth?.scopes ?? [];
-      return { ...plain, client, grant: { type: "client_credentials", scopes }, spent: token };
+      return { client, dpopKey: dpopKey || undefined, grant: { type: "client_credentials", scopes }, spent: token };
     }
     case "twoStep": {
       const { fields, refreshToken, token } = kind.value;
@@ -110,6 +110,8 @@ function clientOf(own: ClientOverride | undefined): RenewalClient | undefined {
 export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kind"] {
   const { accessToken, refreshToken, expiresAtMs, raw, dpopKey } = tokens;
   const expiresAt = expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) };
+  // Bound to none: a proof would be asked of nobody, and a bearer's token is refused with one.
+  const boundTo = dpopKey ?? "";
   switch (kind.case) {
     case "oauth2": {
       const { expiresAt: _, ...kept } = kind.value;
@@ -117,14 +119,13 @@ export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kin
         accessToken,
         raw,
         refreshToken: refreshToken ?? kept.refreshToken,
-        // Bound to none: a proof would be asked of nobody, and a bearer's token is refused with one.
-        dpopKey: dpopKey ?? "",
+        dpopKey: boundTo,
       };
       return { case: kind.case, value: { ...kept, ...changed, ...expiresAt } };
     }
     case "oauth2Client": {
       const { expiresAt: _, ...kept } = kind.value;
-      return { case: kind.case, value: { ...kept, token: accessToken, raw, ...expiresAt } };
+      return { case: kind.case, value: { ...kept, token: accessToken, raw, dpopKey: boundTo, ...expiresAt } };
     }
     case "app": {
       const { expiresAt: _, ...kept } = kind.value;

@@ -164,7 +164,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const parsed = parseOrigin(href);
     if (parsed === undefined) throw new Fault("host_not_allowed", "the provider's address is none");
     const { attachment } = attached;
-    const clientCertificate = attachment.kind === "fixed" ? attachment.clientCertificate : undefined;
+    const { clientCertificate } = attachment;
     const origin = upstream.admit({ ...parsed, clientCertificate });
     const made = { origin, host: authorityOf(origin) };
     const all = admitted.get(attached) ?? new Map<string, Place>();

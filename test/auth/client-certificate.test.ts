@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, it } from "vitest";
-import { attachFixed, certificate, type Kind, refusalOf, rsaKey } from "./fixtures.ts";
+import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { attachFixed, attachSigning, certificate, type Kind, refusalOf, rsaKey } from "./fixtures.ts";
 
 const { privateKey: strange } = generateKeyPairSync("ec", {
   namedCurve: "P-256",
@@ -32,6 +33,15 @@ it("shows the certificate that a token was got with beside the token", () => {
     kind: { case: "oauth2Client", value },
   });
   expect(attachment.headers).toEqual([["authorization", "Bearer t"]]);
+  expect(attachment.clientCertificate).toEqual(pair);
+});
+
+it("shows that certificate beside a token that is bound to a key as well", () => {
+  const value = { token: "t", dpopKey: newDpopKey(), clientCertificate: certificate, clientPrivateKey: rsaKey };
+  const attachment = attachSigning({
+    auth: { case: "oauth2Client", value: { dpop: true } },
+    kind: { case: "oauth2Client", value },
+  });
   expect(attachment.clientCertificate).toEqual(pair);
 });
 

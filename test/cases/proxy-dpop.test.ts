@@ -1,9 +1,11 @@
+import { createHash } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Provider } from "oidc-provider";
 import { describe, expect, it } from "vitest";
 import { newDpopKey } from "../../src/auth/dpop-key.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { Integration_Reflection, IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { serve } from "../broker/asking.ts";
 import { createAuthority, pem } from "../control-plane/certificates.ts";
 import { verifiedProof } from "../dpop.ts";
@@ -262,6 +264,97 @@ describe("a provider that wants a nonce", () => {
     await ask("/up", { method: "POST" });
     const asked = requests().filter(({ line }) => line.includes("/up"));
     expect(asked.map((one) => claimsOf(one)["nonce"])).toEqual([undefined, undefined]);
+  });
+});
+
+describe("a token of the application's own that is bound to a key", () => {
+  /** Gives tokens to whoever proves a key, and takes one with that key alone: of those, the last. */
+  async function machine() {
+    const keys: string[] = [];
+    let good = "";
+    let now = Date.now();
+    const keyOf = (request: RecordedRequest) => {
+      const { x, y } = verifiedProof(valuesOf(request, "dpop")[0] ?? "").header.jwk;
+      return `${x} ${y}`;
+    };
+    const refusal = 'WWW-Authenticate: DPoP error="invalid_token"\r\n';
+    const provider = await startProvider((request, socket, count) => {
+      if (request.line.startsWith("POST /token ")) {
+        keys.push(keyOf(request));
+        good = `machine-token-${keys.length}`;
+        const given = { access_token: good, token_type: "DPoP", expires_in: 3_600 };
+        socket.write(answerOf("200 OK", "", JSON.stringify(given)));
+        return;
+      }
+      const isGood = valuesOf(request, "authorization")[0] === `DPoP ${good}`;
+      const ath = createHash("sha256").update(good).digest("base64url");
+      const isProven = isGood && keyOf(request) === keys.at(-1) && claimsOf(request)["ath"] === ath;
+      if (isProven) ok(request, socket, count);
+      else socket.write(answerOf("401 Unauthorized", refusal));
+    });
+    const at = `https://127.0.0.1:${provider.port}`;
+    const running = await startProxied(provider.port, {
+      provider: { auth: { case: "oauth2Client", value: { tokenUrl: `${at}/token`, dpop: true } } },
+      credentials: { type: "OAUTH2_CC", ...app },
+      now: () => now,
+    });
+    const ref = { environment: "dev", integration: "here", id: "ada" };
+    return {
+      running,
+      keys,
+      ref,
+      ask: (id = "ada") =>
+        call(`${running.data}/proxy/here`, { headers: { ...running.proxyHeaders, "connection-id": id } }),
+      later: () => {
+        now += 7_200_000;
+      },
+      async held(id = "ada") {
+        const connections = running.client(ConnectionService);
+        const { credentials } = await connections.getConnection({ ref: { ...ref, id }, includeCredentials: true });
+        if (credentials?.kind.case !== "oauth2Client") throw new Error("it has other credentials");
+        return credentials.kind.value;
+      },
+    };
+  }
+
+  it("goes with a proof of that key, and the next token is bound to the same", async () => {
+    const { ask, later, held, keys } = await machine();
+    expect((await ask()).status).toBe(200);
+    const { dpopKey, token: first } = await held();
+    expect([dpopKey, first]).toEqual([expect.stringContaining("BEGIN PRIVATE KEY"), "machine-token-1"]);
+    later();
+    expect((await ask()).status).toBe(200);
+    expect((await ask()).status).toBe(200);
+    expect(await held()).toMatchObject({ dpopKey, token: "machine-token-2" });
+    expect([keys.length, new Set(keys).size]).toEqual([2, 1]);
+  });
+
+  it("keeps the key that it was first got with, when an end user has typed the client in", async () => {
+    const { running, ask, held, keys } = await machine();
+    const { body } = await running.rest("POST", "/connect/sessions", { body: { end_user: { id: "eve" } } });
+    const typed = { client_id: "of-eve", client_secret: "secret-of-eve" };
+    const path = `/oauth2/auth/here?connect_session_token=${body.data.token}`;
+    const made = await running.rest("POST", path, { body: typed });
+    expect(made.status).toBe(200);
+    const id = made.body.connectionId;
+    expect((await ask(id)).status).toBe(200);
+    expect([keys.length, (await held(id)).dpopKey]).toEqual([1, expect.stringContaining("BEGIN PRIVATE KEY")]);
+  });
+
+  it("shows nobody its key but who may read credentials by RPC", async () => {
+    const { running, ask, later, held, ref } = await machine();
+    expect((await ask()).status).toBe(200);
+    later();
+    expect((await ask()).status).toBe(200);
+    const line = (await held()).dpopKey.split("\n")[1] ?? "";
+    const shown = await running.rest("GET", "/connections/ada?provider_config_key=here&refresh_token=true");
+    expect(shown.body.credentials).toMatchObject({ type: "OAUTH2_CC", token: "machine-token-2" });
+    const { connection } = await running.client(ConnectionService).getConnection({ ref });
+    const { logs } = await running.client(LogService).listLogs({ environment: "dev" });
+    const told = [shown.body, connection, logs, running.logged].map((one) =>
+      JSON.stringify(one, (_, value) => (typeof value === "bigint" ? String(value) : value)),
+    );
+    expect([line.length > 40, told.filter((one) => one.includes(line))]).toEqual([true, []]);
   });
 });
 

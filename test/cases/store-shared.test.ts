@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import {
   furnish,
@@ -10,6 +10,7 @@ import {
 } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { type Postgres, startPostgres } from "../postgres.ts";
+import { openWire } from "../postgres-wire.ts";
 import { launch } from "../process.ts";
 
 const at = (id: string) => `/connections/${id}?provider_config_key=keyed`;
@@ -46,6 +47,50 @@ describe.skipIf(lacks("postgres"))("replicas over PostgreSQL", () => {
       .toEqual({ calendar: "primary" });
     expect((await two.rest("DELETE", at("ada"))).status).toBe(200);
     await expect.poll(async () => (await one.rest("GET", at("ada"))).status, soon).toBe(404);
+  });
+
+  /** A replica with connections that it has not used yet, and the network to its database. */
+  async function apart() {
+    const [one] = await replicas(1);
+    if (one === undefined) throw new Error("it has not started");
+    await furnish(one);
+    const ids = ["ada", "bob", "eve"];
+    for (const id of ids) await one.rest("POST", "/connections", { body: keyedConnection(id) });
+    const wire = await openWire(server.port);
+    onTestFinished(() => wire.close());
+    const url = server.storeUrl(`replicas_${schemas}`).replace(`:${server.port}/`, `:${wire.port}/`);
+    const other = await startTestSidecar({ env: { LATCHKEY_STORE: url } });
+    /** Who was shown, or why nobody; and after how many milliseconds. */
+    const shown = async (id: string) => {
+      const since = performance.now();
+      const { status, body, headers } = await other.rest("GET", at(id));
+      const came = status === 200 ? body.credentials.apiKey : `${status} ${body.error.code}`;
+      return { came, ms: performance.now() - since, retryAfter: headers.get("retry-after") };
+    };
+    return { wire, shown };
+  }
+
+  it("show a connection that is not in memory though the way to the database broke a moment ago", async () => {
+    const { wire, shown } = await apart();
+    wire.cut();
+    setTimeout(() => wire.mend(), 150);
+    const all = await Promise.all(["ada", "bob", "eve", "ada"].map(shown));
+    expect(all.map(({ came }) => came)).toEqual(["key-of-ada", "key-of-bob", "key-of-eve", "key-of-ada"]);
+  });
+
+  it("say within about a second that the database is away, and go on with what is in memory", async () => {
+    const { wire, shown } = await apart();
+    expect((await shown("ada")).came).toBe("key-of-ada");
+    wire.cut();
+    const [bob, ada] = await Promise.all([shown("bob"), shown("ada")]);
+    expect(bob).toMatchObject({ came: "503 store_unavailable", retryAfter: "1" });
+    expect(bob.ms).toBeLessThan(2_000);
+    expect(ada.came).toBe("key-of-ada");
+    // Nobody else waits for what is known to be away.
+    const eve = await shown("eve");
+    expect([eve.came, eve.ms < 500]).toEqual(["503 store_unavailable", true]);
+    wire.mend();
+    await expect.poll(async () => (await shown("bob")).came, { timeout: 5_000 }).toBe("key-of-bob");
   });
 
   it("hear of a key that was revoked within a second", async () => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { NangoAuthWebhookBody, NangoAuthWebhookBodyError, NangoAuthWebhookBodySuccess } from "@nangohq/types";
 import { expect, it } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { WebhookService } from "../../src/gen/latchkey/v1/webhook_pb.ts";
 import { startApplication } from "../application.ts";
 import { type Connecting, connecting, departure } from "../connecting.ts";
@@ -25,10 +26,10 @@ const known = { ...always, ...sometimes } satisfies Record<
   true
 >;
 
-/** An event as an application written for the peer reads it: its fields, all of them, and no others. */
+/** An event as an application written for the peer reads it: its fields, all of them, and one of ours. */
 function eventIn(body: string): NangoAuthWebhookBody {
   const event: NangoAuthWebhookBody = JSON.parse(body);
-  expect(Object.keys(known)).toEqual(expect.arrayContaining(Object.keys(event)));
+  expect([...Object.keys(known), "accountChanged"]).toEqual(expect.arrayContaining(Object.keys(event)));
   expect(Object.keys(event)).toEqual(expect.arrayContaining(Object.keys(always)));
   return event;
 }
@@ -75,6 +76,47 @@ it("tells of a connection that is made, authorised again and deleted", async () 
   expect(forwards.map(({ type, notificationId, connectionId }) => [type, notificationId, connectionId])).toEqual(
     Array(3).fill(["auth", "", id]),
   );
+});
+
+it("tells of a connection that somebody authorises again with another account, and names nobody", async () => {
+  const { all, events, session, reconnectSession, connections, sidecar, application } = await listening();
+  const calendar = "sandbox-calendar";
+  const as = async (person: string, token: string): Promise<unknown> => {
+    const hint = { "authorization_params[login_hint]": `${person}@example.com` };
+    const page = await all.browser().go(departure(all, token, hint, calendar));
+    expect([page.status, page.text.includes("is connected")]).toEqual([200, true]);
+    const [one] = await connections();
+    const { connection_config } = await all.connection(calendar, one?.connection_id ?? "");
+    return connection_config;
+  };
+  const logs = async () =>
+    (await sidecar.client(LogService).listLogs({ environment: "dev", operation: "auth.authorize" })).logs;
+  const ada = await as("ada", await session());
+  const [{ connection_id: id } = { connection_id: "" }] = await connections();
+  const again = () => reconnectSession(id, { integration_id: calendar });
+  expect(await as("ada", await again())).toEqual(ada);
+  expect(await logs()).toEqual([]);
+  const bob = await as("bob", await again());
+  expect(bob).not.toEqual(ada);
+  const told = await events(3);
+  expect(told.map((event) => [event.operation, "accountChanged" in event && event.accountChanged])).toEqual([
+    ["creation", false],
+    ["override", false],
+    ["override", true],
+  ]);
+  const [log, ...others] = await logs();
+  expect([log?.integration, log?.connectionId, log?.failed, others]).toEqual([calendar, id, false, []]);
+  expect(log?.lines.map(({ level, message }) => [level, message])).toEqual([
+    ["warn", "authorised again, the connection is now of another account at the provider"],
+  ]);
+  const said = [
+    ...application.seen.map(({ body }) => body),
+    JSON.stringify(log?.lines.map(({ fields }) => fields)),
+    ...sidecar.logged,
+  ].join("\n");
+  for (const secret of ["example.com", ...[ada, bob].flatMap((config) => Object.values(config as object))]) {
+    expect(said).not.toContain(secret);
+  }
 });
 
 it("tells of a grant that dies, once, and of the authorization that mends it as such", async () => {

@@ -22,4 +22,8 @@ it.each([
   const value = { accessToken: "one", refreshToken: "r", dpopKey: "the-key" };
   const next = renewed(create(CredentialsSchema, { kind: { case: "oauth2", value } }), { ...tokens, dpopKey });
   expect(next.value).toMatchObject({ accessToken: "next", refreshToken: "r", dpopKey: kept });
+  const own = create(CredentialsSchema, {
+    kind: { case: "oauth2Client", value: { token: "one", dpopKey: "the-key" } },
+  });
+  expect(renewed(own, { ...tokens, dpopKey }).value).toMatchObject({ token: "next", dpopKey: kept });
 });
