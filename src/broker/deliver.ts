@@ -61,7 +61,7 @@ const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
-/** Over all destinations. One that fails has one of these. */
+/** Over all destinations. */
 const mostUnderWay = 1_024;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
@@ -75,6 +75,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const leases = createLeases(store);
   const lines = createDeliveryLines({
     perLine: () => limits.perDestination,
+    most: mostUnderWay,
     isHeld: (destination) => destinations.isPaused(destination),
   });
   /** Nothing more is begun. */
@@ -116,7 +117,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   function pump(): void {
-    while (mayBegin() && lines.underWay < mostUnderWay) {
+    while (mayBegin()) {
       const begun = lines.next(world.now());
       if (begun === undefined) return;
       const carried = carry(begun)
