@@ -62,6 +62,8 @@ const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
+/** Over all destinations. */
+const mostUnderWay = 1_024;
 const lapMs = 20;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
@@ -73,8 +75,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { leaseMs = defaultLeaseMs } = options;
   let { limits } = options;
   const leases = createLeases(store);
+  const pace = createDeliveryPace();
   const lines = createDeliveryLines({
     perLine: () => limits.perDestination,
+    most: mostUnderWay,
     isHeld: (destination) => destinations.isPaused(destination),
   });
   /** Nothing more is begun. */
@@ -88,8 +92,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> | undefined;
   let isPumping = false;
-  const pace = createDeliveryPace();
   let laps: NodeJS.Timeout | undefined;
+  let begunInLap = 0;
 
   const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0;
 
@@ -115,8 +119,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       const now = performance.now();
       pace.lap(now - lookedAt - lapMs);
       lookedAt = now;
-      if (lines.underWay > 0) pumpSoon();
-      else stopLaps();
+      const isIdle = begunInLap === 0 && carrying.size === 0;
+      begunInLap = 0;
+      if (isIdle) stopLaps();
+      else pumpSoon();
     }, lapMs).unref();
   }
 
@@ -136,9 +142,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   function pump(): void {
-    while (mayBegin() && lines.underWay < pace.most) {
+    while (mayBegin() && begunInLap < pace.most) {
       const begun = lines.next(world.now());
       if (begun === undefined) return;
+      begunInLap += 1;
       watchLaps();
       const carried = carry(begun)
         .catch(async (err: unknown) => {

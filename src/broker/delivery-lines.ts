@@ -13,7 +13,6 @@ export interface DeliveryLines {
   ended(begun: Begun, wentWell: boolean): void;
   /** When the next one is due that is not yet; undefined: none waits. */
   nextDueMs(): number | undefined;
-  readonly underWay: number;
   /** A destination that was held may be held no more. */
   look(): void;
   /** All that wait are for somebody else now. What is under way still is, and counts. */
@@ -23,6 +22,8 @@ export interface DeliveryLines {
 interface DeliveryLinesOptions {
   /** How many may be under way to one destination. */
   readonly perLine: () => number;
+  /** And to all of them. */
+  readonly most: number;
   /** Nothing is begun there for now. */
   readonly isHeld: (destination: Pick<Waiting, "environment" | "address" | "overrideUrl">) => boolean;
 }
@@ -42,6 +43,8 @@ interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> 
   again: Queue<Waiting>;
   underWay: number;
   allowed: number;
+  /** Whether the latest attempt there went well; undefined: none has ended. */
+  answers: boolean | undefined;
   taken: number;
   /** It stands among the lines that are looked at. */
   isListed: boolean;
@@ -56,10 +59,12 @@ interface Lane {
 }
 
 /** All that fails at a destination is tried one at a time there, and each success allows one more. */
-export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): DeliveryLines {
+export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOptions): DeliveryLines {
   const lines = new Map<string, Line>();
   /** Lines that may have something to begin, taken in turn. */
   const listed = new Queue<Line>();
+  /** Those of them that wait until it is less crowded, in their turn. */
+  const crowdedOut = { failing: new Set<Line>(), others: new Set<Line>() };
   /** By environment and id: what is meant by it now. An older one that comes up in a queue is passed over. */
   const current = new Map<string, Waiting>();
   const begun = new Set<string>();
@@ -67,6 +72,8 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
   /** The latest that it was, and not long ago: before it, the clock was set back. */
   let latestMs = 0;
   let underWay = 0;
+  /** Of these, to destinations where the latest attempt failed. */
+  let failing = 0;
 
   function lineOf(waiting: Waiting): Line {
     const { environment, address, overrideUrl } = waiting;
@@ -83,6 +90,7 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
       again: new Queue(),
       underWay: 0,
       allowed: perLine(),
+      answers: undefined,
       taken: 0,
       isListed: false,
     };
@@ -94,6 +102,17 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     if (line.isListed) return;
     line.isListed = true;
     listed.push(line);
+  }
+
+  /**
+   * Dead destinations by the hundred, each with all that it may have, would take every place there is for as long as
+   * they are waited for. So those that fail have half of the places between them; once half of all are taken, a new
+   * destination has one, and one that answers a quarter of what it may have otherwise.
+   */
+  function allowedNow({ allowed, answers }: Line): number {
+    if (answers === false) return failing < most / 2 ? allowed : 0;
+    if (underWay < most / 2) return allowed;
+    return Math.min(allowed, answers === undefined ? 1 : Math.ceil(perLine() / 4));
   }
 
   function enter(waiting: Waiting): void {
@@ -115,6 +134,20 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     const made: Lane = { key, waiting: [], isBusy: false };
     line.lanes.set(key, made);
     return made;
+  }
+
+  function nextListed(): Line | undefined {
+    const [failingOne] = failing < most / 2 ? crowdedOut.failing : [];
+    const [other] = underWay < most / 2 ? crowdedOut.others : [];
+    const line = failingOne ?? other ?? listed.shift();
+    if (line !== undefined) comeBack(line);
+    return line;
+  }
+
+  function comeBack(line: Line): void {
+    crowdedOut.failing.delete(line);
+    crowdedOut.others.delete(line);
+    line.isListed = false;
   }
 
   function takeOf(line: Line): Waiting | undefined {
@@ -171,19 +204,24 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
         const { waiting } = next;
         if (current.get(keyOf(waiting)) === waiting && !begun.has(keyOf(waiting))) enter(waiting);
       }
-      for (let looks = listed.length; looks > 0; looks -= 1) {
-        const line = listed.shift();
+      while (underWay < most) {
+        const line = nextListed();
         if (line === undefined) return undefined;
-        line.isListed = false;
         if (line.underWay >= line.allowed || isHeld(line)) continue;
+        if (line.underWay >= allowedNow(line)) {
+          line.isListed = true;
+          (line.answers === false ? crowdedOut.failing : crowdedOut.others).add(line);
+          continue;
+        }
         const waiting = takeOf(line);
         if (waiting === undefined) {
-          if (line.underWay === 0 && line.allowed === perLine()) lines.delete(line.key);
+          if (line.underWay === 0 && line.allowed === perLine() && line.answers !== false) lines.delete(line.key);
           continue;
         }
         list(line);
         line.underWay += 1;
         underWay += 1;
+        if (line.answers === false) failing += 1;
         begun.add(keyOf(waiting));
         return { waiting, line };
       }
@@ -191,10 +229,15 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     },
     ended({ waiting, line: given }, wentWell) {
       const line = given as Line;
+      if (line.answers === false) failing -= line.underWay;
       line.underWay -= 1;
       underWay -= 1;
       if (waiting.first) leave(line, waiting);
       line.allowed = wentWell ? Math.min(perLine(), line.allowed + 1) : Math.max(1, Math.floor(line.allowed / 2));
+      line.answers = wentWell;
+      if (!wentWell) failing += line.underWay;
+      // It may be one by now that there is a place for.
+      if (crowdedOut.failing.has(line) || crowdedOut.others.has(line)) comeBack(line);
       const key = keyOf(waiting);
       begun.delete(key);
       const now = current.get(key);
@@ -203,9 +246,6 @@ export function createDeliveryLines({ perLine, isHeld }: DeliveryLinesOptions): 
     },
     nextDueMs() {
       return later.peek()?.dueMs;
-    },
-    get underWay() {
-      return underWay;
     },
     look() {
       for (const line of lines.values()) list(line);

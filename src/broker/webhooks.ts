@@ -122,7 +122,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     });
     const stored = create(StoredNotificationSchema, {
       notification,
-      payloadForm: payloadFormOf(reading),
+      payloadForm: payloadFormOf(provider.notification, reading),
       environmentId: receiver.environment.id,
     });
     const made = integration.noForward ? [] : forwardsOf(notification, values);

@@ -1,10 +1,11 @@
 /**
- * How many deliveries may be under way in all. Receiving comes first: what waits is safe, and a provider that is
- * kept waiting gives up. While laps of the event loop are long there are fewer, and soon as many again.
+ * How many deliveries may be begun in a lap. Receiving comes first: what waits is safe, and a provider that is kept
+ * waiting gives up. While laps of the event loop are long there are fewer, and soon as many again. How many are under
+ * way is another matter: waiting for an answer is no work.
  */
 export interface DeliveryPace {
   readonly most: number;
-  /** Told of one lap after another, by how much it was late. */
+  /** Told of one lap of 20 ms after another, by how much it was late. */
   lap(lateMs: number): void;
 }
 

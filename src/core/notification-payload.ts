@@ -19,8 +19,11 @@ export function passedHeaders(rules: NotificationRules | undefined, received: Re
 }
 
 /** How a notification's payload is made: settled when it is received, so that it stays the same. */
-export function payloadFormOf(reading: Reading): PayloadForm {
-  if (reading.received.body.length === 0) return PayloadForm.UNSPECIFIED;
+export function payloadFormOf(rules: NotificationRules | undefined, reading: Reading): PayloadForm {
+  const { channel = "", values = {} } = rules ?? {};
+  // What comes over a channel that the headers name is told by them: a body beside (`{"kind": "drive#changes"}`) says less.
+  const isInHeaders = (values[channel]?.header ?? "") !== "";
+  if (isInHeaders || reading.received.body.length === 0) return PayloadForm.UNSPECIFIED;
   if (reading.form() !== undefined) return PayloadForm.FORM;
   return reading.json() === undefined ? PayloadForm.TEXT : PayloadForm.JSON;
 }

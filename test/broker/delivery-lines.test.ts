@@ -24,8 +24,9 @@ function waiting(about: Partial<Waiting> = {}): Waiting {
 const to = (overrideUrl: string, about: Partial<Waiting> = {}): Waiting =>
   waiting({ address: Address.OVERRIDE, overrideUrl, ...about });
 
-function linesOf({ perLine = 2, held = new Set<string>() } = {}) {
-  const lines = createDeliveryLines({ perLine: () => perLine, isHeld: ({ overrideUrl }) => held.has(overrideUrl) });
+function linesOf({ perLine = 2, most = 1_000, held = new Set<string>() } = {}) {
+  const isHeld = ({ overrideUrl }: Pick<Waiting, "overrideUrl">) => held.has(overrideUrl);
+  const lines = createDeliveryLines({ perLine: () => perLine, most, isHeld });
   /** All that can be begun now. */
   function begin(nowMs = 1_000): Begun[] {
     const all: Begun[] = [];
@@ -171,6 +172,38 @@ describe("delivery lines", () => {
     const begun = ids();
     expect(begun.filter((id) => id.startsWith("new"))).toHaveLength(8);
     expect(begun.filter((id) => id.startsWith("again"))).toHaveLength(2);
+  });
+
+  test("half of all places are not for destinations that fail, and there a new one has one", () => {
+    const { lines, begin, endAll } = linesOf({ perLine: 8, most: 20 });
+    const dead = Array.from({ length: 30 }, (_, i) => `dead ${i}`);
+    for (const url of dead) for (let i = 0; i < 8; i += 1) lines.put(to(url), 1_000);
+    // New ones all of them: each has one, until no place is left.
+    const first = begin();
+    expect(first).toHaveLength(20);
+    expect(new Set(first.map(({ waiting: one }) => one.overrideUrl)).size).toBe(20);
+    for (const one of first) lines.ended(one, false);
+    // The others have theirs then, beside half of those that have failed.
+    const second = begin();
+    expect(second).toHaveLength(20);
+    expect(new Set([...first, ...second].map(({ waiting: one }) => one.overrideUrl))).toEqual(new Set(dead));
+    for (const one of second) lines.ended(one, false);
+    // All of them have failed: from now on half of the places is all that they have.
+    const failing = begin();
+    expect(failing).toHaveLength(10);
+    for (let i = 0; i < 8; i += 1) lines.put(to("alive"), 1_000);
+    const one = begin();
+    expect(one.map(({ waiting: { overrideUrl } }) => overrideUrl)).toEqual(["alive"]);
+    endAll(one);
+    expect(begin().map(({ waiting: { overrideUrl } }) => overrideUrl)).toEqual(["alive", "alive"]);
+    // And each of them has its turn, in a place that one of them leaves.
+    const tried = new Set<string>();
+    for (let [ended] = failing; ended !== undefined && tried.size < 30; ) {
+      lines.ended(ended, false);
+      [ended] = begin();
+      tried.add(ended?.waiting.overrideUrl ?? "");
+    }
+    expect(tried).toEqual(new Set(dead));
   });
 
   test("what is under way when all is let go of is not begun again when it comes back, and counts meanwhile", () => {

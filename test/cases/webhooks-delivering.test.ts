@@ -313,6 +313,26 @@ test("W25 a destination that takes its time holds up no other", async () => {
   expect(beside.at(-1)).toBeLessThan(2_000);
 }, 30_000);
 
+test("W25 a hundred dead overrides, each with more waiting than may be under way, hold up no other destination", async () => {
+  const dead = await startApplication();
+  dead.answer = () => {};
+  const receiving = await startReceiving({
+    env: { LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${new URL(dead.url).port}` },
+  });
+  const { application, connect, notifyOf } = receiving;
+  const team = calendarUri("team");
+  const metadata = { calendarWatchResourceUris: [team] };
+  for (let i = 0; i < 100; i += 1) await connect(`dead-${i}`, { webhook_url_override: `${dead.url}/${i}`, metadata });
+  for (let n = 1; n <= 20; n += 1) await notifyOf(team, n, { "x-cal-channel-id": `channel-${n}` });
+  // As many as may be under way before it is crowded.
+  await dead.got(512);
+  for (let n = 1; n <= 5; n += 1) {
+    await notifyOf(uri, n, { "x-cal-channel-id": "alive" });
+    // The dead ones are waited for three times as long.
+    await application.got(n, 5_000);
+  }
+}, 60_000);
+
 test("first attempts of one channel are made one after another, in the order of their numbers", async () => {
   const receiving = await startReceiving();
   const { application, notifyOf } = receiving;

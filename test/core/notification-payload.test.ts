@@ -10,7 +10,7 @@ const form = { "content-type": "Application/X-WWW-Form-Urlencoded; charset=UTF-8
 
 function payload(sent: Parameters<typeof receivedOf>[0]) {
   const received = receivedOf(sent);
-  const kind = payloadFormOf(readingOf(received));
+  const kind = payloadFormOf(undefined, readingOf(received));
   return { kind, text: payloadOf(kind, passedHeaders(knownRules("calendar"), received), received.body) };
 }
 
@@ -35,6 +35,13 @@ it("makes an object of the headers of a notification that has no body", () => {
     kind: PayloadForm.UNSPECIFIED,
     text: '{"x-cal-message-number":"10"}',
   });
+});
+
+it("makes it of the headers where they name the channel, whatever stands in a body beside them", () => {
+  const beside = readingOf(receivedOf({ headers: { "x-goog-channel-id": "c" }, body: '{"kind":"drive#changes"}' }));
+  expect(payloadFormOf(knownRules("google-drive"), beside)).toBe(PayloadForm.UNSPECIFIED);
+  expect(payloadFormOf(knownRules("calendar"), beside)).toBe(PayloadForm.UNSPECIFIED);
+  expect(payloadFormOf(knownRules("github"), beside)).toBe(PayloadForm.JSON);
 });
 
 it("passes a JSON body on byte for byte", () => {

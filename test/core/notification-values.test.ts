@@ -86,7 +86,7 @@ it("takes what is nested deeper than anybody means it for text, and at once", ()
   const since = performance.now();
   const deep = reading({ body: nested(2_500_000) });
   expect(deep.json()).toBeUndefined();
-  expect(payloadFormOf(deep)).toBe(StoredNotification_PayloadForm.TEXT);
+  expect(payloadFormOf(undefined, deep)).toBe(StoredNotification_PayloadForm.TEXT);
   expect(performance.now() - since).toBeLessThan(300);
   expect(values({ body: "a" }, { body: `{"a":9007199254740993,"deep":${nested(499)}}` })).toEqual(["9007199254740993"]);
   expect(values({ body: "a" }, { body: `{"a":1,"deep":${nested(500)}}` })).toEqual([]);
@@ -285,7 +285,7 @@ it("throws at nothing that strangers send, and makes JSON of all of it", () => {
       notificationValues(rules, read);
       challengeAnswer(rules.challenge, read);
     }
-    const payload = payloadOf(payloadFormOf(read), [{ name: "x", value: "y" }], body);
+    const payload = payloadOf(payloadFormOf(undefined, read), [{ name: "x", value: "y" }], body);
     expect(() => JSON.parse(payload)).not.toThrow();
   }
 });
