@@ -1,6 +1,5 @@
 import { TokenFailure } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
-import { randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { type CallbackAnswer, isDenial } from "../core/callback.ts";
 import { Unbound } from "../core/filled-url.ts";
@@ -43,20 +42,25 @@ export function refusedOr(answer: CallbackAnswer): CallbackAnswer {
   const { error } = answer;
   if (error === undefined) return answer;
   if (isDenial(error)) throw new Failed("denied", "Access was not allowed.", "denied");
-  const code = /^[\x21-\x7e]{1,64}$/.test(error) ? error : "an unreadable error";
-  throw new Failed("provider_error", `The provider refused: ${code}.`, code);
+  if (/^[\x21-\x7e]{1,64}$/.test(error)) throw new Failed("provider_error", `The provider refused: ${error}.`, error);
+  throw new Failed("provider_error", "The provider refused: an unreadable error.", "unreadable_error");
+}
+
+interface Noting {
+  readonly world: World;
+  /** Of the log that tells of it. */
+  readonly logId: string;
 }
 
 /** Whatever went wrong once it was known whose authorization it is. What we did not foresee is found in the log. */
-export function failureOf(error: unknown, world: World): Failed {
+export function failureOf(error: unknown, { world, logId }: Noting): Failed {
   if (error instanceof Failed) return error;
   if (error instanceof TokenFailure) return failedBy(error);
   const fault = error instanceof Unbound ? new Fault("connection_unusable", error.message) : faultOfStore(error);
   if (fault.code !== "internal") return new Failed("refused", sentence(fault.message), fault.code);
-  const id = randomId();
   world.metrics.unhandled.inc();
-  world.log.error("an authorization failed unexpectedly", { log_id: id, err: fault.cause });
-  return new Failed("refused", `Something went wrong here; the log has it as ${id}.`, "internal");
+  world.log.error("an authorization failed unexpectedly", { log_id: logId, err: fault.cause });
+  return new Failed("refused", `Something went wrong here; the log has it as ${logId}.`, "internal");
 }
 
 function failedBy({ kind, code }: TokenFailure): Failed {

@@ -6,15 +6,17 @@ import { digestOf } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { type CallbackAnswer, isSame, isSignedCallback, readCallback } from "../core/callback.ts";
 import { missingScopes } from "../core/granted-scopes.ts";
-import type { PendingAuthorization } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { secretValues } from "../core/secret-values.ts";
+import { type PendingAuthorization, PendingAuthorizationSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
 import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Audit } from "./audit.ts";
-import { Failed, type FailedBy, failureOf, refusedOr } from "./authorize-failure.ts";
+import { Failed, type FailedBy, refusedOr } from "./authorize-failure.ts";
 import type { Ground, Grounds } from "./authorize-ground.ts";
 import type { AuthorizedConnections, Brought } from "./authorized-connection.ts";
 import type { Collections } from "./collections.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver } from "./pending.ts";
 import type { Providers } from "./providers.ts";
 import { isSessionOver } from "./sessions.ts";
@@ -49,12 +51,13 @@ interface ReturnsOptions {
   readonly grounds: Grounds;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
+  readonly failures: FailedAuthorizations;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export function createReturns(options: ReturnsOptions): Returns {
-  const { store, collections, providers, grounds, authorized, tokenEndpoint, audit, world } = options;
+  const { store, collections, providers, grounds, authorized, tokenEndpoint, failures, audit, world } = options;
   const { pendingAuthorizations } = collections;
 
   /** Nobody else takes it after this, whatever comes of it: the commit says who was first. */
@@ -85,6 +88,10 @@ export function createReturns(options: ReturnsOptions): Returns {
     const { integration, listener, returnTo, environment } = pending;
     const kind = await kindOf(pending);
     const common = { integration, title: await titleOf(pending), listener, returnTo };
+    const failing = {
+      ...{ environment, integration, existing: pending.reconnect, credentials: kind },
+      secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer)],
+    };
     try {
       if (pending.context !== context) throw new Failed("context_mismatch", "The answer came back to another address.");
       if (browser === undefined || !isSame(digestOf(browser), pending.browserHash)) {
@@ -94,15 +101,8 @@ export function createReturns(options: ReturnsOptions): Returns {
       world.metrics.authorizations.inc({ credentials: kind, outcome: "connected" });
       return { ...common, connected };
     } catch (error) {
-      const failed = failureOf(error, world);
-      world.metrics.authorizations.inc({ credentials: kind, outcome: failed.by });
-      world.log.warn("an authorization failed", {
-        environment,
-        integration,
-        outcome: failed.by,
-        reason: failed.reason,
-      });
-      return { ...common, failed: { by: failed.by, message: failed.message } };
+      const { by, message } = await failures.note(error, failing);
+      return { ...common, failed: { by, message } };
     }
   }
 
@@ -183,6 +183,9 @@ export function createReturns(options: ReturnsOptions): Returns {
 /** The same for whatever is not to be taken: who tries states learns nothing of them. */
 const unknown = () =>
   new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
+
+const secretsIn = ({ state, code, verifier }: CallbackAnswer): string[] =>
+  [state, code, verifier].filter((one) => one !== undefined);
 
 /** What tokens make of what was asked for. */
 export function broughtBy(

@@ -11,10 +11,12 @@ import type { Collections } from "./collections.ts";
 import type { Connections } from "./connections.ts";
 import { createDeviceWaits } from "./device-waits.ts";
 import type { Environments } from "./environments.ts";
+import { createFailedAuthorizations } from "./failed-authorizations.ts";
 import { createTakeCredentials, type TakeCredentials } from "./given-credentials.ts";
 import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveGrants } from "./live-grants.ts";
+import type { Logs } from "./logs.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
 import type { Sessions } from "./sessions.ts";
@@ -53,6 +55,7 @@ interface AuthorizationsOptions {
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;
   readonly grants: LiveGrants;
+  readonly logs: Logs;
   readonly publicUrl: () => string;
   readonly audit: Audit;
   readonly world: World;
@@ -61,11 +64,12 @@ interface AuthorizationsOptions {
 export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
   const grounds = createGrounds(options);
   const authorized = createAuthorizedConnections(options);
-  const deviceWaits = createDeviceWaits({ ...options, grounds, authorized });
+  const failures = createFailedAuthorizations(options);
+  const deviceWaits = createDeviceWaits({ ...options, grounds, authorized, failures });
   return {
     begin: createDepartures({ ...options, grounds }),
-    finish: createReturns({ ...options, grounds, authorized }),
-    connect: createTakeCredentials({ ...options, grounds, authorized }),
+    finish: createReturns({ ...options, grounds, authorized, failures }),
+    connect: createTakeCredentials({ ...options, grounds, authorized, failures }),
     devices: createDeviceAuthorizations({ ...options, grounds, waits: deviceWaits }),
     resume: () => deviceWaits.resume(),
     close: () => deviceWaits.close(),

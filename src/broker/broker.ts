@@ -162,6 +162,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     tokenEndpoint: tokens,
     asks,
     grants,
+    logs,
     publicUrl,
     audit,
     world,

@@ -4,18 +4,20 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { TokenFailure } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { secretValues } from "../core/secret-values.ts";
 import { type PendingDevice, PendingDeviceSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type DeviceAuthorization, DeviceAuthorization_State } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import { createLeases } from "../store/leases.ts";
 import type { Stored } from "../store/records.ts";
-import { Failed, failureOf } from "./authorize-failure.ts";
+import { Failed } from "./authorize-failure.ts";
 import { broughtBy } from "./authorize-finish.ts";
 import type { Ground, Grounds } from "./authorize-ground.ts";
 import type { AuthorizedConnections, FiledAs } from "./authorized-connection.ts";
 import { type Collections, isWaiting } from "./collections.ts";
 import { pollDevice } from "./device-polls.ts";
+import type { FailedAuthorizations, Failing, Told } from "./failed-authorizations.ts";
 import { faultOfStore } from "./store-fault.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
@@ -43,6 +45,7 @@ interface DeviceWaitsOptions {
   readonly grounds: Grounds;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
+  readonly failures: FailedAuthorizations;
   readonly world: World;
 }
 
@@ -55,7 +58,7 @@ const storeRetryMs = 1_000;
 const closeWithinMs = 10_000;
 
 export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
-  const { store, collections, grounds, authorized, tokenEndpoint, world } = options;
+  const { store, collections, grounds, authorized, tokenEndpoint, failures, world } = options;
   const { pendingDevices } = collections;
   const leases = createLeases(store);
   const waits = new Map<string, Promise<void>>();
@@ -126,8 +129,8 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
       });
     } catch (error) {
       if (ended.signal.aborted && isInterruption(error)) return;
-      const failed = deviceFailure(error, world);
-      await stubbornly(() => fail(device, failed));
+      const told = await stubbornly(() => failures.read(meaning(error), failingOf(device)));
+      await stubbornly(() => fail(device, told));
     }
   }
 
@@ -170,19 +173,26 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     return endedAs(before, { state, connection, missingScopes: [...missingScopes] });
   }
 
-  async function fail(device: PendingDevice, { by, message, reason }: Failed): Promise<void> {
+  const failingOf = (device: PendingDevice): Failing => ({
+    environment: device.authorization?.environment ?? "",
+    integration: device.authorization?.integration ?? "",
+    existing: device.begunWith?.reconnect,
+    credentials: "oauth2",
+    secrets: secretValues(PendingDeviceSchema, device),
+  });
+
+  /** With the log of it in one commit. */
+  async function fail(device: PendingDevice, { failed: { by, message }, changes, tell }: Told): Promise<void> {
     const before = await current(device.id);
     if (before === undefined) return;
     try {
-      await store.commit(endedAs(before, { state: stateOf(by), code: by, message }));
+      await store.commit([...endedAs(before, { state: stateOf(by), code: by, message }), ...changes()]);
     } catch (error) {
       // Somebody else has ended it.
       if (error instanceof StaleWrite) return;
       throw error;
     }
-    const { environment, integration } = device.authorization ?? {};
-    world.metrics.authorizations.inc({ credentials: "oauth2", outcome: by });
-    world.log.warn("an authorization failed", { environment, integration, outcome: by, reason });
+    tell();
   }
 
   function endedAs(before: Stored<PendingDevice>, outcome: Ending): Change[] {
@@ -237,13 +247,14 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
 type Ending = Pick<DeviceAuthorization, "state"> &
   Partial<Pick<DeviceAuthorization, "connection" | "missingScopes" | "code" | "message">>;
 
-function deviceFailure(error: unknown, world: World): Failed {
+/** Of a code that is entered elsewhere. */
+function meaning(error: unknown): unknown {
   if (error instanceof TokenFailure && error.kind === "grant_dead") {
     if (error.code === "access_denied") return new Failed("denied", "Access was not allowed.", error.code);
     if (error.code === "expired_token")
       return new Failed("expired", "Nobody entered the code in time. Begin again.", error.code);
   }
-  return failureOf(error, world);
+  return error;
 }
 
 const stateOf = (by: Failed["by"]): DeviceAuthorization_State =>

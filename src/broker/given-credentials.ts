@@ -3,14 +3,16 @@ import { TokenFailure } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { missingScopes } from "../core/granted-scopes.ts";
+import { secretValues } from "../core/secret-values.ts";
 import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Stored } from "../store/records.ts";
-import { codeOf, Failed, failureOf, notAccepted } from "./authorize-failure.ts";
+import { codeOf, Failed, notAccepted } from "./authorize-failure.ts";
 import { tokenExpiry } from "./authorize-finish.ts";
 import { configOf, type Ground, type Grounds, scopesOf } from "./authorize-ground.ts";
 import type { AuthorizedConnections } from "./authorized-connection.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
@@ -27,6 +29,7 @@ interface GivenCredentialsOptions {
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;
+  readonly failures: FailedAuthorizations;
   readonly world: World;
 }
 
@@ -34,7 +37,7 @@ export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
 
 /** Makes connections of credentials that were typed in, and of none that the provider does not take. */
 export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
-  const { grounds, authorized, tokenEndpoint, asks, world } = options;
+  const { grounds, authorized, tokenEndpoint, asks, failures, world } = options;
 
   async function connect({ session, integration: key, credentials, params }: GivenCredentials): Promise<Connection> {
     const ground = await grounds.of(session, key);
@@ -48,8 +51,10 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
       return connection;
     } catch (error) {
       if (!(error instanceof Failed || error instanceof TokenFailure)) throw error;
-      const { by, message } = failureOf(error, world);
-      world.metrics.authorizations.inc({ credentials: wanted, outcome: by });
+      const { environment } = session.value;
+      const secrets = secretValues(CredentialsSchema, credentials);
+      const failing = { environment, integration: key, existing: ground.existing?.ref, credentials: wanted, secrets };
+      const { by, message } = await failures.note(error, failing);
       const code = by === "refused" || by === "token_refused" ? "connection_test_failed" : codeOf(by);
       throw new Fault(code, message, { cause: error });
     }
