@@ -241,7 +241,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       lookupFiling.look();
       authorizations.resume();
       // Not before it is known where to, and with what it is signed.
-      deliveries.start();
+      await deliveries.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
     configureWebhooks(limits) {

@@ -24,8 +24,8 @@ import type { SigningSecrets } from "./signing-secrets.ts";
  * a destination are then for one process to keep, and no forward needs a lease of its own.
  */
 export interface Deliveries {
-  /** From now on, and as soon as this replica has the lease. */
-  start(): void;
+  /** From now on, and as soon as this replica has the lease. Resolves once it has asked for that. */
+  start(): Promise<void>;
   configure(limits: DeliveryLimits): void;
   /** Since this process delivers. */
   lastDeliveredMs(environment: string, url: string): number | undefined;
@@ -322,17 +322,18 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const ageOf = (sinceMs: number | undefined) =>
     sinceMs === undefined ? 0 : Math.max(0, world.now() - sinceMs) / 1_000;
 
-  function lookSoon(): void {
+  function lookSoon(): Promise<void> {
     looking ??= look().finally(() => {
       looking = undefined;
     });
+    return looking;
   }
 
   return {
     start() {
       // Times of the wall clock are looked at often, rather than waited for: it may be set.
-      timer ??= setInterval(lookSoon, lookEveryMs).unref();
-      lookSoon();
+      timer ??= setInterval(() => void lookSoon(), lookEveryMs).unref();
+      return lookSoon();
     },
     configure(wanted) {
       limits = wanted;
