@@ -61,6 +61,11 @@ const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
+/**
+ * Whoever takes over from one that did not say so waits for so long: after an outage of the store, that one writes
+ * down what it delivered meanwhile, which would be delivered twice otherwise.
+ */
+const handOverMs = 3_000;
 /** Over all destinations. */
 const mostUnderWay = 1_024;
 const keptAttempts = 20;
@@ -90,7 +95,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let looking: Promise<void> | undefined;
   let isPumping = false;
 
-  const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0;
+  let beginsAt = 0;
+
+  const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0 && performance.now() >= beginsAt;
 
   outbox.listen({
     onWaiting(waiting) {
@@ -274,8 +281,11 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       });
       return;
     }
-    become(await leases.take(leaseName, leaseMs));
+    const taken = await leases.take(leaseName, leaseMs);
     leaseTouchedAt = performance.now();
+    // Whose own it was knows what it has begun.
+    if (taken?.ranOut && lease === undefined) beginsAt = leaseTouchedAt + handOverMs;
+    become(taken);
   }
 
   function become(held: Lease | undefined): void {
