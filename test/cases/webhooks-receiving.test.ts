@@ -47,6 +47,31 @@ test("W08 after a day the same message is forwarded again, under the same id", a
   expect(second?.body).toBe(first?.body);
 });
 
+test("W08 a message that came again is known for a day from then on, though what first came is swept", async () => {
+  let now = Date.now();
+  const { application, notifyOf, sidecar } = await startReceiving({
+    now: () => now,
+    env: { LATCHKEY_CONFIG: "/latchkey.yaml" },
+    files: { "/latchkey.yaml": "retention: { deliveries: 2d }" },
+  });
+  const uri = calendarUri("ada");
+  const send = async (count: number) => {
+    await notifyOf(uri, 5);
+    await application.got(count);
+    await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
+  };
+  await send(1);
+  now += 47 * 3_600_000;
+  await send(2);
+  now += 2 * 3_600_000;
+  await sidecar.sidecar.broker.keepHouse();
+  expect(await notifyOf(uri, 5)).toBe(200);
+  expect(await sidecar.metric('latchkey_notifications_total{outcome="repeated"}')).toBe(1);
+  // A day after it came last it is forwarded again.
+  now += 24 * 3_600_000;
+  await send(3);
+});
+
 test("W16 the webhook URL takes POST alone, and no robots.txt keeps anybody away", async () => {
   const receiving = await startReceiving();
   const address = await addressOf(receiving);
