@@ -62,6 +62,11 @@ const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
+/**
+ * Of a lease: who takes over from one that did not say so waits for so long. After an outage of the store, that one
+ * writes down what it delivered meanwhile, which would be delivered twice otherwise.
+ */
+const handOverShare = 0.2;
 /** Over all destinations. */
 const mostUnderWay = 1_024;
 const lapMs = 20;
@@ -95,7 +100,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let laps: NodeJS.Timeout | undefined;
   let begunInLap = 0;
 
-  const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0;
+  let beginsAt = 0;
+
+  const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0 && performance.now() >= beginsAt;
 
   outbox.listen({
     onWaiting(waiting) {
@@ -301,8 +308,14 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       });
       return;
     }
-    become(await leases.take(leaseName, leaseMs));
+    const taken = await leases.take(leaseName, leaseMs);
     leaseTouchedAt = performance.now();
+    // Whose own it was knows what it has begun.
+    if (taken?.ranOut && lease === undefined) {
+      beginsAt = leaseTouchedAt + leaseMs * handOverShare;
+      setTimeout(pump, leaseMs * handOverShare).unref();
+    }
+    become(taken);
   }
 
   function become(held: Lease | undefined): void {

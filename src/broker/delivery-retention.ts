@@ -1,4 +1,6 @@
+import { fromBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { NotificationSeenSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
@@ -66,9 +68,17 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
       if (left !== undefined) continue;
       gone += 1;
       changes.push(...notifications.change({ before, after: undefined }));
-      if (messageId !== "") changes.push({ key: seenKey(environment, integration, messageId), value: undefined });
+      if (messageId !== "") changes.push(...(await unseen(seenKey(environment, integration, messageId), id)));
     }
     return { changes, gone, next: old.length < notificationsPage ? undefined : page.at(-1)?.position };
+  }
+
+  /** That a message came, unless it has come again since: that one's day is not over. */
+  async function unseen(key: string, notificationId: string): Promise<Change[]> {
+    const seen = await store.get(key);
+    const isOfThis =
+      seen !== undefined && fromBinary(NotificationSeenSchema, seen.value).notificationId === notificationId;
+    return isOfThis ? [{ key, value: undefined, expect: seen.revision }] : [];
   }
 
   /** There or deleted, each that anything is left of. */

@@ -193,7 +193,7 @@ function requireUndeclared({ name, declared }: Environment): void {
   if (declared) {
     throw new Fault(
       "read_only",
-      `the environment "${name}" is declared in the configuration file and is changed there`,
+      `the environment "${name}" is declared in the configuration, a file or variables such as LATCHKEY_FORWARD_URL, and is changed there`,
     );
   }
 }

@@ -10,7 +10,6 @@ import { createRedaction } from "../core/redaction.ts";
 import { type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
-import { beginningOf } from "./beginning.ts";
 import type { Collections } from "./collections.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "./page.ts";
 
@@ -171,4 +170,17 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
       };
     },
   };
+}
+
+/**
+ * When an environment was made; undefined: there is none. Of one that was deleted, and made again under its name,
+ * nothing comes back.
+ */
+async function beginningOf(
+  environment: string,
+  { environments }: Pick<Collections, "environments">,
+): Promise<number | undefined> {
+  const found = namesNothing(environment) ? undefined : await environments.get(environment);
+  if (found === undefined) return undefined;
+  return found.value.createdAt === undefined ? 0 : timestampMs(found.value.createdAt);
 }

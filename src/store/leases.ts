@@ -18,6 +18,8 @@ export interface Lease {
   readonly name: string;
   /** For every commit that is made under it. */
   readonly fence: Condition;
+  /** Whoever had it before let it run out: that one may not know yet, and have something to write down. */
+  readonly ranOut: boolean;
   /** How long it certainly holds, as far as we can tell; a process that was paused is told 0 once it goes on. */
   remainingMs(): number;
   /** Rejects with `LeaseLost`. */
@@ -85,6 +87,7 @@ export function createLeases(store: Store): Leases {
     return {
       name,
       fence,
+      ranOut: held !== undefined,
       remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
       async renew() {
         const renewedAt = performance.now();
