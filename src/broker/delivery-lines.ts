@@ -1,4 +1,4 @@
-import type { Waiting } from "./outbox.ts";
+import { type Heading, headingKey, type Waiting } from "./outbox.ts";
 
 /**
  * Who is next, of all forwards that wait: a line a destination, so that one that does not answer holds up nobody
@@ -25,7 +25,7 @@ interface DeliveryLinesOptions {
   /** And to all of them. */
   readonly most: number;
   /** Nothing is begun there for now. */
-  readonly isHeld: (destination: Pick<Waiting, "environment" | "address" | "overrideUrl">) => boolean;
+  readonly isHeld: (destination: Heading) => boolean;
 }
 
 export interface Begun {
@@ -33,7 +33,7 @@ export interface Begun {
   readonly line: object;
 }
 
-interface Line extends Pick<Waiting, "environment" | "address" | "overrideUrl"> {
+interface Line extends Heading {
   readonly key: string;
   /** Those that were never tried. */
   readonly lanes: Map<string, Lane>;
@@ -77,7 +77,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
 
   function lineOf(waiting: Waiting): Line {
     const { environment, address, overrideUrl } = waiting;
-    const key = `${environment}\0${address}\0${overrideUrl}`;
+    const key = headingKey(waiting);
     const there = lines.get(key);
     if (there !== undefined) return there;
     const made: Line = {

@@ -9,6 +9,8 @@ import { waitingSpace } from "./collections.ts";
 /** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
 export interface Outbox {
   readonly size: number;
+  /** How many wait for one destination. */
+  sizeAt(destination: Heading): number;
   /** When the one that has waited longest was made; undefined when none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<Waiting>;
@@ -37,6 +39,12 @@ export interface Waiting {
   readonly first: boolean;
 }
 
+/** Where a forward goes. */
+export type Heading = Pick<Waiting, "environment" | "address" | "overrideUrl">;
+
+export const headingKey = ({ environment, address, overrideUrl }: Heading): string =>
+  `${environment}\0${address}\0${overrideUrl}`;
+
 interface OutboxOptions {
   readonly store: Store;
   readonly world: World;
@@ -47,9 +55,20 @@ const prefix = `${waitingSpace}\0`;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
+  const sizes = new Map<string, number>();
   const listeners: OutboxListener[] = [];
 
+  function count(of: Heading, by: 1 | -1): void {
+    const key = headingKey(of);
+    const size = (sizes.get(key) ?? 0) + by;
+    if (size === 0) sizes.delete(key);
+    else sizes.set(key, size);
+  }
+
   function put(key: string, found: Waiting): void {
+    const before = waiting.get(key);
+    if (before !== undefined) count(before, -1);
+    count(found, 1);
     waiting.set(key, found);
     world.metrics.outboxForwards.set(waiting.size);
     for (const { onWaiting } of listeners) onWaiting(found);
@@ -59,6 +78,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     const gone = waiting.get(key);
     if (gone === undefined) return;
     waiting.delete(key);
+    count(gone, -1);
     world.metrics.outboxForwards.set(waiting.size);
     for (const { onGone } of listeners) onGone(gone);
   }
@@ -92,6 +112,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     get size() {
       return waiting.size;
     },
+    sizeAt: (destination) => sizes.get(headingKey(destination)) ?? 0,
     oldestMs() {
       let oldest: number | undefined;
       for (const { createdMs } of waiting.values()) if (oldest === undefined || createdMs < oldest) oldest = createdMs;

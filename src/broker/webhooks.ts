@@ -16,13 +16,13 @@ import {
   StoredNotificationSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
+import { Forward_State, type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import { type Collections, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
-import type { Outbox } from "./outbox.ts";
+import { headingKey, type Outbox } from "./outbox.ts";
 import type { Resources } from "./resources.ts";
 import type { Receiver, WebhookReceivers } from "./webhook-receivers.ts";
 import type { WebhookUrls } from "./webhook-urls.ts";
@@ -56,7 +56,7 @@ export interface WebhookAnswer {
 }
 
 export interface WebhookLimits {
-  /** Forwards that may wait: beyond it providers are told to come again. */
+  /** Forwards that may wait for one destination, and a ninth more for all: beyond it providers are told to come again. */
   readonly maxWaiting: number;
 }
 
@@ -126,13 +126,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       environmentId: receiver.environment.id,
     });
     const made = integration.noForward ? [] : forwardsOf(notification, values);
-    requireRoom(made.length);
-    coming += made.length;
+    const waiting = made.filter(({ state }) => state === Forward_State.PENDING);
+    requireRoom(waiting);
+    coming += waiting.length;
     try {
       bodies.know(stored);
       if (!(await file(stored, made, nowMs))) return undefined;
     } finally {
-      coming -= made.length;
+      coming -= waiting.length;
     }
     metrics.notificationsMatched.inc({ rule: rule < 0 ? "none" : String(rule) });
     return notification;
@@ -151,8 +152,18 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     return ids.flatMap((connectionId) => forwards.newFor(cause, connectionId));
   }
 
-  function requireRoom(count: number): void {
-    if (outbox.size + coming + count <= limits.maxWaiting) return;
+  /**
+   * One destination may have all that may wait, if none waits for others; what they have on top is a ninth of that at
+   * most, and the fewer places are left of it, the less any one gets: a dead one fills the outbox for nobody else.
+   */
+  function requireRoom(wanted: readonly StoredForward[]): void {
+    const eachAtMost = 10 * limits.maxWaiting - 9 * (outbox.size + coming + wanted.length);
+    // What is being committed may be for it too.
+    const sizeAt = (destination: StoredForward) => outbox.sizeAt(destination) + coming;
+    const isRoom = Map.groupBy(wanted, headingKey)
+      .values()
+      .every(([first, ...rest]) => first === undefined || sizeAt(first) + 1 + rest.length <= eachAtMost);
+    if (isRoom) return;
     metrics.notifications.inc({ outcome: "overloaded" });
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }

@@ -130,7 +130,9 @@ export const fileSchema = v.strictObject({
           v.integer(),
           v.minValue(1),
           v.maxValue(10_000_000),
-          v.description("The most forwards that may wait: beyond it providers are told to come again."),
+          v.description(
+            "The most forwards that may wait for one address, and a ninth more for all: beyond it providers are told to come again.",
+          ),
         ),
       ),
       per_destination: v.optional(

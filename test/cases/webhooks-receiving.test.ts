@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { startApplication } from "../application.ts";
 import { secretKey } from "../harness.ts";
 import { calendarUri, sendRaw, startReceiving } from "../receiving.ts";
 
@@ -157,6 +158,29 @@ test("W20 at the outbox's cap providers are told to come again, nothing is dropp
     .poll(() => new Set(application.seen.map(({ headers }) => headers["webhook-id"])).size, { timeout: 5_000 })
     .toBe(51);
 }, 30_000);
+
+test("W20 a dead destination that fills the outbox leaves room for what goes to others", async () => {
+  const dead = await startApplication();
+  dead.answer = (_, response) => void response.writeHead(503).end();
+  const { connect, notifyOf, application, sidecar } = await startReceiving({
+    env: {
+      LATCHKEY_CONFIG: "/latchkey.yaml",
+      LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${new URL(dead.url).port}`,
+    },
+    files: { "/latchkey.yaml": "webhooks: { outbox: 45 }" },
+  });
+  await connect("dead", { webhook_url_override: dead.url, metadata: { email: "dead" } });
+  const statuses: number[] = [];
+  for (let number = 1; number <= 60; number += 1) statuses.push(await notifyOf(calendarUri("dead"), number));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(45);
+  expect(statuses.slice(45).every((status) => status === 503)).toBe(true);
+  for (let number = 1; number <= 20; number += 1) {
+    expect(await notifyOf(calendarUri("alive"), number, { "x-cal-channel-id": "another" })).toBe(200);
+    await application.got(number);
+    await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(45);
+  }
+  expect(await notifyOf(calendarUri("dead"), 61)).toBe(503);
+});
 
 test("W26 an unknown environment or integration is 404, the same for both, and goes nowhere", async () => {
   const receiving = await startReceiving();
