@@ -62,10 +62,10 @@ const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
 /**
- * Whoever takes over from one that did not say so waits for so long: after an outage of the store, that one writes
- * down what it delivered meanwhile, which would be delivered twice otherwise.
+ * Of a lease: who takes over from one that did not say so waits for so long. After an outage of the store, that one
+ * writes down what it delivered meanwhile, which would be delivered twice otherwise.
  */
-const handOverMs = 3_000;
+const handOverShare = 0.2;
 /** Over all destinations. */
 const mostUnderWay = 1_024;
 const keptAttempts = 20;
@@ -284,7 +284,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     const taken = await leases.take(leaseName, leaseMs);
     leaseTouchedAt = performance.now();
     // Whose own it was knows what it has begun.
-    if (taken?.ranOut && lease === undefined) beginsAt = leaseTouchedAt + handOverMs;
+    if (taken?.ranOut && lease === undefined) {
+      beginsAt = leaseTouchedAt + leaseMs * handOverShare;
+      setTimeout(pump, leaseMs * handOverShare).unref();
+    }
     become(taken);
   }
 
