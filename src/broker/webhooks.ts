@@ -158,21 +158,13 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
    */
   function requireRoom(wanted: readonly StoredForward[]): void {
     const eachAtMost = 10 * limits.maxWaiting - 9 * (outbox.size + coming + wanted.length);
-<<<<<<< HEAD
-    const isRoom = Map.groupBy(wanted, headingKey)
-      .values()
-      .every(([first, ...rest]) => first === undefined || outbox.sizeAt(first) + 1 + rest.length <= eachAtMost);
-    if (isRoom) return;
-    metrics.notifications.series({ outcome: "overloaded" }).add();
-=======
     // What is being committed may be for it too.
     const sizeAt = (destination: StoredForward) => outbox.sizeAt(destination) + coming;
     const isRoom = Map.groupBy(wanted, headingKey)
       .values()
       .every(([first, ...rest]) => first === undefined || sizeAt(first) + 1 + rest.length <= eachAtMost);
     if (isRoom) return;
-    metrics.notifications.inc({ outcome: "overloaded" });
->>>>>>> review
+    metrics.notifications.series({ outcome: "overloaded" }).add();
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
