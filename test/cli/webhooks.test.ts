@@ -273,7 +273,8 @@ it("webhooks explain says who would be reached; send has it happen, from a file 
   const [delivered] = await application.got(1);
   expect(JSON.parse(delivered?.body ?? "")).toMatchObject({
     connectionId: "ada",
-    payload: { note: "Größe" },
+    // Of a channel's notification its headers, whatever its body.
+    payload: { "x-cal-channel-id": "c" },
   });
   const again = await run(["send", "calendar", ...headers]);
   expect([again.code, again.err]).toEqual([1, expect.stringContaining("(already_exists)")]);
