@@ -15,9 +15,10 @@ import {
   type StoredNotification,
   StoredNotificationSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import type { ChannelTokens } from "./channel-tokens.ts";
 import { type Collections, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
@@ -76,6 +77,7 @@ interface WebhooksOptions {
   readonly receivers: WebhookReceivers;
   readonly proofs: NotificationProofs;
   readonly resources: Resources;
+  readonly tokens: ChannelTokens;
   readonly forwards: Forwards;
   readonly bodies: ForwardBodies;
   readonly outbox: Outbox;
@@ -91,15 +93,21 @@ const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, collections, receivers, proofs, resources, forwards, bodies, outbox, urls, world } = options;
+  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, urls, world } = options;
   const { metrics } = world;
   let { limits } = options;
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
 
-  function matchOf({ integration }: Receiver, { lookups }: NotificationValues) {
-    const { environment, key } = integration;
-    return resources.match({ environment, integration: key }, lookups);
+  function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
+    const found = resources.match({ environment, integration }, values.lookups);
+    const { channel } = values;
+    if (found.matches.length > 0 || channel === undefined) return found;
+    // The first message of a channel comes before the provider has said what it will name in them.
+    const id = tokens.connectionOf({ environment, integration, id: channel });
+    return id === undefined
+      ? found
+      : { ...found, matches: [create(ConnectionRefSchema, { environment, integration, id })] };
   }
 
   async function take(receiver: Receiver, reading: Reading): Promise<Notification | undefined> {
