@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../base/world.ts";
 import { isWanted, placeOf, shown, wished } from "../core/channel-life.ts";
 import { defaultWatched } from "../core/channel-rules.ts";
@@ -46,6 +47,7 @@ const pageSize = 500;
 /** So many of the due are looked through for some that can be begun. */
 const lookedThrough = 20_000;
 const troubleMs = 5_000;
+const closeWithinMs = 10_000;
 /** Connections that are looked at, a stretch a minute, for channels that they should have and have not. */
 const walkEveryMs = 60_000;
 const perWalk = 1_000;
@@ -246,7 +248,8 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
       clearInterval(timer);
       ended.abort();
       await looking;
-      await Promise.allSettled(underWay.values());
+      // What a provider answers is to be written down; what takes longer is of unknown outcome, as after a crash.
+      await Promise.race([Promise.allSettled(underWay.values()), sleep(closeWithinMs, undefined, { ref: false })]);
       await lease?.release().catch(() => {
         /* It runs out by itself. */
       });

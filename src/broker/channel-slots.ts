@@ -18,7 +18,7 @@ import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
-import type { Collections } from "./collections.ts";
+import { type Collections, channelHeardKey } from "./collections.ts";
 import type { Events } from "./events.ts";
 import type { Logs } from "./logs.ts";
 import type { Providers } from "./providers.ts";
@@ -77,7 +77,10 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     return [
       ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after })),
       // What came and went within the move was never there.
-      ...gone.flatMap((one) => channels.change({ before: before.get(idOf(one)), after: undefined })),
+      ...gone.flatMap((one) => [
+        ...channels.change({ before: before.get(idOf(one)), after: undefined }),
+        { key: channelHeardKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
+      ]),
     ].filter(({ value, expect }) => value !== undefined || expect !== 0);
   }
 

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { fromBinary } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -17,17 +18,17 @@ import {
 } from "../core/channel-life.ts";
 import { askedLifeMs, defaultWatched, requireChannelId, toldChannel, watchedBy } from "../core/channel-rules.ts";
 import { namesNothing } from "../core/names.ts";
-import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { ChannelHeardSchema, type StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Channel, type CreateChannelRequest, Channel_State as State } from "../gen/latchkey/v1/channel_pb.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import type { Change } from "../store/contract.ts";
+import type { Change, Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import { type ChannelCalls, newChannelId, type WatchOutcome } from "./channel-calls.ts";
 import type { ChannelSlots } from "./channel-slots.ts";
-import type { Collections } from "./collections.ts";
+import { type Collections, channelHeardKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { type Connections, targetOf } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
@@ -67,6 +68,7 @@ export interface ChannelFilter {
 }
 
 interface ChannelsOptions {
+  readonly store: Store;
   readonly collections: Collections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
@@ -81,7 +83,7 @@ interface ChannelsOptions {
 const stopAllWithinMs = 10_000;
 
 export function createChannels(options: ChannelsOptions): Channels {
-  const { collections, slots, calls, connections, integrations, providers, audit, world } = options;
+  const { store, collections, slots, calls, connections, integrations, providers, audit, world } = options;
   const { channels } = collections;
   const { log, metrics } = world;
 
@@ -91,6 +93,24 @@ export function createChannels(options: ChannelsOptions): Channels {
     return found;
   }
 
+  /** With what was last heard over them, which lies apart. */
+  async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
+    const keys = found.map((one) => channelHeardKey(placeOf(one).ref.environment, idOf(one)));
+    const heard = keys.length === 0 ? [] : await store.getMany(keys);
+    return found.map((one, i) => {
+      const entry = heard[i];
+      if (entry === undefined) return shown(one);
+      const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
+      return { ...shown(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
+    });
+  }
+
+  async function show(at: ChannelAt): Promise<Channel> {
+    const [channel] = await withHeard([(await find(at)).value]);
+    if (channel === undefined) throw new Error("one channel is shown as one");
+    return channel;
+  }
+
   const line = (actor: string, action: string, { ref }: Place, id: string): Change[] =>
     audit.changes({ actor, action, environment: ref.environment, targets: [`${targetOf(ref)}/${id}`] });
 
@@ -98,7 +118,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   async function outcome(at: ChannelAt, came: WatchOutcome): Promise<Channel> {
     switch (came.kind) {
       case "made":
-        return shown((await find({ ...at, id: came.id })).value);
+        return show({ ...at, id: came.id });
       case "overtaken":
         throw new Fault("conflict", "somebody else is making a channel on this resource at this moment");
       case "unsent":
@@ -152,9 +172,7 @@ export function createChannels(options: ChannelsOptions): Channels {
       );
       return outcome({ environment, id }, await calls.watch(place, id, { isIdGiven: given !== "" }));
     },
-    async get(at) {
-      return shown((await find(at)).value);
-    },
+    get: show,
     async list({ environment, integration, connectionId, states }, page) {
       const isNone = namesNothing(environment, integration, connectionId);
       const under = [
@@ -168,7 +186,7 @@ export function createChannels(options: ChannelsOptions): Channels {
         isWanted: (stored) => states.length === 0 || states.includes(stateOf(stored)),
         isPast: () => false,
       });
-      return { items: items.map(shown), next };
+      return { items: await withHeard(items), next };
     },
     async renew({ environment, id, expectedRevision }, actor) {
       const found = await find({ environment, id });
@@ -195,7 +213,7 @@ export function createChannels(options: ChannelsOptions): Channels {
         { alongside: () => line(actor, "channel.stop", place, id) },
       );
       await calls.stopDue(place);
-      return shown((await find({ environment, id })).value);
+      return show({ environment, id });
     },
     async stopAllOf(ref) {
       const late = AbortSignal.timeout(stopAllWithinMs);

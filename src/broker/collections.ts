@@ -315,6 +315,8 @@ export const seenKey = (environment: string, integration: string, message: strin
 /** Keys of what the notifications of channels are proven by, and of their states: environment and id. */
 export const channelTokenSpace = "channel.token";
 export const channelStateSpace = "channel.state";
+/** Of a channel, what was last heard over it. */
+export const channelHeardKey = (environment: string, id: string) => keyOf("channel-heard", environment, id);
 /** Keys of the secondary index of channels about which something is to be done by then; each ends in the channel's. */
 export const channelsDue = (nowMs: number) => ({
   from: under("channel.due").from,

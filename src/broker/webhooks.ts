@@ -10,6 +10,7 @@ import { isTaken, type Unproven } from "../core/notification-proof.ts";
 import { type Reading, readingOf } from "../core/notification-reading.ts";
 import { type NotificationValues, notificationValues } from "../core/notification-values.ts";
 import {
+  ChannelHeardSchema,
   NotificationSeenSchema,
   type StoredForward,
   type StoredNotification,
@@ -19,7 +20,7 @@ import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/conn
 import { type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { ChannelTokens } from "./channel-tokens.ts";
-import { type Collections, seenKey } from "./collections.ts";
+import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -134,7 +135,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     coming += made.length;
     try {
       bodies.know(stored);
-      if (!(await file(stored, made, nowMs))) return undefined;
+      if (!(await file({ stored, made, heard: heardOf(notification, values), nowMs }))) return undefined;
     } finally {
       coming -= made.length;
     }
@@ -161,12 +162,29 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
+  /** Of a channel of ours, that it is heard of. */
+  function heardOf(
+    { environment, integration, receivedAt }: Notification,
+    { channel: id, number = "" }: NotificationValues,
+  ): Change[] {
+    if (id === undefined || tokens.connectionOf({ environment, integration, id }) === undefined) return [];
+    const heard = create(ChannelHeardSchema, { number, ...(receivedAt !== undefined && { at: receivedAt }) });
+    return [{ key: channelHeardKey(environment, id), value: toBinary(ChannelHeardSchema, heard) }];
+  }
+
+  interface Filing {
+    readonly stored: StoredNotification;
+    readonly made: readonly StoredForward[];
+    readonly heard: readonly Change[];
+    readonly nowMs: number;
+  }
+
   /** In one commit. False: it has come before, and is on its way or there. */
-  async function file(stored: StoredNotification, made: readonly StoredForward[], nowMs: number): Promise<boolean> {
+  async function file({ stored, made, heard, nowMs }: Filing): Promise<boolean> {
     const { notification } = stored;
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, integration, messageId, id } = notification;
-    const changes = [...collections.notifications.change({ before: undefined, after: stored })];
+    const changes = [...collections.notifications.change({ before: undefined, after: stored }), ...heard];
     if (messageId === "") {
       await store.commit([...changes, ...forwards.changes(made)]);
       return true;

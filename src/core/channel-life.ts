@@ -237,7 +237,9 @@ function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Mo
   const told: Happening[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
   const candidate = slot.find((other) => stateOf(other) === State.CREATING);
   if (candidate !== undefined) return { put: [past, { ...candidate, kept: true }], gone: [], told };
-  const dueMs = one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : nowMs;
+  const { createdAt } = shown(one);
+  const restedMs = Math.max(nowMs, (createdAt === undefined ? 0 : timestampMs(createdAt)) + minRestMs);
+  const dueMs = one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : restedMs;
   return { put: [past, successor(one, { id: newId(), nowMs, dueMs, failures: one.failures })], gone: [], told };
 }
 
@@ -317,7 +319,8 @@ export function made(slot: Slot, asked: StoredChannel, answer: Answered, { nowMs
     return { ...nothing, put: [turned(candidate, "made", { nowMs, dueMs: nowMs, shown: known })] };
   }
   const lifeMs = Math.max(1, endMs - nowMs);
-  const renewAtMs = Math.trunc(nowMs + lifeMs * (renewFromShare + (renewToShare - renewFromShare) * random));
+  const share = renewFromShare + (renewToShare - renewFromShare) * random;
+  const renewAtMs = Math.trunc(Math.max(nowMs + lifeMs * share, nowMs + minRestMs));
   const current = turned(candidate, "made", {
     ...{ nowMs, lifeMs, dueMs: renewAtMs, failures: 0, idRefusals: 0, kept: true },
     shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
@@ -462,6 +465,8 @@ export function renewSoon(slot: Slot, nowMs: number): Moved {
   return { ...nothing, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };
 }
 
+/** A provider that gives a channel no life to speak of is not asked without a pause. */
+const minRestMs = 30_000;
 const minWaitMs = 5_000;
 const maxWaitMs = 3_600_000;
 /** As in forwards: what a provider asks for is believed up to a day. */
