@@ -343,6 +343,47 @@ describe("a renewal", () => {
   });
 });
 
+describe("an answer that is lost", () => {
+  it.each(["drop-answer", "cut-answer"] as const)(
+    "to a first watch leaves no channel that is not known: %s",
+    async (kind) => {
+      const { connect, rpc, sandbox, clock, keep, channels, live, current } = await startWatching();
+      await connect("ada");
+      sandbox.behave({ answers: { watch: [{ kind, times: 1 }] } });
+      expect(await codeOf(rpc().createChannel({ connection: primary(), id: "lost" }))).toBe("unavailable");
+      expect(live().map(({ id }) => id)).toEqual(["lost"]);
+      expect(stateIn(await channels(), "lost")).toBe("STATE_STOPPING");
+      // What it watches has no id that we know, until another on the same tells.
+      clock.pass(hourMs / 2);
+      await keep();
+      expect(live().length).toBe(1);
+      await rpc().createChannel({ connection: primary(), id: "heard" });
+      await keep();
+      expect(live().map(({ id }) => id)).toEqual(["heard"]);
+      expect(stateIn(await channels(), "lost")).toBe("STATE_STOPPED");
+      expect((await current())?.id).toBe("heard");
+    },
+  );
+
+  it("to a renewal is made good at once: one is left, and notifications of both were taken", async () => {
+    const { connect, rpc, sandbox, clock, keep, live, current, forwards, sidecar } = await startWatching();
+    await connect("ada");
+    await rpc().createChannel({ connection: primary(), id: "first" });
+    sandbox.behave({ answers: { watch: [{ kind: "drop-answer", times: 1 }] } });
+    clock.pass(6 * dayMs);
+    await keep();
+    expect((await current())?.id).toBe("first");
+    clock.pass(2 * 60_000);
+    await keep();
+    const second = await current();
+    expect(second?.previousId).toBe("first");
+    expect(live().map(({ id }) => id)).toEqual([second?.id]);
+    // The sync of each, of the one whose answer was lost too.
+    await expect.poll(() => forwards("forward").length).toBe(3);
+    expect(await sidecar.metric('latchkey_notifications_refused_total{reason="wrong_token"}')).toBeUndefined();
+  });
+});
+
 describe("notifications", () => {
   it("C07 of a channel that was stopped are taken like any, with their token, and refused with another", async () => {
     const { connect, rpc, sandbox, forwards, sidecar, clock, keep, channels } = await startWatching();
