@@ -132,6 +132,15 @@ describe("a channel", () => {
     expect(stateOf(currentOf(after) ?? never())).toBe(State.ACTIVE);
   });
 
+  it("is stopped when the answer that made it comes after everybody had given it up", () => {
+    const asked = ask([wish()], "a", "a", t0);
+    const late = t0 + 2 * answerMs;
+    const given = applied(asked, timePasses(asked, { nowMs: late, random: 0 }, () => "x"));
+    expect(tasksOf(given, late)).toEqual([{ ask: "watch", id: "x" }]);
+    const after = applied(given, made(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
+    expect(tasksOf(after, late)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
+  });
+
   it("runs out when its connection is gone, with nothing asked of anybody", () => {
     const slot = applied(active(), connectionGone(active(), t0));
     expect(tasksOf(slot, t0 + lifeMs - 1)).toEqual([]);
