@@ -7,11 +7,13 @@ import { type StopVerdict, stopVerdict, type WatchVerdict, watchVerdict } from "
 import {
   applied,
   begun,
+  claimedIn,
   connectionGone,
   currentOf,
   idOf,
   idRefused,
   joined,
+  type Moved,
   made,
   mayAsk,
   notMade,
@@ -43,8 +45,8 @@ export interface ChannelCalls {
     task: Pick<Extract<Task, { ask: "stop" }>, "id" | "resourceId">,
     signal?: AbortSignal,
   ): Promise<StopVerdict>;
-  /** All of a slot that are to be stopped now. */
-  stopDue(place: Place, signal?: AbortSignal): Promise<void>;
+  /** What whoever made this move has claimed to stop. */
+  stopClaimed(place: Place, moved: Moved | undefined, claim: Claim): Promise<void>;
   /** One that we did not make. */
   stopForeign(
     ref: ConnectionRef,
@@ -56,6 +58,12 @@ export interface ChannelCalls {
 export interface WatchOptions extends Pick<MoveOptions, "alongside"> {
   /** Somebody has chosen the id: another would not be what was asked for. */
   readonly isIdGiven?: boolean;
+}
+
+export interface Claim {
+  /** When the move was made. */
+  readonly nowMs: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Tended {
@@ -197,8 +205,15 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
       if (!mayAsk(asked, world.now())) return { kind: "overtaken" };
       const verdict = await callWatch(prepared, asked, token);
       if (verdict.kind === "made") {
-        await noted(() => slots.move(place, (slot) => made(slot, asked, verdict, now())));
+        let madeAt = now();
+        const moved = await noted(() =>
+          slots.move(place, (slot) => {
+            madeAt = now();
+            return made(slot, asked, verdict, madeAt);
+          }),
+        );
         count("made");
+        await stopClaimed(place, moved, { nowMs: madeAt.nowMs });
         return { kind: "made", id };
       }
       if (verdict.kind === "id_taken" && !isIdGiven && tries < maxIds) {
@@ -274,15 +289,16 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     return slots.read(place);
   }
 
-  async function stopDue(place: Place, signal?: AbortSignal): Promise<void> {
-    const stops = tasksOf(await slots.read(place), world.now()).filter((task) => task.ask === "stop");
-    await Promise.all(stops.map((task) => stop(place, task, signal)));
+  async function stopClaimed(place: Place, moved: Moved | undefined, { nowMs, signal }: Claim): Promise<void> {
+    if (moved === undefined) return;
+    const tasks = claimedIn(moved, await slots.read(place), nowMs);
+    await Promise.all(tasks.map((task) => stop(place, task, signal)));
   }
 
   return {
     watch,
     stop,
-    stopDue,
+    stopClaimed,
     async tend(place, signal) {
       let retryAfterMs: number | undefined;
       const slot = await pass(place);
@@ -291,11 +307,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
         const came = task.ask === "stop" ? await stop(place, task) : await watch(place, task.id);
         if ("retryAfterMs" in came && came.retryAfterMs !== undefined)
           retryAfterMs = Math.max(retryAfterMs ?? 0, came.retryAfterMs);
-        if (came.kind === "made") {
-          // The one that it replaces, in the same breath.
-          await stopDue(place);
-          break;
-        }
+        if (came.kind === "made") break;
       }
       return { retryAfterMs };
     },

@@ -196,23 +196,22 @@ export function createChannels(options: ChannelsOptions): Channels {
       }
       const place = placeOf(found.value);
       const came = await calls.watch(place, id, { alongside: () => line(actor, "channel.renew", place, id) });
-      const renewed = await outcome({ environment, id }, came);
-      await calls.stopDue(place);
-      return renewed;
+      return outcome({ environment, id }, came);
     },
     async stop({ environment, id, expectedRevision }, actor) {
       const found = await find({ environment, id });
       const place = placeOf(found.value);
-      await slots.move(
+      const nowMs = world.now();
+      const moved = await slots.move(
         place,
         (slot) => {
           const now = slot.find((one) => idOf(one) === id);
           if (now !== undefined) requireRevision({ revision: Number(shown(now).revision) }, expectedRevision);
-          return stopAsked(slot, id, world.now());
+          return stopAsked(slot, id, nowMs);
         },
         { alongside: () => line(actor, "channel.stop", place, id) },
       );
-      await calls.stopDue(place);
+      await calls.stopClaimed(place, moved, { nowMs });
       return show({ environment, id });
     },
     async stopAllOf(ref) {
@@ -241,8 +240,9 @@ export function createChannels(options: ChannelsOptions): Channels {
         if (first === undefined) return;
         const place = placeOf(first);
         // Kept apart from the connection: its revision is what its deletion may rest on.
-        await slots.move(place, (slot) => allStopped(slot, world.now()), { leavesMetadata: true });
-        await calls.stopDue(place, signal);
+        const nowMs = world.now();
+        const moved = await slots.move(place, (slot) => allStopped(slot, nowMs), { leavesMetadata: true });
+        await calls.stopClaimed(place, moved, { nowMs, signal });
       }),
       ...(foreign === undefined
         ? []

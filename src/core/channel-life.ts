@@ -100,6 +100,8 @@ const renewToShare = 0.85;
 const warnShare = 0.1;
 /** For so long a watch call is waited for; after it, its outcome is unknown. */
 export const answerMs = 60_000;
+/** For so long what is to be stopped is left to whoever has said so, who does it at once if nothing befalls them. */
+export const claimMs = 30_000;
 /** What is over is kept for a while: somebody may ask, and late notifications bring its token. */
 const keptMs = 7 * 86_400_000;
 /** Of one that its provider bounds in no way that we know. */
@@ -266,6 +268,16 @@ export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
 export const mayAsk = (asked: StoredChannel, nowMs: number): boolean =>
   nowMs < asked.dueMs - answerMs / 2 && nowMs >= asked.dueMs - answerMs;
 
+/** What a move has claimed to be stopped by whoever made it. */
+export function claimedIn({ put }: Moved, slot: Slot, nowMs: number): readonly Extract<Task, { ask: "stop" }>[] {
+  return put
+    .filter((one) => stateOf(one) === State.STOPPING && one.dueMs === nowMs + claimMs)
+    .flatMap((one) => {
+      const resourceId = shown(one).resourceId || resourceIdIn(slot);
+      return resourceId === "" ? [] : [{ ask: "stop" as const, id: idOf(one), resourceId }];
+    });
+}
+
 /** When a slot is to be looked at again: where nothing can be done about it, only once something will have changed. */
 const idleUntil = (slot: Slot, one: StoredChannel, nowMs: number): number =>
   shown(one).resourceId !== "" || resourceIdIn(slot) !== "" ? nowMs : expiresAtMs(one);
@@ -316,7 +328,7 @@ export function made(slot: Slot, asked: StoredChannel, answer: Answered, { nowMs
   const known = { resourceId, resourceUri, expiresAt: timestampFromMs(endMs) };
   if (stateOf(candidate) !== State.CREATING) {
     // It was given up meanwhile: now it is known how to stop it.
-    return { ...nothing, put: [turned(candidate, "made", { nowMs, dueMs: nowMs, shown: known })] };
+    return { ...nothing, put: [turned(candidate, "made", { nowMs, dueMs: nowMs + claimMs, shown: known })] };
   }
   const lifeMs = Math.max(1, endMs - nowMs);
   const share = renewFromShare + (renewToShare - renewFromShare) * random;
@@ -328,11 +340,13 @@ export function made(slot: Slot, asked: StoredChannel, answer: Answered, { nowMs
   const others = slot.filter((one) => idOf(one) !== idOf(current));
   const replaced = others
     .filter(isCurrent)
-    .map((old) => turned(old, "replaced", { nowMs, dueMs: nowMs, failures: 0, shown: { stateReason: "replaced" } }));
+    .map((old) =>
+      turned(old, "replaced", { nowMs, dueMs: nowMs + claimMs, failures: 0, shown: { stateReason: "replaced" } }),
+    );
   // Those that could not be stopped for want of its id.
   const learned = others
     .filter((one) => stateOf(one) === State.STOPPING && shown(one).resourceId === "" && resourceId !== "")
-    .map((one) => turned(one, "made", { nowMs, dueMs: nowMs, shown: { resourceId } }));
+    .map((one) => turned(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
   return { put: [current, ...replaced, ...learned], gone: [], told: [] };
 }
 
@@ -417,7 +431,7 @@ export function stopAsked(slot: Slot, id: string, nowMs: number): Moved {
       put.push(turned(one, "forgone", { nowMs, shown: shownAs }));
     } else {
       // One that is being asked for is stopped once its answer came, or is overdue.
-      const dueMs = isMaking(one) ? one.dueMs : idleUntil(slot, one, nowMs);
+      const dueMs = isMaking(one) ? one.dueMs : idleUntil(slot, one, nowMs + claimMs);
       put.push(turned(one, "stop_asked", { nowMs, dueMs, failures: 0, shown: shownAs }));
     }
   }

@@ -4,6 +4,8 @@ import {
   answerMs,
   applied,
   begun,
+  claimedIn,
+  claimMs,
   connectionGone,
   currentOf,
   expiresAtMs,
@@ -64,7 +66,11 @@ describe("a channel", () => {
     expect(tasksOf(slot, now)).toEqual([]);
     const next = slot.find((one) => idOf(one) === "b") ?? never();
     const after = applied(slot, made(slot, next, answer(now), { nowMs: now, random: 0 }));
-    expect(tasksOf(after, now)).toEqual([{ ask: "stop", id: "a", resourceId: "r" }]);
+    expect(claimedIn({ put: after, gone: [], told: [] }, after, now)).toEqual([
+      { ask: "stop", id: "a", resourceId: "r" },
+    ]);
+    expect(tasksOf(after, now)).toEqual([]);
+    expect(tasksOf(after, now + claimMs)).toEqual([{ ask: "stop", id: "a", resourceId: "r" }]);
     expect(idOf(currentOf(after) ?? never())).toBe("b");
   });
 
@@ -135,10 +141,13 @@ describe("a channel", () => {
   it("is stopped when the answer that made it comes after everybody had given it up", () => {
     const asked = ask([wish()], "a", "a", t0);
     const late = t0 + 2 * answerMs;
-    const given = applied(asked, timePasses(asked, { nowMs: late, random: 0 }, () => "x"));
+    const given = applied(
+      asked,
+      timePasses(asked, { nowMs: late, random: 0 }, () => "x"),
+    );
     expect(tasksOf(given, late)).toEqual([{ ask: "watch", id: "x" }]);
     const after = applied(given, made(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
-    expect(tasksOf(after, late)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
+    expect(tasksOf(after, late + claimMs)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
   });
 
   it("runs out when its connection is gone, with nothing asked of anybody", () => {
@@ -340,7 +349,8 @@ function runSchedule(seed: number): { steps: number; made: number } {
     pass(3_700_000);
     for (const _ of tend());
   }
-  // What the last round has replaced is stopped by a keeper's next look.
+  // What the last round has replaced is stopped by a keeper, if whoever replaced it has not.
+  pass(claimMs);
   for (const _ of tend());
   const current = slotOf(read()).filter(isCurrent);
   const alive = [...provider].filter(([, { untilMs }]) => untilMs > providerMs).map(([id]) => id);
