@@ -73,9 +73,10 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   let walkPosition: string | undefined;
 
   async function hold(): Promise<boolean> {
-    if (lease !== undefined && lease.remainingMs() > 0) {
-      if (performance.now() - renewedAt < renewEveryMs) return true;
+    if (lease !== undefined) {
+      if (lease.remainingMs() > 0 && performance.now() - renewedAt < renewEveryMs) return true;
       try {
+        // One that ran out while the process was held up is still ours where nobody has taken it.
         await lease.renew();
         renewedAt = performance.now();
         return true;
