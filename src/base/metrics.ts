@@ -384,6 +384,36 @@ export const metricTable = {
     help: "Times that an application answered 410, so that nothing more is sent there until somebody resumes it.",
     labels: [],
   },
+  channels: {
+    kind: "gauge",
+    name: "latchkey_channels",
+    help: "Notification channels that are kept, by state: the same number in each replica.",
+    labels: ["state"],
+  },
+  channelWatches: {
+    kind: "counter",
+    name: "latchkey_channel_watches_total",
+    help: "Channels that providers were asked for, first ones and renewals, by outcome: made, refused, put_off, unheard, id_taken, unsent.",
+    labels: ["outcome"],
+  },
+  channelStops: {
+    kind: "counter",
+    name: "latchkey_channel_stops_total",
+    help: "Channels that providers were asked to stop, by outcome: stopped, not_stopped.",
+    labels: ["outcome"],
+  },
+  channelAlerts: {
+    kind: "counter",
+    name: "latchkey_channel_alerts_total",
+    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, outcome_unknown.",
+    labels: ["kind"],
+  },
+  channelsOverdue: {
+    kind: "gauge",
+    name: "latchkey_channels_overdue_seconds",
+    help: "For how long that has waited about which something was to be done first.",
+    labels: [],
+  },
   configRejected: {
     kind: "gauge",
     name: "latchkey_config_rejected",

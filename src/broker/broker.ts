@@ -1,6 +1,7 @@
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
+import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
@@ -12,7 +13,13 @@ import { type Access, openAccess } from "./access.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
+import { createChannelCalls } from "./channel-calls.ts";
+import { createChannelKeeper } from "./channel-keeper.ts";
+import { createChannelSlots } from "./channel-slots.ts";
+import { openChannelTokens } from "./channel-tokens.ts";
+import { type Channels, createChannels } from "./channels.ts";
 import { createCollections } from "./collections.ts";
+import { deletingWithChannels } from "./connection-deletion.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createDeliveries, type DeliveryLimits } from "./deliver.ts";
@@ -69,6 +76,7 @@ export interface Broker {
   readonly providers: Providers;
   readonly integrations: Integrations;
   readonly connections: Connections;
+  readonly channels: Channels;
   readonly imports: Imports;
   readonly sessions: Sessions;
   readonly authorizations: Authorizations;
@@ -90,6 +98,7 @@ export interface Broker {
   readonly destinationsOf: (environment: string) => readonly Destination[];
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
+    readonly channels: (request: FeedRequest) => AsyncGenerator<FeedStep<StoredChannel>>;
     readonly integrations: (request: FeedRequest) => AsyncGenerator<FeedStep<Integration>>;
     readonly webhooks: (request: WebhookFeedRequest) => AsyncGenerator<WebhookStep>;
   };
@@ -102,6 +111,8 @@ export interface Broker {
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
   /** What is done once a minute, now. */
   readonly keepHouse: () => Promise<void>;
+  /** Of it, what is due of channels. */
+  readonly keepChannels: () => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -144,7 +155,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const health = createConnectionHealth({ ...stored, logs, events, world });
   const connections = createConnections({ ...stored, touches, health, events, audit, world });
   const numbers = createNumbers(store);
-  const imports = createImports({ ...stored, numbers, health, logs, events, audit, world });
+  const slots = createChannelSlots({ store, collections, providers, events, logs, world });
+  const imports = createImports({ ...stored, slots, numbers, health, logs, events, audit, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const asks = createProviderAsks({ attachments, send, world });
@@ -187,9 +199,13 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const webhookUrls = createWebhookUrls({ environments, publicUrl });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
-  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), world });
+  const tokensOfChannels = await openChannelTokens({ store, world });
+  const calls = createChannelCalls({ slots, live, asks, urls: webhookUrls, world });
+  const channels = createChannels({ ...stored, slots, calls, connections, audit, world });
+  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, providers, publicUrl, world });
+  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens: tokensOfChannels, world });
   const webhooks = createWebhooks({
-    ...{ store, collections, receivers, proofs, resources, forwards, bodies, outbox },
+    ...{ store, collections, receivers, proofs, resources, tokens: tokensOfChannels, forwards, bodies, outbox },
     ...{ urls: webhookUrls, limits: options.webhooks, world },
   });
   const deliveries = createDeliveries({
@@ -207,7 +223,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     signingSecrets,
     providers,
     integrations,
-    connections,
+    connections: deletingWithChannels(connections, channels),
+    channels,
     imports,
     sessions,
     authorizations,
@@ -228,6 +245,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
+      channels: (request) => feed({ store, records: collections.channels, world }, request),
       integrations: (request) => feed({ store, records: collections.integrations, world }, request),
       webhooks: (request) => webhookFeed({ store, collections, forwards, world }, request),
     },
@@ -242,6 +260,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       authorizations.resume();
       // Not before it is known where to, and with what it is signed.
       await deliveries.start();
+      channelKeeper.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
     configureWebhooks(limits) {
@@ -251,8 +270,12 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     keepHouse: async () => {
       await housekeeping.run();
       await lookupFiling.run();
+      await channelKeeper.run();
     },
+    keepChannels: () => channelKeeper.run(),
     async close() {
+      await channelKeeper.close();
+      tokensOfChannels.close();
       await deliveries.close();
       outbox.close();
       receivers.close();

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { create, type Message, toBinary } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { isWanted } from "../core/channel-life.ts";
 import { connectionLookups } from "../core/connection-lookups.ts";
 import { accountOf } from "../core/email-hash.ts";
 import {
@@ -16,6 +17,8 @@ import {
   RefreshRecordSchema,
   type SigningSecrets,
   SigningSecretsSchema,
+  type StoredChannel,
+  StoredChannelSchema,
   type StoredDestination,
   StoredDestinationSchema,
   type StoredForward,
@@ -41,7 +44,7 @@ import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/l
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../store/contract.ts";
-import { keyOf, under } from "../store/keys.ts";
+import { keyOf, partsOf, under } from "../store/keys.ts";
 import { createRecords } from "../store/records.ts";
 
 type Revised = Message & { revision: bigint };
@@ -219,6 +222,25 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
       },
       facets: { waiting: waitingOf },
     }),
+    channels: createRecords({
+      store,
+      name: "channel",
+      schema: StoredChannelSchema,
+      key: ({ channel }: StoredChannel) => [channel?.connection?.environment ?? "", channel?.id ?? ""],
+      keyParts: 2,
+      complete: ({ channel }, revision) => {
+        if (channel !== undefined) complete(channel, revision);
+      },
+      strip: (value) => (value.channel === undefined ? value : { ...value, channel: strip(value.channel) }),
+      indexes: {
+        // The channels of a resource, of a connection, of an integration.
+        slot: (stored: StoredChannel) => [slotOf(stored)],
+        // Those that are, or are to be, the one of their resource: a first one rests on there being none.
+        wanted: (stored: StoredChannel) => (isWanted(stored) ? [slotOf(stored)] : []),
+        due: ({ dueMs }: StoredChannel) => (dueMs > 0 ? [[sortable(dueMs)]] : []),
+      },
+      facets: { token: tokenOf, state: ({ channel }: StoredChannel) => Buffer.from(String(channel?.state ?? 0)) },
+    }),
     destinations: createRecords({
       store,
       name: "destination",
@@ -237,6 +259,17 @@ function waitingOf(forward: StoredForward): Uint8Array | undefined {
   const sinceMs = updatedAt === undefined ? 0 : timestampMs(updatedAt);
   const waiting = { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first: attemptCount === 0 };
   return toBinary(WaitingForwardSchema, create(WaitingForwardSchema, waiting));
+}
+
+const slotOf = ({ channel }: StoredChannel): readonly string[] => {
+  const { environment = "", integration = "", id = "" } = channel?.connection ?? {};
+  return [environment, integration, id, channel?.resourceKind ?? "", channel?.resource ?? ""];
+};
+
+/** What notifications of a channel are proven by: SHA-256 of its token in hex, and whose channel it is. */
+function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
+  const { integration = "", id = "" } = channel?.connection ?? {};
+  return tokenHash === "" ? undefined : Buffer.from(`${tokenHash}${integration}\0${id}`);
 }
 
 /** When a record was made, as `sortable` has it. */
@@ -280,6 +313,18 @@ export const waitingSpace = "forward.waiting";
 /** Of a message that a provider has an id for: that it came. */
 export const seenKey = (environment: string, integration: string, message: string) =>
   keyOf("notification-seen", environment, integration, hash("sha256", message));
+/** Keys of what the notifications of channels are proven by, and of their states: environment and id. */
+export const channelTokenSpace = "channel.token";
+export const channelStateSpace = "channel.state";
+/** Of a channel, what was last heard over it. */
+export const channelHeardKey = (environment: string, id: string) => keyOf("channel-heard", environment, id);
+/** Keys of the secondary index of channels about which something is to be done by then; each ends in the channel's. */
+export const channelsDue = (nowMs: number) => ({
+  from: under("channel.due").from,
+  to: keyOf("channel.due", sortable(nowMs + 1)),
+});
+/** When, by such a key. */
+export const channelDueMs = (key: string): number => Number(partsOf(key)[1]);
 /** Keys of what connections are filed under, each with its digests: environment, integration and id. */
 export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);

@@ -30,6 +30,8 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
+import type { ChannelSlots } from "./channel-slots.ts";
+import { channelChanges } from "./channels.ts";
 import { type Collections, credentialsKey, refreshKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { targetOf } from "./connections.ts";
@@ -89,6 +91,7 @@ interface ImportsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly numbers: Numbers;
+  readonly slots: ChannelSlots;
   readonly health: ConnectionHealth;
   readonly logs: Logs;
   readonly events: Events;
@@ -103,7 +106,7 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, health, logs, events, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, slots, health, logs, events, audit, world } = options;
   const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -281,6 +284,11 @@ export function createImports(options: ImportsOptions): Imports {
     const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
+    for (const { ref, home, created } of batch) {
+      const isAuthorized = authorized !== undefined;
+      const filed = { ref, ...home, isAuthorized, isNew: created, nowMs: world.now() };
+      changes.push(...(await channelChanges(slots, filed)));
+    }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));
       for (const { after: connection, before, home, created } of batch) {

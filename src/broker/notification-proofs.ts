@@ -1,6 +1,8 @@
 import type { World } from "../base/world.ts";
-import { type Proof, proofOf, webhookSecret } from "../core/notification-proof.ts";
+import { isTaken, type Proof, proofOf, webhookSecret } from "../core/notification-proof.ts";
 import type { Reading } from "../core/notification-reading.ts";
+import { valuesOf } from "../core/notification-values.ts";
+import type { ChannelOfIntegration, ChannelTokens } from "./channel-tokens.ts";
 import type { SignerKeys } from "./signer-keys.ts";
 import type { Receiver } from "./webhook-receivers.ts";
 
@@ -18,14 +20,34 @@ interface ToProve {
 
 interface ProofsOptions {
   readonly keys: SignerKeys;
+  readonly tokens: ChannelTokens;
   readonly world: World;
 }
 
-export const createNotificationProofs = ({ keys, world }: ProofsOptions): NotificationProofs => ({
-  of({ provider, secrets }, { reading, method, url }) {
+export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions): NotificationProofs => ({
+  async of({ provider, integration, secrets }, { reading, method, url }) {
     const rules = provider.notification?.signature;
     const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
     const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
-    return proofOf({ rules, reading, method, url, secret, keys, nowMs: world.now() });
+    const asked = { rules, reading, method, url, secret, keys, nowMs: world.now() };
+    const channel = rules?.scheme === "channel_token" ? channelIn({ provider, integration }, reading) : undefined;
+    if (channel === undefined) return proofOf(asked);
+    const expected = tokens.expectedOf(channel);
+    const proof = await proofOf({ ...asked, expected });
+    if (expected !== undefined || isTaken(proof)) return proof;
+    // Nothing that carries a good token is refused because another replica made the channel a moment ago.
+    const foundLate = await tokens.lookUp(channel);
+    return foundLate === undefined ? proof : proofOf({ ...asked, expected: foundLate });
   },
 });
+
+/** Which channel it says it came over. */
+function channelIn(
+  { provider, integration }: Pick<Receiver, "provider" | "integration">,
+  reading: Reading,
+): ChannelOfIntegration | undefined {
+  const { notification } = provider;
+  const rule = notification?.values[notification.channel];
+  const id = rule === undefined ? undefined : valuesOf(rule, reading)[0];
+  return id === undefined ? undefined : { environment: integration.environment, integration: integration.key, id };
+}

@@ -1,12 +1,17 @@
 import { randomBytes } from "node:crypto";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
-import { type Send, type SmallAnswer, Unanswered } from "../base/sending.ts";
+import { type Send, type SendOptions, type SmallAnswer, Unanswered } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { describedValues, type Filed } from "../core/described-values.ts";
 import { outgoingParts } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
-import { type FilledRequest, filledRequest } from "../core/request-template.ts";
+import {
+  type ChannelValues,
+  type FilledRequest,
+  filledChannelRequest,
+  filledRequest,
+} from "../core/request-template.ts";
 import type { DescribeRule, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../providers/dotted-path.ts";
 import type { Attachments } from "./attachments.ts";
@@ -18,6 +23,18 @@ export interface ProviderAsks {
   describe(live: LiveConnection): Promise<Filed>;
   /** Whether the provider takes the credentials, as far as one request can tell. */
   prove(live: LiveConnection): Promise<"good" | "refused" | "unproven">;
+  /**
+   * Asks for what a template describes, with these values in it. Rejects with `Unanswered`, and with a Fault where
+   * there is nothing that could be asked.
+   */
+  ofChannel(live: LiveConnection, asked: ChannelAsk): Promise<SmallAnswer>;
+}
+
+export interface ChannelAsk {
+  readonly template: RequestTemplate;
+  readonly values: ChannelValues;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 interface ProviderAsksOptions {
@@ -32,7 +49,11 @@ const maxBytes = 256 * 1024;
 const maxRequests = 5;
 
 export function createProviderAsks({ attachments, send, world }: ProviderAsksOptions): ProviderAsks {
-  async function ask(live: LiveConnection, { method, path, body }: FilledRequest): Promise<SmallAnswer> {
+  async function ask(
+    live: LiveConnection,
+    { method, path, body }: FilledRequest,
+    options: SendOptions = { deadlineMs },
+  ): Promise<SmallAnswer> {
     const { attachment, binding } = attachments(live);
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
@@ -65,7 +86,7 @@ export function createProviderAsks({ attachments, send, world }: ProviderAsksOpt
     for (const [name, value] of attached) headers[name] = value;
     const { clientCertificate } = attachment;
     const request = { url: `${origin}${target}`, method, headers, body: content, clientCertificate };
-    return send(request, { deadlineMs, maxBytes });
+    return send(request, { ...options, maxBytes });
   }
 
   const configOf = ({ integration, connection }: LiveConnection) => ({
@@ -126,6 +147,12 @@ export function createProviderAsks({ attachments, send, world }: ProviderAsksOpt
         throw error;
       }
     },
+    async ofChannel(live, { template, values, deadlineMs: withinMs, signal }) {
+      const request = filledChannelRequest(template, configOf(live), values);
+      if (request === undefined)
+        throw new Fault("invalid_path", "the connection lacks a value that its provider needs");
+      return ask(live, request, { deadlineMs: withinMs, signal });
+    },
   };
 }
 
@@ -136,7 +163,7 @@ const namesOf = ({ integration, connection }: LiveConnection) => ({
   connection: connection.ref?.id,
 });
 
-function jsonOf({ body }: SmallAnswer): JsonValue | undefined {
+export function jsonOf({ body }: Pick<SmallAnswer, "body">): JsonValue | undefined {
   try {
     // JSON.parse returns JSON and nothing else.
     return JSON.parse(body.toString("utf8")) as JsonValue;

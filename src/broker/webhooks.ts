@@ -10,15 +10,17 @@ import { isTaken, type Unproven } from "../core/notification-proof.ts";
 import { type Reading, readingOf } from "../core/notification-reading.ts";
 import { type NotificationValues, notificationValues } from "../core/notification-values.ts";
 import {
+  ChannelHeardSchema,
   NotificationSeenSchema,
   type StoredForward,
   type StoredNotification,
   StoredNotificationSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import { Forward_State, type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
-import { type Collections, seenKey } from "./collections.ts";
+import type { ChannelTokens } from "./channel-tokens.ts";
+import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -76,6 +78,7 @@ interface WebhooksOptions {
   readonly receivers: WebhookReceivers;
   readonly proofs: NotificationProofs;
   readonly resources: Resources;
+  readonly tokens: ChannelTokens;
   readonly forwards: Forwards;
   readonly bodies: ForwardBodies;
   readonly outbox: Outbox;
@@ -91,15 +94,21 @@ const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, collections, receivers, proofs, resources, forwards, bodies, outbox, urls, world } = options;
+  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, urls, world } = options;
   const { metrics } = world;
   let { limits } = options;
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
 
-  function matchOf({ integration }: Receiver, { lookups }: NotificationValues) {
-    const { environment, key } = integration;
-    return resources.match({ environment, integration: key }, lookups);
+  function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
+    const found = resources.match({ environment, integration }, values.lookups);
+    const { channel } = values;
+    if (found.matches.length > 0 || channel === undefined) return found;
+    // The first message of a channel comes before the provider has said what it will name in them.
+    const id = tokens.connectionOf({ environment, integration, id: channel });
+    return id === undefined
+      ? found
+      : { ...found, matches: [create(ConnectionRefSchema, { environment, integration, id })] };
   }
 
   async function take(receiver: Receiver, reading: Reading): Promise<Notification | undefined> {
@@ -131,7 +140,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     coming += waiting.length;
     try {
       bodies.know(stored);
-      if (!(await file(stored, made, nowMs))) return undefined;
+      if (!(await file({ stored, made, heard: heardOf(notification, values), nowMs }))) return undefined;
     } finally {
       coming -= waiting.length;
     }
@@ -168,12 +177,29 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
+  /** Of a channel of ours, that it is heard of. */
+  function heardOf(
+    { environment, integration, receivedAt }: Notification,
+    { channel: id, number = "" }: NotificationValues,
+  ): Change[] {
+    if (id === undefined || tokens.connectionOf({ environment, integration, id }) === undefined) return [];
+    const heard = create(ChannelHeardSchema, { number, ...(receivedAt !== undefined && { at: receivedAt }) });
+    return [{ key: channelHeardKey(environment, id), value: toBinary(ChannelHeardSchema, heard) }];
+  }
+
+  interface Filing {
+    readonly stored: StoredNotification;
+    readonly made: readonly StoredForward[];
+    readonly heard: readonly Change[];
+    readonly nowMs: number;
+  }
+
   /** In one commit. False: it has come before, and is on its way or there. */
-  async function file(stored: StoredNotification, made: readonly StoredForward[], nowMs: number): Promise<boolean> {
+  async function file({ stored, made, heard, nowMs }: Filing): Promise<boolean> {
     const { notification } = stored;
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, integration, messageId, id } = notification;
-    const changes = [...collections.notifications.change({ before: undefined, after: stored })];
+    const changes = [...collections.notifications.change({ before: undefined, after: stored }), ...heard];
     if (messageId === "") {
       await store.commit([...changes, ...forwards.changes(made)]);
       return true;

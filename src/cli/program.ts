@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { version } from "../base/version.ts";
 import { addAudit } from "./audit.ts";
+import { addChannels } from "./channels.ts";
 import { addCompletion } from "./completion.ts";
 import { addConnect } from "./connect.ts";
 import { addConnections } from "./connections.ts";
@@ -99,6 +100,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addConnections(program, act);
   addConnect(program, act);
   addWebhooks(program, act);
+  addChannels(program, act);
   addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });

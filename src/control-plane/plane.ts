@@ -20,6 +20,7 @@ import { ProviderService } from "../gen/latchkey/v1/provider_pb.ts";
 import { StoreService } from "../gen/latchkey/v1/store_pb.ts";
 import { SyncService } from "../gen/latchkey/v1/sync_pb.ts";
 import { WebhookService } from "../gen/latchkey/v1/webhook_pb.ts";
+import { channelService } from "./channels.ts";
 import { connectSessionService } from "./connect-sessions.ts";
 import { connectionService } from "./connections.ts";
 import { environmentService } from "./environments.ts";
@@ -106,6 +107,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(ProviderService, providerService(broker)),
     served(IntegrationService, integrationService(broker)),
     served(ConnectionService, connectionService(broker, requireValid)),
+    served(ChannelService, channelService(broker)),
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),

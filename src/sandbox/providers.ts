@@ -42,6 +42,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       oauth2: { ...oauth2, default_scopes: [...who, "calendar"] },
       proxy,
       notification,
+      channel,
       describe: [
         {
           request: { method: "GET", path: "/v3/users/me/calendarList/primary" },
@@ -119,4 +120,25 @@ const notification = {
     { field: "metadata.emailAddress", value: "calendar" },
     { field: "metadata.email", value: "calendar" },
   ],
+};
+
+const channel = {
+  max_id_length: 64,
+  channel_id_key: "calendarChannelId",
+  resource_id_key: "calendarResourceId",
+  resource_uris_key: "calendarWatchResourceUris",
+  resources: {
+    events: {
+      watch: {
+        method: "POST",
+        path: "/v3/calendars/${resource}/events/watch",
+        body: '{"id":"${id}","type":"web_hook","address":"${address}","token":"${token}","expiration":"${expiration}"}',
+      },
+      default_resource: "primary",
+      resource_id: "resourceId",
+      resource_uri: "resourceUri",
+      expiration: "expiration",
+    },
+  },
+  stop: { method: "POST", path: "/v3/channels/stop", body: '{"id":"${id}","resourceId":"${resourceId}"}' },
 };

@@ -1,0 +1,303 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { fromBinary } from "@bufbuild/protobuf";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import {
+  currentOf,
+  idOf,
+  isOver,
+  isWanted,
+  type Place,
+  placeOf,
+  renewSoon,
+  type Slot,
+  shown,
+  stateOf,
+  stopAsked,
+  wished,
+} from "../core/channel-life.ts";
+import { askedLifeMs, defaultWatched, requireChannelId, toldChannel, watchedBy } from "../core/channel-rules.ts";
+import { namesNothing } from "../core/names.ts";
+import { ChannelHeardSchema, type StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Channel, type CreateChannelRequest, Channel_State as State } from "../gen/latchkey/v1/channel_pb.ts";
+import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { Change, Store } from "../store/contract.ts";
+import type { Stored } from "../store/records.ts";
+import type { Audit } from "./audit.ts";
+import { type ChannelCalls, newChannelId, type WatchOutcome } from "./channel-calls.ts";
+import type { ChannelSlots } from "./channel-slots.ts";
+import { type Collections, channelHeardKey } from "./collections.ts";
+import { requireRevision } from "./conflict.ts";
+import { type Connections, targetOf } from "./connections.ts";
+import type { Integrations } from "./integrations.ts";
+import { type Page, type PageOf, siftedPage } from "./page.ts";
+import type { Providers } from "./providers.ts";
+
+/** Notification channels at providers: made and stopped for whoever asks, and kept alive by the keeper. */
+export interface Channels {
+  create(asked: ChannelWish, actor: string): Promise<Channel>;
+  get(at: ChannelAt): Promise<Channel>;
+  list(filter: ChannelFilter, page: Page): Promise<PageOf<Channel>>;
+  /** Another takes its place now, whatever is left of its life. */
+  renew(asked: ChannelAt & Expecting, actor: string): Promise<Channel>;
+  stop(asked: ChannelAt & Expecting, actor: string): Promise<Channel>;
+  /** Before a connection goes: whatever watches with it is stopped, as far as that is possible in a moment. */
+  stopAllOf(ref: ConnectionRef): Promise<void>;
+}
+
+export interface ChannelAt {
+  readonly environment: string;
+  readonly id: string;
+}
+
+interface Expecting {
+  readonly expectedRevision: bigint;
+}
+
+export interface ChannelWish extends Pick<CreateChannelRequest, "resourceKind" | "resource" | "id" | "expiresAt"> {
+  readonly ref: ConnectionRef;
+}
+
+export interface ChannelFilter {
+  readonly environment: string;
+  readonly integration: string;
+  readonly connectionId: string;
+  readonly states: readonly State[];
+}
+
+interface ChannelsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly slots: ChannelSlots;
+  readonly calls: ChannelCalls;
+  readonly connections: Connections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+/** A deletion waits no longer for its channels than this. */
+const stopAllWithinMs = 10_000;
+
+export function createChannels(options: ChannelsOptions): Channels {
+  const { store, collections, slots, calls, connections, integrations, providers, audit, world } = options;
+  const { channels } = collections;
+  const { log, metrics } = world;
+
+  async function find({ environment, id }: ChannelAt): Promise<Stored<StoredChannel>> {
+    const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
+    if (found === undefined) throw new Fault("not_found", `there is no channel "${id}", or not any more`);
+    return found;
+  }
+
+  /** With what was last heard over them, which lies apart. */
+  async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
+    const keys = found.map((one) => channelHeardKey(placeOf(one).ref.environment, idOf(one)));
+    const heard = keys.length === 0 ? [] : await store.getMany(keys);
+    return found.map((one, i) => {
+      const entry = heard[i];
+      if (entry === undefined) return shown(one);
+      const { number, at } = fromBinary(ChannelHeardSchema, entry.value);
+      return { ...shown(one), lastMessageNumber: number, ...(at !== undefined && { lastNotifiedAt: at }) };
+    });
+  }
+
+  async function show(at: ChannelAt): Promise<Channel> {
+    const [channel] = await withHeard([(await find(at)).value]);
+    if (channel === undefined) throw new Error("one channel is shown as one");
+    return channel;
+  }
+
+  const line = (actor: string, action: string, { ref }: Place, id: string): Change[] =>
+    audit.changes({ actor, action, environment: ref.environment, targets: [`${targetOf(ref)}/${id}`] });
+
+  /** What came of it, for whoever waits for it. */
+  async function outcome(at: ChannelAt, came: WatchOutcome): Promise<Channel> {
+    switch (came.kind) {
+      case "made":
+        return show({ ...at, id: came.id });
+      case "overtaken":
+        throw new Fault("conflict", "somebody else is making a channel on this resource at this moment");
+      case "unsent":
+        if (came.fault !== undefined) throw came.fault;
+        throw new Fault("connection_unusable", `nothing could be asked of the provider (${came.code})`);
+      case "id_taken":
+        throw new Fault("already_exists", "the provider knows a channel of this id");
+      case "refused":
+        if (came.fault !== undefined) throw came.fault;
+        throw new Fault("connection_unusable", `the provider refuses the channel (${came.code})`);
+      case "put_off": {
+        const retryAfterSeconds = Math.ceil((came.retryAfterMs ?? 1_000) / 1_000);
+        throw new Fault("provider_unreachable", `the provider makes no channel now (${came.code})`, {
+          retryAfterSeconds,
+        });
+      }
+      case "unheard": {
+        const message = `whether the provider made the channel is not known (${came.code}); if it did, it is stopped`;
+        throw new Fault("provider_closed", message);
+      }
+    }
+  }
+
+  return {
+    async create({ ref, id: given, expiresAt, ...named }, actor) {
+      const { value: connection } = await connections.get(ref);
+      const watched = watchedBy(providers.find(connection.provider), named);
+      requireChannelId(given, watched.rules);
+      const nowMs = world.now();
+      const lifeMs = askedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
+      const { environment } = ref;
+      if (given !== "" && (await channels.get(environment, given)) !== undefined) {
+        throw new Fault("already_exists", `there is a channel "${given}" already`);
+      }
+      const id = given === "" ? newChannelId() : given;
+      const place = { ref, kind: watched.kind, resource: watched.resource };
+      // Not due: whoever asks for it does it, and one that dies over it leaves it to the keeper a minute later.
+      const wish = wished({
+        ...{ ...place, id, nowMs, askedLifeMs: lifeMs, isDefault: watched.isDefault, kept: false },
+        dueMs: nowMs + 60_000,
+      });
+      await slots.move(
+        place,
+        (slot) => {
+          const other = slot.find(isWanted);
+          if (other === undefined) return { put: [wish], gone: [], told: [] };
+          const message = `the channel "${idOf(other)}" watches this already, and is kept alive`;
+          throw new Fault("already_exists", message, { metadata: { channel: idOf(other) } });
+        },
+        { isFirst: true, alongside: () => line(actor, "channel.create", place, id) },
+      );
+      return outcome({ environment, id }, await calls.watch(place, id, { isIdGiven: given !== "" }));
+    },
+    get: show,
+    async list({ environment, integration, connectionId, states }, page) {
+      const isNone = namesNothing(environment, integration, connectionId);
+      const under = [
+        environment,
+        ...(integration === "" ? [] : [integration, ...(connectionId === "" ? [] : [connectionId])]),
+      ];
+      const { items, next } = await siftedPage<StoredChannel>({
+        question: ["channels", environment, integration, connectionId, [...states].sort()],
+        page,
+        read: (request) => (isNone ? Promise.resolve([]) : channels.pageBy("slot", { under, ...request })),
+        isWanted: (stored) => states.length === 0 || states.includes(stateOf(stored)),
+        isPast: () => false,
+      });
+      return { items: await withHeard(items), next };
+    },
+    async renew({ environment, id, expectedRevision }, actor) {
+      const found = await find({ environment, id });
+      requireRevision(found, expectedRevision);
+      if (stateOf(found.value) !== State.ACTIVE) {
+        throw new Fault("conflict", "only a channel that is active, and is not being renewed, can be renewed");
+      }
+      const place = placeOf(found.value);
+      const came = await calls.watch(place, id, { alongside: () => line(actor, "channel.renew", place, id) });
+      return outcome({ environment, id }, came);
+    },
+    async stop({ environment, id, expectedRevision }, actor) {
+      const found = await find({ environment, id });
+      const place = placeOf(found.value);
+      const nowMs = world.now();
+      const moved = await slots.move(
+        place,
+        (slot) => {
+          const now = slot.find((one) => idOf(one) === id);
+          if (now !== undefined) requireRevision({ revision: Number(shown(now).revision) }, expectedRevision);
+          return stopAsked(slot, id, nowMs);
+        },
+        { alongside: () => line(actor, "channel.stop", place, id) },
+      );
+      await calls.stopClaimed(place, moved, { nowMs });
+      return show({ environment, id });
+    },
+    async stopAllOf(ref) {
+      const late = AbortSignal.timeout(stopAllWithinMs);
+      const all = stopAll(ref, late).catch((err: unknown) => {
+        const { environment, integration, id: connection } = ref;
+        log.error("the channels of a connection that is deleted were not stopped", {
+          environment,
+          integration,
+          connection,
+          err,
+        });
+      });
+      await Promise.race([all, sleep(stopAllWithinMs, undefined, { ref: false })]);
+    },
+  };
+
+  async function stopAll(ref: ConnectionRef, signal: AbortSignal): Promise<void> {
+    const mine = await slots.readAll(ref);
+    const live = mine.filter((one) => !isOver(one));
+    const places = Map.groupBy(live, (one) => JSON.stringify([placeOf(one).kind, placeOf(one).resource]));
+    const { value: connection } = await connections.get(ref);
+    const foreign = await foreignOf(connection, mine);
+    await Promise.all([
+      ...[...places.values()].map(async ([first]) => {
+        if (first === undefined) return;
+        const place = placeOf(first);
+        // Kept apart from the connection: its revision is what its deletion may rest on.
+        const nowMs = world.now();
+        const moved = await slots.move(place, (slot) => allStopped(slot, nowMs), { leavesMetadata: true });
+        await calls.stopClaimed(place, moved, { nowMs, signal });
+      }),
+      ...(foreign === undefined
+        ? []
+        : [
+            calls.stopForeign(ref, foreign, signal).then((verdict) => {
+              metrics.channelStops.inc({ outcome: verdict.kind });
+              if (verdict.kind === "stopped") return;
+              const { environment, integration, id } = ref;
+              const fields = { environment, integration, connection: id, channel: foreign.id, code: verdict.code };
+              log.error("a channel of a connection that is deleted was not stopped", fields);
+            }),
+          ]),
+    ]);
+  }
+
+  /** One that the metadata tells of and we did not make, where channels are ours to keep. */
+  async function foreignOf(connection: Connection, mine: Slot) {
+    const { ref, metadata = {}, provider } = connection;
+    if (ref === undefined) return undefined;
+    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
+    const rules = providers.find(provider).channel;
+    const told =
+      rules === undefined || integration.channels?.automatic !== true ? undefined : toldChannel(metadata, rules);
+    return told === undefined || mine.some((one) => idOf(one) === told.id) ? undefined : told;
+  }
+}
+
+function allStopped(slot: Slot, nowMs: number) {
+  const put = slot.filter((one) => !isOver(one)).flatMap((one) => stopAsked(slot, idOf(one), nowMs).put);
+  // A channel and what is made in its place are both named, and each names the other.
+  return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], gone: [], told: [] };
+}
+
+interface Filed {
+  readonly ref: ConnectionRef;
+  readonly integration: Integration;
+  readonly provider: Provider;
+  /** Its end user has just authorised it, so that what there is was made with other credentials. */
+  readonly isAuthorized: boolean;
+  readonly isNew: boolean;
+  readonly nowMs: number;
+}
+
+/** A connection is being filed: where channels are automatic, its own is wanted in the same commit. */
+export async function channelChanges(slots: ChannelSlots, filed: Filed): Promise<Change[]> {
+  const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
+  const watched = integration.channels?.automatic === true ? defaultWatched(provider) : undefined;
+  if (watched === undefined) return [];
+  const place = { ref, kind: watched.kind, resource: watched.resource };
+  const slot = isNew ? [] : await slots.read(place);
+  if (!slot.some(isWanted)) {
+    return slots.added(wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }));
+  }
+  const current = currentOf(slot);
+  // An import brings credentials of the same account more often than not: what there is goes on.
+  const isToRenew = isAuthorized || current === undefined || current.failures > 0;
+  return isToRenew ? slots.changes(slot, renewSoon(slot, nowMs)) : [];
+}

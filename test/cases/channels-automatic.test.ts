@@ -1,0 +1,127 @@
+import { expect, it } from "vitest";
+import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
+
+it("keeps a channel alive from connecting to deletion without anyone thinking of it", async () => {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, connect, keep, live, channels, current, forwards, metadata, remove } = watching;
+  await connect("ada");
+  await keep();
+  const first = await current();
+  expect(first).toMatchObject({ resourceKind: "events", resource: "primary", managed: true, state: State.ACTIVE });
+  expect(live().map(({ id }) => id)).toEqual([first?.id]);
+  const [atProvider] = live();
+  expect(await metadata("ada")).toMatchObject({
+    calendarChannelId: first?.id,
+    calendarResourceId: atProvider?.resourceId,
+    calendarWatchResourceUris: [atProvider?.resourceUri],
+  });
+
+  sandbox.changeCalendar("ada@example.com");
+  await expect.poll(() => forwards("forward").length).toBe(2);
+  for (const forward of forwards("forward")) {
+    expect(forward).toMatchObject({ connectionId: "ada", providerConfigKey: provider });
+    expect(JSON.stringify(forward)).not.toContain("token");
+  }
+  expect(await watching.sidecar.metric("latchkey_notifications_unproven_total")).toBeUndefined();
+
+  clock.pass(5.5 * dayMs);
+  await keep();
+  expect((await current())?.id).toBe(first?.id);
+  clock.pass(0.5 * dayMs);
+  await keep();
+  const second = await current();
+  expect(second?.id).not.toBe(first?.id);
+  expect(second?.previousId).toBe(first?.id);
+  expect(live().map(({ id }) => id)).toEqual([second?.id]);
+  expect((await metadata("ada")).calendarChannelId).toBe(second?.id);
+  expect((await metadata("ada")).calendarWatchResourceUris).toHaveLength(1);
+  expect((await channels([State.STOPPED])).map(({ id }) => id)).toEqual([first?.id]);
+
+  expect((await remove("ada")).status).toBe(200);
+  expect(live()).toEqual([]);
+  expect(await channels([State.ACTIVE, State.RENEWING, State.CREATING, State.STOPPING])).toEqual([]);
+});
+
+it("makes none where nobody asked for it, and one for those that were there before once it is asked for", async () => {
+  const watching = await startWatching();
+  await watching.connect("ada");
+  await watching.keep();
+  expect(watching.requests("watch")).toBe(0);
+  await watching.makeAutomatic();
+  await watching.keep();
+  await watching.keep();
+  expect(watching.live()).toHaveLength(1);
+  const current = await watching.current();
+  await watching.rpc().stopChannel({ environment: "dev", id: current?.id ?? "" });
+  await watching.keep();
+  await watching.keep();
+  // Whoever stops it means it.
+  expect(watching.live()).toHaveLength(0);
+  expect(await watching.metadata("ada")).not.toHaveProperty("calendarChannelId");
+});
+
+it("makes it anew when its connection heals, and with the new credentials when it is authorised again", async () => {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, connect, keep, current, live, forwards, requests } = watching;
+  await connect("ada");
+  await keep();
+  const first = await current();
+  sandbox.revoke();
+  clock.pass(6 * dayMs);
+  await keep();
+  const failed = requests("watch");
+  for (let hour = 0; hour < 30; hour += 1) {
+    clock.pass(hourMs);
+    await keep();
+  }
+  expect(await current()).toBeUndefined();
+  expect(requests("watch")).toBe(failed);
+  await expect.poll(() => forwards("channel").map(({ operation }) => operation)).toEqual(["expiring", "expired"]);
+  await connect("ada");
+  await keep();
+  const second = await current();
+  expect(second?.id).not.toBe(first?.id);
+  expect(live().map(({ id }) => id)).toEqual([second?.id]);
+});
+
+it("C11 spreads those that were made at once, and keeps to what the provider allows", {
+  timeout: 120_000,
+}, async () => {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, keep, live, sidecar } = watching;
+  const { access_token, refresh_token } = sandbox.grant();
+  const expires_at = new Date(clock.now() + 300 * dayMs).toISOString();
+  // A thousand take a minute and a half on a slow disk; what is looked at is the same.
+  const many = Number(process.env["CHANNELS_DUE"] ?? 200);
+  for (let i = 0; i < many; i += 1) {
+    const credentials = { type: "OAUTH2", access_token, refresh_token, expires_at };
+    const body = { provider_config_key: provider, connection_id: `c${i}`, credentials };
+    expect((await sidecar.rest("POST", "/connections", { body })).status).toBe(201);
+  }
+  sandbox.behave({ accessTokenLifetimeS: 300 * 86_400 });
+  await keep();
+  expect(live()).toHaveLength(many);
+  const due: number[] = [];
+  for (let token = ""; ; ) {
+    const page = await watching.rpc().listChannels({ environment: "dev", pageSize: 500, pageToken: token });
+    for (const { renewAt } of page.channels) due.push(Number(renewAt?.seconds ?? 0n));
+    token = page.nextPageToken;
+    if (token === "") break;
+  }
+  const minutes = new Map<number, number>();
+  for (const at of due) minutes.set(Math.trunc(at / 60), (minutes.get(Math.trunc(at / 60)) ?? 0) + 1);
+  // Five hundredths of seven days are 504 minutes.
+  expect(due).toHaveLength(many);
+  expect(Math.max(...minutes.values())).toBeLessThan(15);
+  const headers = { "retry-after": "60" };
+  sandbox.behave({ answers: { watch: [{ kind: "error", status: 429, error: "rateLimitExceeded", headers }] } });
+  clock.pass(6 * dayMs);
+  const before = watching.requests("watch");
+  await keep();
+  // All of them are due: those that were under way find out, and nobody else asks.
+  expect(watching.requests("watch") - before).toBeLessThanOrEqual(8);
+  sandbox.behave({ answers: { watch: [] } });
+  clock.pass(61_000);
+  await keep();
+  expect(watching.requests("watch") - before).toBeGreaterThan(many - 10);
+});
