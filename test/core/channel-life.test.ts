@@ -349,9 +349,12 @@ function runSchedule(seed: number): { steps: number; made: number } {
     pass(3_700_000);
     for (const _ of tend());
   }
-  // What the last round has replaced is stopped by a keeper, if whoever replaced it has not.
-  pass(claimMs);
-  for (const _ of tend());
+  // What has been replaced is stopped by a keeper, if whoever replaced it has not. That round may be one of renewal
+  // itself, and what it replaces is still claimed; the one after it is not.
+  for (let round = 0; round < 2 && slotOf(read()).some((one) => stateOf(one) === State.STOPPING); round += 1) {
+    pass(claimMs);
+    for (const _ of tend());
+  }
   const current = slotOf(read()).filter(isCurrent);
   const alive = [...provider].filter(([, { untilMs }]) => untilMs > providerMs).map(([id]) => id);
   const wants = slotOf(read()).some(isWanted);
