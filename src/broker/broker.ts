@@ -20,6 +20,7 @@ import { openChannelTokens } from "./channel-tokens.ts";
 import { type Channels, createChannels } from "./channels.ts";
 import { createCollections } from "./collections.ts";
 import { deletingWithChannels } from "./connection-deletion.ts";
+import { createConnectionRequests } from "./connection-request.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createDeliveries, type DeliveryLimits } from "./deliver.ts";
@@ -159,7 +160,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const imports = createImports({ ...stored, slots, numbers, health, logs, events, audit, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
-  const asks = createProviderAsks({ attachments, send, world });
+  const askWith = createConnectionRequests({ attachments, send, world });
+  const asks = createProviderAsks({ askWith, world });
   const grants = createLiveGrants({ collections, logs, world });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
   const authorizations = createAuthorizations({

@@ -10,7 +10,7 @@ import { after, partsOf } from "../store/keys.ts";
 import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type ChannelCalls, newChannelId } from "./channel-calls.ts";
 import { type ChannelSlots, partsOfPlace } from "./channel-slots.ts";
-import { type Collections, channelDueMs, channelsDue } from "./collections.ts";
+import { type Collections, channelsDue, timeOfDueKey } from "./collections.ts";
 import type { Providers } from "./providers.ts";
 
 /**
@@ -118,7 +118,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
       const page = await store.list({ from, to, limit: pageSize });
       const oldest = page[0];
       if (isFirst)
-        metrics.channelsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - channelDueMs(oldest.key)) / 1_000);
+        metrics.channelsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
       isFirst = false;
       const found = await channels.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
       for (const one of found) {

@@ -25,6 +25,10 @@ import {
   StoredForwardSchema,
   type StoredNotification,
   StoredNotificationSchema,
+  type StoredRun,
+  StoredRunSchema,
+  type StoredSync,
+  StoredSyncSchema,
   WaitingForwardSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
@@ -42,6 +46,7 @@ import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+import { Run_State } from "../gen/latchkey/v1/sync_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { keyOf, partsOf, under } from "../store/keys.ts";
@@ -241,6 +246,36 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
       },
       facets: { token: tokenOf, state: ({ channel }: StoredChannel) => Buffer.from(String(channel?.state ?? 0)) },
     }),
+    syncs: createRecords({
+      store,
+      name: "sync",
+      schema: StoredSyncSchema,
+      key: ({ environment, integration, connectionId, name, variant }: StoredSync) => [
+        ...[environment, integration, connectionId],
+        ...[name, variant],
+      ],
+      keyParts: 5,
+      complete,
+      strip,
+      indexes: {
+        due: ({ dueMs, paused }: StoredSync) => (dueMs > 0 && !paused ? [[sortable(dueMs)]] : []),
+      },
+    }),
+    runs: createRecords({
+      store,
+      name: "run",
+      schema: StoredRunSchema,
+      key: ({ run }: StoredRun) => [run?.connection?.environment ?? "", run?.id ?? ""],
+      keyParts: 2,
+      indexes: {
+        connection: ({ run }: StoredRun) => {
+          const { environment = "", integration = "", id = "" } = run?.connection ?? {};
+          return [[environment, integration, id, run?.id ?? ""]];
+        },
+        queued: ({ run, dueMs }: StoredRun) => (run?.state === Run_State.QUEUED ? [[sortable(dueMs)]] : []),
+        running: ({ run }: StoredRun) => (run?.state === Run_State.RUNNING ? [[]] : []),
+      },
+    }),
     destinations: createRecords({
       store,
       name: "destination",
@@ -323,8 +358,21 @@ export const channelsDue = (nowMs: number) => ({
   from: under("channel.due").from,
   to: keyOf("channel.due", sortable(nowMs + 1)),
 });
+/** Keys of the secondary index of syncs that are due by then; each ends in the sync's. */
+export const syncsDue = (nowMs: number) => ({
+  from: under("sync.due").from,
+  to: keyOf("sync.due", sortable(nowMs + 1)),
+});
+/** Keys of the secondary index of runs that may begin by then; each ends in the run's. */
+export const runsDue = (nowMs: number) => ({
+  from: under("run.queued").from,
+  to: keyOf("run.queued", sortable(nowMs + 1)),
+});
 /** When, by such a key. */
-export const channelDueMs = (key: string): number => Number(partsOf(key)[1]);
+export const timeOfDueKey = (key: string): number => Number(partsOf(key)[1]);
+/** Sealed: what a run was given and what it gave, in JSON. */
+export const runInputKey = (environment: string, id: string) => keyOf("run-input", environment, id);
+export const runOutputKey = (environment: string, id: string) => keyOf("run-output", environment, id);
 /** Keys of what connections are filed under, each with its digests: environment, integration and id. */
 export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);

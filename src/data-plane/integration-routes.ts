@@ -4,10 +4,10 @@ import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
 import { authModeOf } from "../core/auth-mode.ts";
 import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
+import { integrationJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import { integrationJson } from "./json.ts";
 import { callerIn, type Route } from "./routes.ts";
 
 // As the proto has them.

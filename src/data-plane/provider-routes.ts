@@ -1,6 +1,6 @@
 import type { Broker } from "../broker/broker.ts";
+import { providerJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
-import { providerJson } from "./json.ts";
 import type { Route } from "./routes.ts";
 
 export function providerRoutes({ providers }: Broker): Route[] {
