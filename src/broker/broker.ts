@@ -56,6 +56,7 @@ import { openResources, type Resources } from "./resources.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
+import { createSyncRecords, type SyncRecords } from "./sync-records.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
@@ -97,6 +98,8 @@ export interface Broker {
   readonly forwards: Forwards;
   readonly destinations: Destinations;
   readonly destinationsOf: (environment: string) => readonly Destination[];
+  /** What syncs save. */
+  readonly records: SyncRecords;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
     readonly channels: (request: FeedRequest) => AsyncGenerator<FeedStep<StoredChannel>>;
@@ -245,6 +248,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     forwards,
     destinations,
     destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
+    records: createSyncRecords({ store, collections, connections, world }),
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
       channels: (request) => feed({ store, records: collections.channels, world }, request),

@@ -13,6 +13,8 @@ import {
   PendingAuthorizationSchema,
   type PendingDevice,
   PendingDeviceSchema,
+  type RecordModel,
+  RecordModelSchema,
   type RefreshRecord,
   RefreshRecordSchema,
   type SigningSecrets,
@@ -282,6 +284,14 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
       schema: StoredDestinationSchema,
       key: ({ environment, url }: StoredDestination) => [environment, hash("sha256", url)],
     }),
+    recordModels: createRecords({
+      store,
+      name: "record-model",
+      schema: RecordModelSchema,
+      key: ({ connectionNumber, model, variant }: RecordModel) => [String(connectionNumber), model, variant],
+      keyParts: 3,
+      indexes: { touched: ({ touchedMs }: RecordModel) => (touchedMs === 0 ? [] : [[sortable(touchedMs)]]) },
+    }),
   } as const;
 }
 
@@ -373,6 +383,33 @@ export const timeOfDueKey = (key: string): number => Number(partsOf(key)[1]);
 /** Sealed: what a run was given and what it gave, in JSON. */
 export const runInputKey = (environment: string, id: string) => keyOf("run-input", environment, id);
 export const runOutputKey = (environment: string, id: string) => keyOf("run-output", environment, id);
+// Records that syncs saved, in the space of their model: by their place, and by a hash of their id.
+
+/** Sealed. As many digits as the largest number that is exact. */
+export const recordKey = (space: string, sequence: bigint) =>
+  keyOf("record", space, String(sequence).padStart(16, "0"));
+export const recordsUnder = (space: string) => under("record", space);
+/** Its place, by such a key. */
+export const recordSequence = (key: string): bigint => BigInt(partsOf(key)[2] ?? 0);
+/** Sealed. */
+export const recordPlaceKey = (space: string, digest: string) => keyOf("record-place", space, digest);
+export const recordPlacesUnder = (space: string) => under("record-place", space);
+export const recordPlaceDigest = (key: string): string => partsOf(key)[2] ?? "";
+/** Records that are deleted, by when; removed after a while. */
+export const deletedRecordKey = (deletedMs: number, space: string, digest: string) =>
+  keyOf("record-deleted", sortable(deletedMs), space, digest);
+export const deletedRecordsUntil = (ms: number) => ({
+  from: under("record-deleted").from,
+  to: keyOf("record-deleted", sortable(ms + 1)),
+});
+/** Of a model whose records were all dropped, and of a deleted connection: what is still to be removed. */
+export const droppedSpaceKey = (space: string) => keyOf("record-dropped", space);
+export const droppedSpaces = under("record-dropped");
+export const droppedConnectionKey = (connectionNumber: number) =>
+  keyOf("record-dropped-connection", String(connectionNumber));
+export const droppedConnections = under("record-dropped-connection");
+/** Sealed: what ids are hashed with. */
+export const recordDigestKey = keyOf("record-digest-key");
 /** Keys of what connections are filed under, each with its digests: environment, integration and id. */
 export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);

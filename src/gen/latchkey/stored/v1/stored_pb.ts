@@ -26,7 +26,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi2wEKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgiRgoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCKsAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCCKQAwoMU3RvcmVkUmVjb3JkEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDQoFbW9kZWwYBCABKAkSDwoHdmFyaWFudBgFIAEoCRIKCgJpZBgGIAEoCRIRCgRkYXRhGAcgASgMQgOAAQESEQoJZGF0YV9oYXNoGAggASgMEhAKCHNlcXVlbmNlGAkgASgEEhMKC2xhc3RfYWN0aW9uGAogASgJEjEKDWZpcnN0X3NlZW5fYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGxhc3RfbW9kaWZpZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmRlbGV0ZWRfYXQYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXBydW5lZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoLUmVjb3JkTW9kZWwSEAoIc2VxdWVuY2UYASABKAQSDQoFY291bnQYAiABKAQSLgoKY2hhbmdlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi2wEKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgiRgoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiiAMKClN0b3JlZFN5bmMSEwoLZW52aXJvbm1lbnQYASABKAkSEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg8KB3ZhcmlhbnQYBSABKAkSDgoGcGF1c2VkGAYgASgIEhEKCWZyZXF1ZW5jeRgHIAEoCRIOCgZkdWVfbXMYCCABKAESKwoKY2hlY2twb2ludBgJIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLbGFzdF9ydW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJ1bm5pbmdfaWQYCyABKAkSEQoJcXVldWVkX2lkGAwgASgJEhAKCGVuZGVkX2lkGA0gASgJEg4KBmZhaWxlZBgOIAEoCBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghyZXZpc2lvbhgQIAEoBCKsAgoJU3RvcmVkUnVuEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIPCgd2YXJpYW50GAIgASgJEgwKBGxhbmUYAyABKAkSDgoGZHVlX21zGAQgASgBEjIKBG1vZGUYBSABKA4yJC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QuTW9kZRINCgVldmVudBgGIAEoCRIXCg9ub3RpZmljYXRpb25faWQYByABKAkSEQoJaGFzX2lucHV0GAggASgIEhIKCmhhc19vdXRwdXQYCSABKAgSEAoIYXR0ZW1wdHMYCiABKA0SEAoIZmFpbHVyZXMYCyABKA0SFgoOZW52aXJvbm1lbnRfaWQYDCABKAkSEgoKY2FuY2VsbGluZxgNIAEoCCKaAQoMU3RvcmVkUmVjb3JkEgoKAmlkGAEgASgJEhEKBGRhdGEYAiABKAxCA4ABARITCgtsYXN0X2FjdGlvbhgDIAEoCRIVCg1maXJzdF9zZWVuX21zGAQgASgBEhgKEGxhc3RfbW9kaWZpZWRfbXMYBSABKAESEgoKZGVsZXRlZF9tcxgGIAEoARIRCglwcnVuZWRfbXMYByABKAEiXQoLUmVjb3JkUGxhY2USEAoIc2VxdWVuY2UYASABKAQSEQoJZGF0YV9oYXNoGAIgASgMEhUKDWZpcnN0X3NlZW5fbXMYAyABKAESEgoKZGVsZXRlZF9tcxgEIAEoASKzAQoLUmVjb3JkTW9kZWwSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCRINCgVzcGFjZRgEIAEoCRIQCghzZXF1ZW5jZRgFIAEoBBINCgVjb3VudBgGIAEoBBISCgpjaGFuZ2VkX21zGAcgASgBEhIKCnRvdWNoZWRfbXMYCCABKAESEQoJcHJ1bmVkX3RvGAkgASgEIkoKDURlbGV0ZWRSZWNvcmQSGQoRY29ubmVjdGlvbl9udW1iZXIYASABKA0SDQoFbW9kZWwYAiABKAkSDwoHdmFyaWFudBgDIAEoCWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -1602,108 +1602,59 @@ export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
- * StoredRecord is one thing that a sync saved. It is sealed.
+ * StoredRecord is one thing that a sync saved, under its place among the changes of its model. It is sealed.
  *
  * @generated from message latchkey.stored.v1.StoredRecord
  */
 export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
   /**
-   * The environment.
-   *
-   * @generated from field: string environment = 1;
-   */
-  environment: string;
-
-  /**
-   * The integration.
-   *
-   * @generated from field: string integration = 2;
-   */
-  integration: string;
-
-  /**
-   * The connection.
-   *
-   * @generated from field: string connection_id = 3;
-   */
-  connectionId: string;
-
-  /**
-   * The model.
-   *
-   * @generated from field: string model = 4;
-   */
-  model: string;
-
-  /**
-   * The variant.
-   *
-   * @generated from field: string variant = 5;
-   */
-  variant: string;
-
-  /**
    * Its id in the model.
    *
-   * @generated from field: string id = 6;
+   * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What was saved, in JSON; empty once pruned.
+   * What was saved, in JSON with its keys sorted; empty once pruned.
    *
-   * @generated from field: bytes data = 7;
+   * @generated from field: bytes data = 2;
    */
   data: Uint8Array;
 
   /**
-   * SHA-256 of that, which outlives it.
-   *
-   * @generated from field: bytes data_hash = 8;
-   */
-  dataHash: Uint8Array;
-
-  /**
-   * Its place among the changes of its model.
-   *
-   * @generated from field: uint64 sequence = 9;
-   */
-  sequence: bigint;
-
-  /**
    * `ADDED`, `UPDATED` or `DELETED`.
    *
-   * @generated from field: string last_action = 10;
+   * @generated from field: string last_action = 3;
    */
   lastAction: string;
 
   /**
-   * When it was first saved.
+   * When it was first saved, in milliseconds since 1970, as all that follow; 0: never.
    *
-   * @generated from field: google.protobuf.Timestamp first_seen_at = 11;
+   * @generated from field: double first_seen_ms = 4;
    */
-  firstSeenAt?: Timestamp | undefined;
+  firstSeenMs: number;
 
   /**
    * When it last changed.
    *
-   * @generated from field: google.protobuf.Timestamp last_modified_at = 12;
+   * @generated from field: double last_modified_ms = 5;
    */
-  lastModifiedAt?: Timestamp | undefined;
+  lastModifiedMs: number;
 
   /**
    * When it was deleted.
    *
-   * @generated from field: google.protobuf.Timestamp deleted_at = 13;
+   * @generated from field: double deleted_ms = 6;
    */
-  deletedAt?: Timestamp | undefined;
+  deletedMs: number;
 
   /**
    * When it was pruned.
    *
-   * @generated from field: google.protobuf.Timestamp pruned_at = 14;
+   * @generated from field: double pruned_ms = 7;
    */
-  prunedAt?: Timestamp | undefined;
+  prunedMs: number;
 };
 
 /**
@@ -1714,31 +1665,115 @@ export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
- * RecordModel is what is known of the records of one model of a connection, changed with each of them.
+ * RecordPlace is what there is to know of a record without reading it, under a hash of its id. It is sealed.
  *
- * @generated from message latchkey.stored.v1.RecordModel
+ * @generated from message latchkey.stored.v1.RecordPlace
  */
-export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
+export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
   /**
-   * The last place that was given.
+   * Its place among the changes of its model.
    *
    * @generated from field: uint64 sequence = 1;
    */
   sequence: bigint;
 
   /**
+   * SHA-256 of what was saved, which outlives it.
+   *
+   * @generated from field: bytes data_hash = 2;
+   */
+  dataHash: Uint8Array;
+
+  /**
+   * See StoredRecord.
+   *
+   * @generated from field: double first_seen_ms = 3;
+   */
+  firstSeenMs: number;
+
+  /**
+   * See StoredRecord.
+   *
+   * @generated from field: double deleted_ms = 4;
+   */
+  deletedMs: number;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.RecordPlace.
+ * Use `create(RecordPlaceSchema)` to create a new message.
+ */
+export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 26);
+
+/**
+ * RecordModel is what is known of the records of one model of a connection, changed with each of them.
+ *
+ * @generated from message latchkey.stored.v1.RecordModel
+ */
+export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
+  /**
+   * The connection's own number: another one may come to have its id.
+   *
+   * @generated from field: uint32 connection_number = 1;
+   */
+  connectionNumber: number;
+
+  /**
+   * The model.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * The variant.
+   *
+   * @generated from field: string variant = 3;
+   */
+  variant: string;
+
+  /**
+   * What its records lie under: another one once all of them are dropped.
+   *
+   * @generated from field: string space = 4;
+   */
+  space: string;
+
+  /**
+   * The last place that was given. It never becomes less.
+   *
+   * @generated from field: uint64 sequence = 5;
+   */
+  sequence: bigint;
+
+  /**
    * How many there are that are not deleted.
    *
-   * @generated from field: uint64 count = 2;
+   * @generated from field: uint64 count = 6;
    */
   count: bigint;
 
   /**
-   * When anything last changed.
+   * When anything last changed, in milliseconds since 1970.
    *
-   * @generated from field: google.protobuf.Timestamp changed_at = 3;
+   * @generated from field: double changed_ms = 7;
    */
-  changedAt?: Timestamp | undefined;
+  changedMs: number;
+
+  /**
+   * When a run last had to do with it, to the hour; 0: everything was removed since.
+   *
+   * @generated from field: double touched_ms = 8;
+   */
+  touchedMs: number;
+
+  /**
+   * Up to this place all are pruned.
+   *
+   * @generated from field: uint64 pruned_to = 9;
+   */
+  prunedTo: bigint;
 };
 
 /**
@@ -1746,5 +1781,40 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
  * Use `create(RecordModelSchema)` to create a new message.
  */
 export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 26);
+  messageDesc(file_latchkey_stored_v1_stored, 27);
+
+/**
+ * DeletedRecord says what is removed once it has been deleted for long enough.
+ *
+ * @generated from message latchkey.stored.v1.DeletedRecord
+ */
+export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: uint32 connection_number = 1;
+   */
+  connectionNumber: number;
+
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: string variant = 3;
+   */
+  variant: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.DeletedRecord.
+ * Use `create(DeletedRecordSchema)` to create a new message.
+ */
+export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 28);
 
