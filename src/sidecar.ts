@@ -14,6 +14,7 @@ import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.t
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
+import { noScripts } from "./core/script.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createLoad, type Load } from "./data-plane/load.ts";
@@ -154,6 +155,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       broker = await openBroker({
         ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, deliveryLeaseMs, world },
+        scripts: noScripts,
         sendToApplication: createSend(toApplication),
         webhooks: config.webhooks,
       });

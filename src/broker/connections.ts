@@ -69,6 +69,8 @@ interface ConnectionsOptions {
   readonly touches: Touches;
   readonly health: ConnectionHealth;
   readonly events: Events;
+  /** What goes with a connection that the customer's scripts have to do with. */
+  readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -77,7 +79,8 @@ interface ConnectionsOptions {
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, touches, health, events, audit, world } = options;
+  const { store, collections, integrations, providers, touches, health, events, scriptedRemoval, audit, world } =
+    options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
@@ -194,6 +197,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
             ...remembered.changes,
+            ...(await scriptedRemoval(ref)),
             ...events.auth({
               operation: "deletion",
               connection: before.value,

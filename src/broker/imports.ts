@@ -92,11 +92,20 @@ interface ImportsOptions {
   readonly providers: Providers;
   readonly numbers: Numbers;
   readonly slots: ChannelSlots;
+  /** What the customer's scripts have to do with a connection that is filed. */
+  readonly scripted: (filed: FiledConnection) => readonly Change[];
   readonly health: ConnectionHealth;
   readonly logs: Logs;
   readonly events: Events;
   readonly audit: Audit;
   readonly world: World;
+}
+
+export interface FiledConnection {
+  readonly ref: ConnectionRef;
+  readonly isNew: boolean;
+  /** One of many that are brought in at once. */
+  readonly isBulk: boolean;
 }
 
 interface Home {
@@ -106,7 +115,8 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, slots, health, logs, events, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, slots, scripted, health, logs, events, audit, world } =
+    options;
   const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -138,6 +148,7 @@ export function createImports(options: ImportsOptions): Imports {
     readonly actor: string;
     /** Of the one item that there is then. */
     readonly authorized?: Authorized;
+    readonly isBulk?: boolean;
   }
 
   /** What is remembered of the renewals of those that are there. */
@@ -154,7 +165,7 @@ export function createImports(options: ImportsOptions): Imports {
 
   async function importAll(
     items: readonly ConnectionImport[],
-    { actor, authorized }: Whose,
+    { actor, authorized, isBulk = false }: Whose,
   ): Promise<readonly Imported[]> {
     const named = items.map((item) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
@@ -189,7 +200,9 @@ export function createImports(options: ImportsOptions): Imports {
         outcomes.push(pending);
       }
       try {
-        const revision = BigInt(await commit([...batch.values()], { actor, ...(authorized && { authorized }) }));
+        const revision = BigInt(
+          await commit([...batch.values()], { actor, isBulk, ...(authorized && { authorized }) }),
+        );
         return outcomes.map((outcome, i): Imported => {
           const ref = refs[i] ?? create(ConnectionRefSchema);
           if (outcome instanceof Fault) return { ref, fault: outcome };
@@ -263,7 +276,7 @@ export function createImports(options: ImportsOptions): Imports {
     return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined };
   }
 
-  async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {
+  async function commit(batch: readonly Pending[], { actor, authorized, isBulk = false }: Whose): Promise<number> {
     const action = authorized === undefined ? "connection.import" : "connection.authorize";
     const changes = batch.flatMap((one) => one.changes);
     const byEnvironment = Map.groupBy(batch, ({ after }) => after.ref?.environment ?? "");
@@ -287,7 +300,7 @@ export function createImports(options: ImportsOptions): Imports {
     for (const { ref, home, created } of batch) {
       const isAuthorized = authorized !== undefined;
       const filed = { ref, ...home, isAuthorized, isNew: created, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)));
+      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew: created, isBulk }));
     }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));
@@ -309,8 +322,8 @@ export function createImports(options: ImportsOptions): Imports {
     return log.end({ failed: false }).changes();
   }
 
-  async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
-    const results = await importAll(items, { actor });
+  async function importCounted(items: readonly ConnectionImport[], whose: Whose): Promise<readonly Imported[]> {
+    const results = await importAll(items, whose);
     for (const one of results) {
       const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
       world.metrics.imports.inc({ result });
@@ -319,9 +332,9 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   return {
-    importAll: importCounted,
+    importAll: (items, actor) => importCounted(items, { actor, isBulk: true }),
     async importOne(item, actor) {
-      const [result] = await importCounted([item], actor);
+      const [result] = await importCounted([item], { actor });
       if (result === undefined) throw new Error("one item has one result");
       if (result.fault !== undefined) throw result.fault;
       return result;

@@ -1,21 +1,14 @@
-import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { create, type JsonValue } from "@bufbuild/protobuf";
 import { durationFromMs, timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
-import {
-  type Script,
-  type ScriptFailure,
-  type ScriptHost,
-  type ScriptOutcome,
-  ToolFailure,
-  usualScriptLimits,
-} from "../core/script.ts";
+import { ended, endOf, kindName, lastLines, runOperation, stateName } from "../core/run-ending.ts";
+import { type Script, type ScriptHost, type ScriptOutcome, ToolFailure, usualScriptLimits } from "../core/script.ts";
 import { syncEvents } from "../core/sync-event.ts";
 import { afterRun, again, begun, runOf, started, triedAgainMs, withCheckpoint } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { ProblemSchema } from "../gen/latchkey/v1/problem_pb.ts";
 import {
   TriggerSyncRequest_Mode as Mode,
   type RecordCounts,
@@ -31,9 +24,10 @@ import type { Events } from "./events.ts";
 import type { Live } from "./live.ts";
 import type { Logs, LogWriter } from "./logs.ts";
 import type { Providers } from "./providers.ts";
-import type { RunRecords } from "./run-records.ts";
-import type { Runs } from "./runs.ts";
+import { type RunRecords, recordsOfRun } from "./run-records.ts";
+import type { RunAt, Runs } from "./runs.ts";
 import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+import type { SyncRecords } from "./sync-records.ts";
 
 /** Executes one that waits: begins it, has it run, and writes down what came of it. */
 export interface RunExecution {
@@ -47,11 +41,11 @@ interface ExecutionOptions {
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly toolbox: ScriptToolbox;
-  readonly records: RunRecords;
+  readonly records: SyncRecords;
   readonly live: Live;
   readonly providers: Providers;
   /** What a notification said, as the application hears of it; undefined: it is gone. */
-  readonly payloadOf: (at: { readonly environment: string; readonly id: string }) => Promise<JsonValue | undefined>;
+  readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
   readonly events: Events;
   readonly logs: Logs;
   readonly world: World;
@@ -122,8 +116,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       if (why !== undefined) {
         const message = sentences[why.code] ?? "";
         const after = ended(before.value, why.state, { code: why.code, message });
-        metrics.runs.inc({ kind: kindName(run.kind), outcome: outcomeName(why.state) });
-        return { changes: [...collections.runs.change({ before, after }), ...syncChanges(sync, after)], result: undefined };
+        metrics.runs.inc({ kind: kindName(run.kind), outcome: stateName(why.state) });
+        return {
+          changes: [...collections.runs.change({ before, after }), ...syncChanges(sync, after)],
+          result: undefined,
+        };
       }
       const { script } = found;
       if (script === undefined || connection === undefined) throw new Error("what stands in the way was looked at");
@@ -132,7 +129,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const moved = isWhole ? begun(sync.value, before.value, beginning) : undefined;
       const after = moved?.run ?? started(before.value, beginning);
       const log = logs.begin({
-        operation: operations[run.kind],
+        operation: runOperation(run.kind),
         environment: ref.environment,
         integration: ref.integration,
         connectionId: ref.id,
@@ -152,11 +149,6 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     return { ...rest, run: { value: after, revision, bytes: 0 } };
   }
 
-  interface RunAt {
-    readonly environment: string;
-    readonly id: string;
-  }
-
   /** How its sync stands after a run of it; nothing where the run is none of those that the sync counts. */
   function syncChanges(sync: Stored<StoredSync> | undefined, run: StoredRun): Change[] {
     if (sync === undefined || run.notificationId !== "") return [];
@@ -165,19 +157,30 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
 
   async function inputOf({ run, ref }: Begun): Promise<JsonValue | undefined> {
     const { notificationId } = run.value;
-    if (notificationId !== "") return payloadOf({ environment: ref.environment, id: notificationId });
-    return runs.inputOf(run.value);
+    if (notificationId === "") return runs.inputOf(run.value);
+    const payload = await payloadOf({ environment: ref.environment, id: notificationId });
+    // JSON.parse returns JSON and nothing else.
+    return payload === undefined ? undefined : (JSON.parse(payload) as JsonValue);
+  }
+
+  interface SyncSide {
+    readonly tools: SyncTools;
+    readonly kept: RunRecords;
+    /** The run went well: what a whole run did not bring is gone. */
+    finish(): Promise<void>;
   }
 
   /** What a sync's run may do: each write rests on the run being under way, and nobody having ended it. */
-  function toolsOf(one: Begun, counts: Map<string, RecordCounts>): SyncTools & { finish(): Promise<void> } {
-    const { run, ref, script, sync } = one;
-    if (script.kind !== "sync" || sync === undefined) throw new Error("only a sync's run has a sync's tools");
+  async function syncSideOf(one: Begun, counts: Map<string, RecordCounts>): Promise<SyncSide | undefined> {
+    const { run, ref, script, sync, connection } = one;
+    if (script.kind !== "sync" || sync === undefined) return undefined;
     const conditions: readonly Condition[] = [collections.runs.unchanged(run)];
-    const isWhole =
-      script.syncType === "full" && run.value.notificationId === "" && sync.checkpoint === undefined;
-    const kept = records.of({ ref, variant: run.value.variant, conditions, tracks: isWhole && script.trackDeletes });
-    const counted = (model: string, { added, updated, deleted }: Counts) => {
+    const { variant, notificationId } = run.value;
+    const kept = recordsOfRun(records, { ref, connectionNumber: connection.number, variant, conditions });
+    // One that goes on from somewhere has not seen what came before.
+    const isWhole = script.syncType === "full" && notificationId === "" && sync.checkpoint === undefined;
+    if (isWhole && script.trackDeletes) for (const model of Object.keys(script.models)) await kept.track(model);
+    const count = (model: string, { added = 0, updated = 0, deleted = 0 }: Partial<Counts>) => {
       const before = counts.get(model) ?? create(RecordCountsSchema);
       counts.set(model, {
         ...before,
@@ -190,25 +193,26 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       if (Object.hasOwn(script.models, model)) return;
       throw new ToolFailure("unknown_model", `the sync declares no model "${model}"`);
     };
+    const finish = async (model: string) => count(model, { deleted: await held(kept.finish(model)) });
     let { checkpoint } = sync;
-    return {
+    const tools: SyncTools = {
       async save(model, all) {
         requireModel(model);
-        counted(model, await held(kept.save(model, all)));
+        count(model, await held(kept.save(model, all)));
       },
       async update(model, all) {
         requireModel(model);
-        counted(model, await held(kept.update(model, all)));
+        count(model, await held(kept.update(model, all)));
       },
       async delete(model, all) {
         requireModel(model);
-        counted(model, await held(kept.delete(model, all)));
+        count(model, await held(kept.delete(model, all)));
       },
       byIds: (model, ids) => kept.byIds(model, ids),
       async trackDeletes(model, step) {
         requireModel(model);
-        if (step === "start") kept.track(model);
-        else counted(model, await held(kept.finishTracking(model)));
+        if (step === "start") await kept.track(model);
+        else await finish(model);
       },
       checkpoint: async () => checkpoint,
       async setCheckpoint(wanted) {
@@ -223,8 +227,12 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         );
         checkpoint = wanted;
       },
+    };
+    return {
+      tools,
+      kept,
       async finish() {
-        for (const model of kept.tracked()) counted(model, await held(kept.finishTracking(model)));
+        for (const model of kept.tracked()) await finish(model);
       },
     };
   }
@@ -233,10 +241,9 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const { run, script, ref, connection, sync, log } = one;
     const { mode, variant, notificationId } = run.value;
     const input = await inputOf(one);
-    const tools = script.kind === "sync" ? toolsOf(one, counts) : undefined;
+    const side = await syncSideOf(one, counts);
     if (mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE && script.kind === "sync") {
-      const conditions = [collections.runs.unchanged(run)];
-      await records.clear({ ref, variant, conditions, models: Object.keys(script.models) });
+      await side?.kept.clear(Object.keys(script.models));
     }
     const since = sync?.lastRunAt;
     const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
@@ -252,11 +259,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         lastSyncDate: isIncremental ? timestampDate(since).toISOString() : undefined,
         runId: runOf(run.value).id,
       },
-      tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: tools, isDryRun: false }),
+      tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: side?.tools, isDryRun: false }),
       limits: usualScriptLimits,
       signal,
     });
-    if (outcome.kind === "done") await tools?.finish();
+    if (outcome.kind === "done") await side?.finish();
     return outcome;
   }
 
@@ -273,7 +280,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const before = await collections.runs.get(ref.environment, runOf(one.run.value).id);
       // Somebody else took it for interrupted, or its environment is gone.
       if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return nothing;
-      const isCancelled = before.value.cancelling || (outcome.kind === "failed" && outcome.failure.code === "cancelled");
+      const isCancelled =
+        before.value.cancelling || (outcome.kind === "failed" && outcome.failure.code === "cancelled");
       const state = isCancelled
         ? Run_State.CANCELLED
         : outcome.kind === "done"
@@ -289,9 +297,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const sync = await syncOf(after);
       const retryMs = state === Run_State.FAILED ? triedAgainMs(after, nowMs, Math.random()) : undefined;
       const retry =
-        retryMs === undefined
-          ? undefined
-          : again(after, { id: sequentialId(nowMs), dueMs: retryMs, isFailure: true });
+        retryMs === undefined ? undefined : again(after, { id: sequentialId(nowMs), dueMs: retryMs, isFailure: true });
       const said = log.end({ failed: state === Run_State.FAILED, last: lastLines(run, problem) });
       return {
         changes: [
@@ -312,8 +318,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         result: undefined,
       };
     });
-    const outcomeOf = outcome.kind === "done" ? "succeeded" : outcome.failure.code === "cancelled" ? "cancelled" : "failed";
-    metrics.runs.inc({ kind: script.kind, outcome: outcomeOf });
+    metrics.runs.inc({ kind: script.kind, outcome: stateName(endOf(outcome)) });
   }
 
   return {
@@ -321,7 +326,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const { environment = "" } = runOf(waiting.value).connection ?? {};
       const one = await begin({ environment, id: runOf(waiting.value).id });
       if (one === undefined) return;
-      one.log.info("a script runs", { script: one.script.name, version: one.script.version, cause: runOf(one.run.value).cause });
+      one.log.info("a script runs", {
+        script: one.script.name,
+        version: one.script.version,
+        cause: runOf(one.run.value).cause,
+      });
       const counts = new Map<string, RecordCounts>();
       const since = performance.now();
       const outcome = await attempt(one, signal, counts).catch((error: unknown): ScriptOutcome => {
@@ -354,41 +363,8 @@ async function held<T>(write: Promise<T>): Promise<T> {
   }
 }
 
-function ended(
-  stored: StoredRun,
-  state: Run_State,
-  problem: Pick<ScriptFailure, "message"> & { readonly code: string } | undefined,
-): StoredRun {
-  const { problem: _, ...run } = runOf(stored);
-  const why = problem === undefined ? {} : { problem: create(ProblemSchema, { code: problem.code, message: problem.message }) };
-  return { ...stored, run: { ...run, state, ...why } };
-}
-
-function lastLines({ state, counts }: Run, failure: ScriptFailure | undefined) {
-  const saved = Object.entries(counts).map(([model, { added, updated, deleted }]) => ({
-    level: "info" as const,
-    sentence: "records were changed",
-    fields: { model, count: Number(added + updated + deleted) },
-  }));
-  if (failure === undefined) return saved;
-  const level = state === Run_State.CANCELLED ? ("info" as const) : ("error" as const);
-  const { code, message, stack } = failure;
-  return [...saved, { level, sentence: "the script failed", fields: { code, message, stack: stack.join(" < ") } }];
-}
-
 const sentences: Readonly<Record<string, string>> = {
   cancelled: "the run was cancelled before it began, or what it was about is gone",
   unknown_script: "there is no such script, or not any more",
   paused: "the sync is paused",
 };
-
-const operations: Readonly<Record<Script_Kind, string>> = {
-  [Script_Kind.UNSPECIFIED]: "script.run",
-  [Script_Kind.SYNC]: "script.sync",
-  [Script_Kind.ACTION]: "script.action",
-  [Script_Kind.EVENT]: "script.event",
-};
-
-const kindName = (kind: Script_Kind): string => (Script_Kind[kind] ?? "").toLowerCase();
-const outcomeName = (state: Run_State): string => (Run_State[state] ?? "").toLowerCase();
-

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { frequencyMs } from "../core/frequency.ts";
+import { kindName } from "../core/run-ending.ts";
 import type { ScriptHost, SyncScript } from "../core/script.ts";
-import { sequentialId } from "../base/ids.ts";
 import { afterRun, again, asked, baseVariant, dueAgainMs, mayRestart, newSync, runOf } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { Run_State, Script_Kind, TriggerSyncRequest_Mode as Mode } from "../gen/latchkey/v1/sync_pb.ts";
+import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, partsOf } from "../store/keys.ts";
@@ -67,7 +68,10 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   const leases = createLeases(store);
   const ended = new AbortController();
   /** By the run's id. */
-  const underWay = new Map<string, { readonly lane: string; readonly stop: AbortController; readonly over: Promise<void> }>();
+  const underWay = new Map<
+    string,
+    { readonly lane: string; readonly stop: AbortController; readonly over: Promise<void> }
+  >();
   const ofIntegration = new Map<string, number>();
   const busyLanes = new Set<string>();
   const troubled = new Map<string, number>();
@@ -161,7 +165,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     });
     if (result === undefined) return;
     const { script, kind } = runOf(value);
-    metrics.runs.inc({ kind: (Script_Kind[kind] ?? "").toLowerCase(), outcome: "interrupted" });
+    metrics.runs.inc({ kind: kindName(kind), outcome: "interrupted" });
     log.warn("a run was interrupted by the end of its process", { script, run: runOf(value).id });
   }
 
@@ -198,7 +202,10 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       const everyMs = frequencyMs(before.value.frequency || (script?.kind === "sync" ? script.frequency : ""));
       // Its file is gone: it rests until there is one again.
       if (script?.kind !== "sync" || everyMs === undefined) {
-        return { changes: collections.syncs.change({ before, after: { ...before.value, dueMs: 0 } }), result: undefined };
+        return {
+          changes: collections.syncs.change({ before, after: { ...before.value, dueMs: 0 } }),
+          result: undefined,
+        };
       }
       const dueMs = dueAgainMs(before.value.dueMs, everyMs, nowMs);
       const isWaiting = before.value.queuedId !== "";
@@ -210,10 +217,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
         ...{ id: sequentialId(nowMs), cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs },
       });
       return {
-        changes: [
-          ...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }),
-          ...runs.added(moved.run),
-        ],
+        changes: [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)],
         result: undefined,
       };
     });
@@ -232,10 +236,15 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     let { from, to } = runsDue(nowMs);
     let count = 0;
     let isFirst = true;
-    for (let seen = 0; seen < lookedThrough && underWay.size < limits.atOnce && !ended.signal.aborted; seen += pageSize) {
+    for (
+      let seen = 0;
+      seen < lookedThrough && underWay.size < limits.atOnce && !ended.signal.aborted;
+      seen += pageSize
+    ) {
       const page = await store.list({ from, to, limit: pageSize });
       const oldest = page[0];
-      if (isFirst) metrics.runsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
+      if (isFirst)
+        metrics.runsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
       isFirst = false;
       const found = await collections.runs.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
       for (const one of found) {

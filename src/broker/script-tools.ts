@@ -8,7 +8,7 @@ import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../gen/latchkey/v1/sync_pb.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
-import type { Live, LiveConnection } from "./live.ts";
+import type { LiveConnection } from "./live.ts";
 import type { LogWriter } from "./logs.ts";
 import type { SendForScript } from "./script-requests.ts";
 import type { Syncs } from "./syncs.ts";
@@ -44,7 +44,6 @@ export interface SyncTools {
 }
 
 interface ToolboxOptions {
-  readonly live: Pick<Live, "get">;
   readonly send: SendForScript;
   readonly connections: Connections;
   readonly integrations: Integrations;

@@ -27,6 +27,7 @@ import type { Destinations } from "./destinations.ts";
 import type { Integrations } from "./integrations.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 import type { Runs } from "./runs.ts";
+import type { SyncRecords } from "./sync-records.ts";
 
 /** Syncs of connections: how each stands, and what its operator wants of it. They are run by the keeper. */
 export interface Syncs {
@@ -78,24 +79,17 @@ interface SyncsOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly destinations: Pick<Destinations, "environmentByName">;
-  readonly recordCounts: RecordCounts;
+  readonly records: Pick<SyncRecords, "counts">;
   readonly audit: Audit;
   readonly world: World;
 }
-
-/** How many records a sync's connection has, by model. */
-export type RecordCounts = (of: {
-  readonly ref: ConnectionRef;
-  readonly variant: string;
-  readonly models: readonly string[];
-}) => Promise<Readonly<Record<string, bigint>>>;
 
 /** Connections that are triggered together in one commit. */
 const perCommit = 100;
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 export function createSyncs(options: SyncsOptions): Syncs {
-  const { store, collections, scripts, runs, connections, integrations, destinations, recordCounts } = options;
+  const { store, collections, scripts, runs, connections, integrations, destinations, records } = options;
   const { audit, world } = options;
   const { syncs } = collections;
 
@@ -195,12 +189,22 @@ export function createSyncs(options: SyncsOptions): Syncs {
           ...(dueMs > 0 && !sync.paused && { nextRunAt: timestampFromMs(dueMs) }),
           ...(lastRunAt !== undefined && { lastRunAt }),
           ...(checkpoint !== undefined && { checkpoint }),
-          recordCounts: { ...(await recordCounts({ ref, variant, models })) },
+          recordCounts: await countsOf(ref, { variant, models }),
           ...(latest !== undefined && { latestRun: runOf(latest.value) }),
           revision: sync.revision,
         });
       }),
     );
+  }
+
+  /** How many records there are of a sync's models. */
+  async function countsOf(ref: ConnectionRef, of: { readonly variant: string; readonly models: readonly string[] }) {
+    const found = await records.counts(ref);
+    const counted = of.models.map((name): [string, bigint] => [
+      name,
+      BigInt(found.find(({ model, variant }) => model === name && variant === of.variant)?.count ?? 0),
+    ]);
+    return Object.fromEntries(counted);
   }
 
   async function change(

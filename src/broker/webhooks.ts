@@ -24,6 +24,7 @@ import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
+import type { NotifiedSyncs } from "./notified-syncs.ts";
 import { headingKey, type Outbox } from "./outbox.ts";
 import type { Resources } from "./resources.ts";
 import type { Receiver, WebhookReceivers } from "./webhook-receivers.ts";
@@ -81,6 +82,7 @@ interface WebhooksOptions {
   readonly tokens: ChannelTokens;
   readonly forwards: Forwards;
   readonly bodies: ForwardBodies;
+  readonly notified: NotifiedSyncs;
   readonly outbox: Outbox;
   readonly limits: WebhookLimits;
   readonly urls: WebhookUrls;
@@ -94,7 +96,8 @@ const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, urls, world } = options;
+  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, notified, urls, world } =
+    options;
   const { metrics } = world;
   let { limits } = options;
   /** Of those that are being committed, and not in the outbox yet. */
@@ -140,7 +143,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     coming += waiting.length;
     try {
       bodies.know(stored);
-      if (!(await file({ stored, made, heard: heardOf(notification, values), nowMs }))) return undefined;
+      if (
+        !(await file({
+          stored,
+          made,
+          heard: [...heardOf(notification, values), ...notified(notification, undefined)],
+          nowMs,
+        }))
+      )
+        return undefined;
     } finally {
       coming -= waiting.length;
     }

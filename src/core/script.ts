@@ -192,3 +192,14 @@ export const usualScriptLimits: ScriptLimits = {
   logLines: 1_000,
   logLineBytes: 8 * 1024,
 };
+
+/** Where nobody has said where scripts are. */
+export const noScripts: ScriptHost = {
+  all: () => [],
+  broken: () => [],
+  find: () => undefined,
+  onChange: () => () => {},
+  run: () =>
+    Promise.resolve({ kind: "failed", failure: { code: "host_error", message: "there are no scripts", stack: [] } }),
+  close: () => Promise.resolve(),
+};
