@@ -1,4 +1,5 @@
 import type { Broker } from "../broker/broker.ts";
+import { actionRoutes } from "./action-routes.ts";
 import { apiAuthRoutes } from "./api-auth-routes.ts";
 import { createBrowserCookies } from "./browser-cookie.ts";
 import { connectRoutes } from "./connect-routes.ts";
@@ -11,6 +12,8 @@ import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
 import type { Route } from "./routes.ts";
+import { scriptRoutes } from "./script-routes.ts";
+import { syncRoutes } from "./sync-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 interface RestOptions {
@@ -38,5 +41,8 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
   ...apiAuthRoutes(broker),
   ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+  ...syncRoutes(broker),
+  ...actionRoutes(broker),
+  ...scriptRoutes(broker),
   ...laterRoutes(),
 ];
