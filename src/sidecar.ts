@@ -14,14 +14,16 @@ import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.t
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
-import { noScripts } from "./core/script.ts";
+import { noScripts, type ScriptHost } from "./core/script.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createLoad, type Load } from "./data-plane/load.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
 import { createProxy } from "./data-plane/proxy.ts";
 import { createRateLimits } from "./data-plane/rate-limits.ts";
+import { isOwnPath } from "./data-plane/own-paths.ts";
 import { restRoutes } from "./data-plane/rest.ts";
+import { declaredRoutes } from "./data-plane/script-routes.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
@@ -105,6 +107,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     let upstream: Upstream | undefined;
     let toApplication: Upstream | undefined;
     let load: Load | undefined;
+    let scripts: ScriptHost | undefined;
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
     const ops = createOpsDoor({ readiness, trouble, tls: doors.ops.tls, world });
@@ -153,9 +156,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         limits: config.relay,
         extraCa: config.providerCa,
       });
+      scripts = await openScripts(config, world);
       broker = await openBroker({
         ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, deliveryLeaseMs, world },
-        scripts: noScripts,
+        scripts,
         sendToApplication: createSend(toApplication),
         webhooks: config.webhooks,
       });
@@ -181,7 +185,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
       const toProviders = { ...common, name: "data" as const, proxy, guard: createDoorGuard({ hosts }) };
-      const dataDoor = createDoor({ ...toProviders, routes, pages, aliases: refs, tls: doors.data.tls });
+      const otherRoutes = (path: string) => declaredRoutes(held, path);
+      const dataDoor = createDoor({ ...toProviders, routes, otherRoutes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);
       for (const { name, address } of config.aliases) {
         const alias = refs.get(`${name}.localhost`);
@@ -233,6 +238,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           clearTimeout(grace);
           // Renewals under way are waited for: what a provider gives must be written down.
           await held.close();
+          await scripts?.close();
           upstream?.destroy();
           toApplication?.destroy();
           load?.close();
@@ -245,6 +251,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
       };
     } catch (error) {
+      await scripts?.close();
       upstream?.destroy();
       toApplication?.destroy();
       load?.close();
@@ -329,6 +336,13 @@ interface Opened extends Pick<Door, "drain" | "destroy"> {
 interface Closing {
   readonly name: DoorName | `alias ${string}`;
   readonly door: Opened;
+}
+
+/** Not loaded unless there are any: it is an engine of its own. */
+async function openScripts({ scriptsFolder }: Config, world: World): Promise<ScriptHost> {
+  if (scriptsFolder === undefined) return noScripts;
+  const { createScriptHost } = await import("./scripts/host.ts");
+  return createScriptHost({ folder: scriptsFolder, world, isOwnPath });
 }
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {

@@ -14,6 +14,7 @@ const floors: Readonly<Record<string, number>> = {
   "data-plane": 6,
   config: 5,
   broker: 4,
+  scripts: 4,
   core: 3,
   providers: 2,
   auth: 2,
@@ -50,6 +51,16 @@ const strangers: readonly (readonly [string, string])[] = [
   ["data-plane", "store"],
   ["control-plane", "config"],
   ["data-plane", "config"],
+  // Whoever hosts scripts knows what a script is, and nothing of what is done for it.
+  ["scripts", "store"],
+  ["scripts", "auth"],
+  ["scripts", "providers"],
+  ["scripts", "relay"],
+  ["scripts", "tracing"],
+  ["scripts", "gen"],
+  ["control-plane", "scripts"],
+  ["data-plane", "scripts"],
+  ["config", "scripts"],
 ];
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
 const starters = ["cli/serve.ts", "cli/dev.ts", "cli/dev-furnish.ts", "cli/process.ts", "cli/key-files.ts"];

@@ -209,6 +209,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const toolbox = createScriptToolbox({
     ...{ connections, integrations, syncs, urls: webhookUrls, world },
     send: createScriptRequests({ live, askWith, world }),
+    runAction: (asked, signal) => actions.run(asked, signal),
     variablesOf: () => [],
   });
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
@@ -281,7 +282,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     limits: { atOnce: 16, atOncePerIntegration: 8 },
     leaseMs: options.runLeaseMs,
   });
-  const actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
+  const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
   return {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
-import { frequencyMs } from "../core/frequency.ts";
+import { nextDue, parseFrequency } from "../core/frequency.ts";
 import { kindName } from "../core/run-ending.ts";
-import type { ScriptHost, SyncScript } from "../core/script.ts";
-import { afterRun, again, asked, baseVariant, dueAgainMs, mayRestart, newSync, runOf } from "../core/sync-life.ts";
+import type { Script, ScriptHost, SyncScript } from "../core/script.ts";
+import { afterRun, again, asked, baseVariant, mayRestart, newSync, runOf } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
@@ -199,15 +199,15 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       if (before === undefined || before.value.paused || before.value.dueMs === 0 || before.value.dueMs > nowMs)
         return none;
       const script = scripts.find({ integration, kind: "sync", name });
-      const everyMs = frequencyMs(before.value.frequency || (script?.kind === "sync" ? script.frequency : ""));
+      const everyMs = everyMsOf(before.value, script);
       // Its file is gone: it rests until there is one again.
-      if (script?.kind !== "sync" || everyMs === undefined) {
+      if (everyMs === undefined) {
         return {
           changes: collections.syncs.change({ before, after: { ...before.value, dueMs: 0 } }),
           result: undefined,
         };
       }
-      const dueMs = dueAgainMs(before.value.dueMs, everyMs, nowMs);
+      const dueMs = nextDue(nowMs, everyMs, before.value.dueMs);
       const isWaiting = before.value.queuedId !== "";
       if (isWaiting) {
         return { changes: collections.syncs.change({ before, after: { ...before.value, dueMs } }), result: undefined };
@@ -319,13 +319,14 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       const wanted = byIntegration.get(ref.integration) ?? [];
       const keys = wanted.map(({ name }) => [ref.environment, ref.integration, ref.id, name, baseVariant]);
       const found = keys.length === 0 ? [] : await collections.syncs.getMany(keys);
-      for (const [i, { name }] of wanted.entries()) {
+      for (const [i, script] of wanted.entries()) {
+        const { name } = script;
         const before = found[i];
         const nowMs = world.now();
         if (before === undefined) {
           const sync = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
           changes.push(...collections.syncs.change({ before, after: sync }));
-        } else if (before.value.dueMs === 0 && !before.value.paused) {
+        } else if (!before.value.paused && isAstray(before.value, script, nowMs)) {
           changes.push(...collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs } }));
         }
       }
@@ -394,3 +395,15 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
 }
 
 const none = { changes: [], result: undefined };
+
+/** It rested until there was a script again, or a clock that was set back would have it wait for longer than ever. */
+function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
+  return sync.dueMs === 0 || sync.dueMs > nowMs + (everyMsOf(sync, script) ?? 0);
+}
+
+/** By its own frequency or its script's; undefined: there is no script. */
+function everyMsOf({ frequency }: StoredSync, script: Script | undefined): number | undefined {
+  if (script?.kind !== "sync") return undefined;
+  const parsed = parseFrequency(frequency || script.frequency);
+  return parsed.ok ? parsed.everyMs : undefined;
+}

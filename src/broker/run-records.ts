@@ -8,7 +8,7 @@ export interface RunRecords {
   save(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
   update(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
   delete(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
-  byIds(model: string, ids: readonly string[]): Promise<JsonObject>;
+  byIds(model: string, ids: readonly string[]): Promise<JsonObject[]>;
   /** From here on what is not saved is missed. */
   track(model: string): Promise<void>;
   /** What was missed is deleted; returns how many. */
@@ -44,9 +44,7 @@ export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: R
     },
     delete: (model, all) => records.delete(at(model), all, writing),
     async byIds(model, ids) {
-      const found = await records.getByIds(at(model), ids);
-      // Made of pairs, an object has `__proto__` as a field like any other.
-      return Object.fromEntries(found);
+      return [...(await records.getByIds(at(model), ids)).values()];
     },
     async track(model) {
       if (!detections.has(model)) detections.set(model, await records.detectDeletes(at(model), writing));

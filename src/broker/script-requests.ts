@@ -78,7 +78,7 @@ function outcome(happened: SmallAnswer | Unanswered, request: ScriptRequest): Js
     throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, { cause: happened });
   }
   const { status } = happened;
-  const response = { status, headers: headersOf(happened), data: dataOf(happened, request) };
+  const response = { status, headers: headersOf(happened), ...dataOf(happened, request) };
   if (status >= 200 && status < 300) return response;
   throw new ToolFailure(`status_${status}`, `the provider answered ${status}`, { details: { response } });
 }
@@ -93,16 +93,16 @@ function headersOf({ fields }: SmallAnswer): JsonObject {
   );
 }
 
-/** As axios has it: JSON where it is JSON, whatever it is called. Bytes go as base64, which the script's side undoes. */
-function dataOf({ body }: SmallAnswer, { responseType }: ScriptRequest): JsonValue {
-  if (responseType === "arraybuffer") return { $base64: body.toString("base64") };
+/** As axios has it: JSON where it is JSON, whatever it is called. */
+function dataOf({ body }: SmallAnswer, { responseType }: ScriptRequest): JsonObject {
+  if (responseType === "bytes") return { dataBase64: body.toString("base64") };
   const text = body.toString("utf8");
-  if (responseType === "text") return text;
+  if (responseType === "text") return { data: text };
   try {
     // JSON.parse returns JSON and nothing else.
-    return JSON.parse(text) as JsonValue;
+    return { data: JSON.parse(text) as JsonValue };
   } catch {
     // Not JSON: text it is.
-    return text;
+    return { data: text };
   }
 }

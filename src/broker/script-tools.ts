@@ -3,9 +3,12 @@ import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { type ScriptTools, ToolFailure } from "../core/script.ts";
 import { scriptRequest } from "../core/script-request.ts";
-import { connectionFull } from "../core/sdk-json.ts";
+import { connectionFull, credentialsJson } from "../core/sdk-json.ts";
+import { baseVariant } from "../core/sync-life.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { PaginationRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../gen/latchkey/v1/sync_pb.ts";
+import type { Actions } from "./actions.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
@@ -37,7 +40,7 @@ export interface SyncTools {
   save(model: string, records: readonly JsonObject[]): Promise<void>;
   update(model: string, records: readonly JsonObject[]): Promise<void>;
   delete(model: string, records: readonly JsonObject[]): Promise<void>;
-  byIds(model: string, ids: readonly string[]): Promise<JsonObject>;
+  byIds(model: string, ids: readonly string[]): Promise<JsonObject[]>;
   trackDeletes(model: string, step: "start" | "end"): Promise<void>;
   checkpoint(): Promise<JsonObject | undefined>;
   setCheckpoint(checkpoint: JsonObject | undefined): Promise<void>;
@@ -48,7 +51,8 @@ interface ToolboxOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly urls: WebhookUrls;
-  readonly syncs: Pick<Syncs, "trigger">;
+  readonly syncs: Pick<Syncs, "trigger" | "start">;
+  readonly runAction: Actions["run"];
   /** What an environment's scripts are told beside: names and values. */
   readonly variablesOf: (environment: string) => readonly { readonly name: string; readonly value: string }[];
   readonly world: World;
@@ -60,7 +64,7 @@ const actor = "script";
 type Tool = (run: ToolsRun, given: readonly JsonValue[]) => Promise<JsonValue | undefined>;
 
 export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
-  const { send, connections, integrations, urls, syncs, variablesOf, world } = options;
+  const { send, connections, integrations, urls, syncs, runAction, variablesOf, world } = options;
 
   async function withMetadata({ ref, isDryRun, log }: ToolsRun, given: JsonValue | undefined, replace: boolean) {
     const metadata = objectOf(given, "metadata");
@@ -121,10 +125,47 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     async getEnvironmentVariables({ ref }) {
       return variablesOf(ref.environment).map(({ name, value }) => ({ name, value }));
     },
+    async getToken(run) {
+      const { credentials, integration } = await run.live();
+      if (!integration.credentialsInScripts) {
+        throw new ToolFailure("missing_scope", "scripts of this integration use credentials without seeing them");
+      }
+      const shown = credentialsJson(credentials);
+      return shown["access_token"] ?? shown["token"] ?? shown;
+    },
+    async paginationOf(run) {
+      return paginationJson((await run.live()).provider.proxy?.pagination);
+    },
+    async triggerAction({ ref, isDryRun, log }, [integration, connectionId, action, input]) {
+      requireOwn(ref, integration);
+      const name = textOf(action, "action");
+      const id = textOf(connectionId, "connectionId");
+      if (isDryRun) {
+        log.info("an action would be triggered", { script: name });
+        return null;
+      }
+      const { outcome } = await runAction({ ref: { ...ref, id }, name, input });
+      if (outcome.kind === "done") return outcome.output ?? null;
+      throw new ToolFailure(outcome.failure.code, outcome.failure.message, {
+        details: outcome.failure.payload === undefined ? {} : { payload: outcome.failure.payload },
+      });
+    },
+    async startSync({ ref, isDryRun, log }, [integration, names, connectionId]) {
+      requireOwn(ref, integration);
+      const all = Array.isArray(names) ? names : [names];
+      for (const given of all) {
+        const [name = "", variant = baseVariant] = syncName(given).split("::");
+        if (isDryRun) log.info("a sync would be started", { script: name });
+        else {
+          const id = textOf(connectionId, "connectionId");
+          await syncs.start({ ref: { ...ref, id }, name, variant, expectedRevision: 0n }, actor);
+        }
+      }
+      return undefined;
+    },
     async triggerSync({ ref, isDryRun, log }, [integration, connectionId, sync, mode]) {
-      const name = textOf(sync, "sync");
-      const isOwn = textOf(integration, "providerConfigKey") === ref.integration;
-      if (!isOwn) throw mistaken("a script triggers syncs of its own integration");
+      requireOwn(ref, integration);
+      const name = syncName(sync);
       if (isDryRun) log.info("a sync would be triggered", { script: name });
       else {
         await syncs.trigger(
@@ -210,7 +251,39 @@ function textOf(value: JsonValue | undefined, name: string): string {
   throw mistaken(`${name}: must be text`);
 }
 
+/** `name`, or `name::variant`. */
+function syncName(given: JsonValue | undefined): string {
+  if (!isObject(given)) return textOf(given, "sync");
+  const { name, variant } = given;
+  return typeof variant === "string" ? `${textOf(name, "name")}::${variant}` : textOf(name, "name");
+}
+
+function requireOwn(ref: ConnectionRef, integration: JsonValue | undefined): void {
+  if (textOf(integration, "providerConfigKey") !== ref.integration) {
+    throw mistaken("providerConfigKey: must be the script's own integration");
+  }
+}
+
+/** Under the peer's names. What a page's last item is gone on from is none of them: such a script says it itself. */
+function paginationJson(rules: PaginationRules | undefined): JsonValue {
+  if (rules === undefined || rules.kind === "" || rules.lastItem !== "") return null;
+  const { kind, items, next, parameter, limitParameter, limit } = rules;
+  const named = {
+    response_path: items,
+    limit_name_in_request: limitParameter,
+    ...(kind === "cursor" && { cursor_path_in_response: next, cursor_name_in_request: parameter }),
+    ...(kind === "link" &&
+      (next === "" ? { link_rel_in_response_header: "next" } : { link_path_in_response_body: next })),
+    ...(kind === "offset" && { offset_name_in_request: parameter }),
+  };
+  const said = Object.entries(named).filter(([, value]) => value !== "");
+  return { type: kind, ...(limit > 0 && { limit }), ...Object.fromEntries(said) };
+}
+
 function modeOf(mode: JsonValue | undefined): Mode {
+  if (isObject(mode))
+    return mode["emptyCache"] === true ? Mode.FULL_REFRESH_AND_CLEAR_CACHE : modeOf(mode["reset"] === true);
+  if (mode === false) return Mode.INCREMENTAL;
   if (mode === undefined || mode === null || mode === "incremental") return Mode.INCREMENTAL;
   if (mode === "full_refresh" || mode === true) return Mode.FULL_REFRESH;
   if (mode === "full_refresh_and_clear_cache") return Mode.FULL_REFRESH_AND_CLEAR_CACHE;

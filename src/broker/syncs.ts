@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
-import { frequencyMs } from "../core/frequency.ts";
+import { parseFrequency } from "../core/frequency.ts";
 import { namesNothing } from "../core/names.ts";
 import type { ScriptHost, SyncScript } from "../core/script.ts";
 import { asked, baseVariant, isLive, newSync, runOf, type SyncPlace } from "../core/sync-life.ts";
@@ -295,15 +295,15 @@ export function createSyncs(options: SyncsOptions): Syncs {
       })),
     pause: (at, actor) => change(at, { action: "sync.pause", actor }, (sync) => ({ ...sync, paused: true })),
     async setFrequency({ frequency, ...at }, actor) {
-      const ms = frequency === "" ? undefined : frequencyMs(frequency);
-      if (frequency !== "" && ms === undefined) {
-        const message = "must be a time of 30 seconds or more, such as `every 5 minutes` or `1d`";
-        throw new Fault("invalid_body", "the frequency is none", { mistakes: [{ path: ["frequency"], message }] });
+      const own = frequency === "" ? undefined : parseFrequency(frequency);
+      if (own?.ok === false) {
+        const mistakes = [{ path: ["frequency"], message: own.problem }];
+        throw new Fault("invalid_body", "the frequency is not valid", { mistakes });
       }
       return change(at, { action: "sync.frequency", actor }, (sync, script) => {
-        const everyMs = ms ?? frequencyMs(script.frequency) ?? 0;
-        const nowMs = world.now();
-        return { ...sync, frequency, ...(sync.dueMs > 0 && { dueMs: Math.min(sync.dueMs, nowMs + everyMs) }) };
+        const parsed = own ?? parseFrequency(script.frequency);
+        const soonestMs = world.now() + (parsed.ok ? parsed.everyMs : 0);
+        return { ...sync, frequency, ...(sync.dueMs > 0 && { dueMs: Math.min(sync.dueMs, soonestMs) }) };
       });
     },
     async addVariant(place, actor) {

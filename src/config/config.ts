@@ -88,6 +88,8 @@ export interface Config {
   /** Undefined: no spans. */
   readonly tracing: TracingConfig | undefined;
   readonly configFile: string | undefined;
+  /** Where the customer's scripts lie; undefined: there are none. */
+  readonly scriptsFolder: string | undefined;
   readonly declared: Declared;
   /** What is allowed and probably not meant. */
   readonly warnings: readonly string[];
@@ -220,6 +222,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     limits: limitsOf(file),
     tracing: tracingOf({ text: withTwin, files, refuse, warn: (message) => void warnings.push(message) }),
     configFile,
+    scriptsFolder: text("LATCHKEY_SCRIPTS"),
     declared,
     warnings,
   };

@@ -57,6 +57,11 @@ export const variables = [
     meaning: "YAML file of environments, keys, integrations, providers, limits, rates and TLS",
   },
   {
+    name: "LATCHKEY_SCRIPTS",
+    default: "none",
+    meaning: "folder of scripts: `<integration>/{syncs,actions,events}/<name>.ts`",
+  },
+  {
     name: "LATCHKEY_ALLOWED_HOSTS",
     default: "what is listened on, `localhost`, the public URL's host",
     meaning: "names that a `Host` header may have, comma-separated",

@@ -12,7 +12,8 @@ export interface ScriptRequest {
   readonly baseUrl: string | undefined;
   readonly retries: number;
   readonly retryOn: readonly number[];
-  readonly responseType: "json" | "text" | "arraybuffer";
+  /** Bytes go as base64, which the script's side undoes. */
+  readonly responseType: "json" | "text" | "bytes";
 }
 
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
@@ -22,21 +23,25 @@ const mistaken = (message: string) => new ToolFailure("invalid_request", message
 /** The peer's configuration object, under its names. Throws `ToolFailure`. */
 export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
   if (!isObject(given)) throw mistaken("a request is described by an object: { endpoint: '/path' }");
-  const { endpoint, baseUrlOverride, data } = given;
+  const { data } = given;
   const method = (textOf(given["method"], "method") ?? "GET").toUpperCase();
   if (!methods.has(method)) throw mistaken(`method: ${JSON.stringify(method)} does not go to a provider`);
-  if (typeof endpoint !== "string" || endpoint === "") throw mistaken("endpoint: must be a path of the provider's");
+  const { path, baseUrl } = placeOf(given);
   const headers = headersOf(given["headers"]);
   const isNamed = (name: string) => headers.some(([one]) => one.toLowerCase() === name);
-  const content = contentOf(data, headers.find(([name]) => name.toLowerCase() === "content-type")?.[1]);
+  const content = contentOf(
+    data,
+    given["dataBase64"],
+    headers.find(([name]) => name.toLowerCase() === "content-type")?.[1],
+  );
   if (!isNamed("accept")) headers.push(["Accept", "application/json, text/plain, */*"]);
   if (content?.type !== undefined && !isNamed("content-type")) headers.push(["Content-Type", content.type]);
   return {
     method,
-    path: withParams(endpoint.startsWith("/") ? endpoint : `/${endpoint}`, given["params"]),
+    path: withParams(path, given["params"]),
     rawHeaders: headers.flat(),
     content: content?.bytes,
-    baseUrl: textOf(baseUrlOverride, "baseUrlOverride") || undefined,
+    baseUrl,
     retries: retriesOf(given["retries"]),
     retryOn: retryOnOf(given["retryOn"]),
     responseType: responseTypeOf(given["responseType"]),
@@ -50,6 +55,18 @@ function textOf(value: JsonValue | undefined, name: string): string | undefined 
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "string") throw mistaken(`${name}: must be text`);
   return value;
+}
+
+/** A path of the provider's, or a whole URL: whether the credentials may travel there is judged by others. */
+function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
+  readonly path: string;
+  readonly baseUrl: string | undefined;
+} {
+  if (typeof endpoint !== "string" || endpoint === "") throw mistaken("endpoint: must be a path of the provider's");
+  const own = textOf(baseUrlOverride, "baseUrlOverride") || undefined;
+  const [, origin, rest = ""] = /^(https?:\/\/[^/?#]+)(.*)$/is.exec(endpoint) ?? [];
+  if (origin === undefined) return { path: endpoint.startsWith("/") ? endpoint : `/${endpoint}`, baseUrl: own };
+  return { path: rest.startsWith("/") ? rest : `/${rest}`, baseUrl: origin };
 }
 
 function headersOf(given: JsonValue | undefined): [string, string][] {
@@ -73,12 +90,14 @@ interface Content {
   readonly type: string | undefined;
 }
 
-function contentOf(data: JsonValue | undefined, type: string | undefined): Content | undefined {
+function contentOf(
+  data: JsonValue | undefined,
+  base64: JsonValue | undefined,
+  type: string | undefined,
+): Content | undefined {
+  if (typeof base64 === "string") return { bytes: Buffer.from(base64, "base64"), type: "application/octet-stream" };
   if (data === undefined || data === null) return undefined;
   if (typeof data === "string") return { bytes: Buffer.from(data), type: "text/plain;charset=utf-8" };
-  if (isObject(data) && typeof data["$base64"] === "string") {
-    return { bytes: Buffer.from(data["$base64"], "base64"), type: "application/octet-stream" };
-  }
   const isForm = type?.split(";", 1)[0]?.trim().toLowerCase() === "application/x-www-form-urlencoded";
   if (isForm && isObject(data)) return { bytes: Buffer.from(new URLSearchParams(pairsOf(data)).toString()), type };
   return { bytes: Buffer.from(JSON.stringify(data)), type: "application/json" };
@@ -123,6 +142,7 @@ function retryOnOf(given: JsonValue | undefined): number[] {
 
 function responseTypeOf(given: JsonValue | undefined): ScriptRequest["responseType"] {
   if (given === undefined || given === null || given === "json") return "json";
-  if (given === "text" || given === "arraybuffer") return given;
-  throw mistaken("responseType: must be json, text or arraybuffer; what a script reads it reads whole");
+  if (given === "text") return given;
+  if (given === "arraybuffer" || given === "stream" || given === "blob") return "bytes";
+  throw mistaken("responseType: must be json, text, arraybuffer, stream or blob");
 }

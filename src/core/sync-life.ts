@@ -109,13 +109,6 @@ export function asked(sync: StoredSync, queued: StoredRun | undefined, { id, mod
   return { sync: { ...sync, queuedId: id }, run: { ...run, mode } };
 }
 
-/** When it is due again: in step with when it was, whatever was missed in between. */
-export function dueAgainMs(dueMs: number, everyMs: number, nowMs: number): number {
-  // A clock that was set back must not make it wait longer than it would otherwise.
-  if (dueMs > nowMs + everyMs) return nowMs + everyMs;
-  return dueMs > nowMs ? dueMs : dueMs + everyMs * (Math.floor((nowMs - dueMs) / everyMs) + 1);
-}
-
 /** The run begins: what it is to forget is forgotten before. */
 export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: Beginning): Moved {
   const isAnew = strength(run.mode) > Mode.INCREMENTAL;

@@ -39,6 +39,8 @@ export interface Door {
 interface DoorOptions {
   readonly name: "data" | "public";
   readonly routes: readonly Route[];
+  /** Rows that come and go with the customer's scripts. */
+  readonly otherRoutes?: (path: string) => readonly Route[];
   /** Where requests to providers go; the public door has none. */
   readonly proxy?: ProviderProxy;
   /** The connection that every request of this door is for. */
@@ -69,7 +71,7 @@ const maxBodiesBytes = 64 * 1024 * 1024;
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
   const { metrics } = world;
-  const router = createRouter(routes);
+  const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
   let draining = false;
   const lines = createDoorLines();

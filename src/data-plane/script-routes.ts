@@ -44,22 +44,26 @@ export function scriptRoutes({ scripts }: Broker): Route[] {
   ];
 }
 
-/** The routes that scripts declare. Asked for when there is no other. */
-export function declaredRoute(
-  { scripts, syncs, actions, runs }: Broker,
-  method: string,
-  path: string,
-): Route | undefined {
-  const owners = scripts
+/** The routes that scripts declare, of several integrations perhaps the same. Asked for when there is no other. */
+export function declaredRoutes(broker: Broker, path: string): Route[] {
+  const declaring = broker.scripts
     .all()
-    .filter(
-      (script): script is SyncScript | ActionScript =>
-        script.kind !== "event" && script.endpoints.some((one) => one.method === method && one.path === path),
-    );
-  if (owners.length === 0) return undefined;
+    .filter((script): script is Declaring => script.kind !== "event")
+    .flatMap((script) => script.endpoints.filter((one) => one.path === path).map(({ method }) => ({ method, script })));
+  return [...Map.groupBy(declaring, ({ method }) => method)].map(([method, found]) =>
+    declaredRoute(
+      broker,
+      method,
+      found.map(({ script }) => script),
+    ),
+  );
+}
+
+type Declaring = SyncScript | ActionScript;
+
+function declaredRoute({ syncs, actions, runs }: Broker, method: Method, owners: readonly Declaring[]): Route {
   return {
-    // It is one of them: it was found by it.
-    method: method as Method,
+    method,
     path: "(script)",
     scope: Scope.SYNCS,
     ...(method === "GET" || method === "DELETE" ? {} : { takesBody: true as const }),
