@@ -106,8 +106,14 @@ function within(folder: string, inputs: Set<string>): Plugin {
         if (found.errors.length > 0 && /^zod(\/|$)/.test(asked.path)) {
           found = await resolve(asked.path, { ...from, resolveDir: dirname(fileURLToPath(import.meta.url)) });
         }
-        // Said again by esbuild itself, with the place where it stands.
-        if (found.errors.length > 0) return undefined;
+        if (found.errors.length > 0) {
+          // What is missing may come: into the folder where it was looked for.
+          for (const place of [join(asked.resolveDir, dirname(asked.path)), folder, join(folder, "node_modules")]) {
+            inputs.add(place);
+          }
+          // Said again by esbuild itself, with the place where it stands.
+          return undefined;
+        }
         if (found.path.endsWith(".node")) {
           return { errors: [{ text: `"${asked.path}" is machine code, which cannot run in a script` }] };
         }

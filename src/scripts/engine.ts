@@ -58,11 +58,17 @@ export interface Machine {
 }
 
 export interface Picture {
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Most of a machine's memory is zero: what is not, and where it lies. */
+  readonly pieces: readonly Piece[];
   readonly pages: number;
   readonly runtime: RuntimePointer;
   readonly context: ContextPointer;
   readonly entry: ValuePointer;
+}
+
+interface Piece {
+  readonly at: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** Thrown inside, and thrown again here: what is known of it. */
@@ -95,13 +101,12 @@ export async function createEngine(): Promise<Engine> {
   const require = createRequire(import.meta.url);
   const compiled = new WebAssembly.Module(readFileSync(require.resolve("@jitl/quickjs-ng-wasmfile-release-sync/wasm")));
   const [loader, Ffi] = await Promise.all([variant.importModuleLoader(), variant.importFFI()]);
-  const load = loader;
-  if (typeof load !== "function") throw new Error("the engine's package has another shape");
+  if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
-  async function boot(pages: number, { memoryBytes }: MachineLimits, outside: Outside) {
+  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside) => {
     const most = Math.max(pages, Math.floor(memoryBytes / pageBytes));
     const wasmMemory = new WebAssembly.Memory({ initial: pages, maximum: most });
-    const module = await load({
+    const module = await loader({
       wasmMemory,
       instantiateWasm(imports, done) {
         done(new WebAssembly.Instance(compiled, imports));
@@ -111,7 +116,11 @@ export async function createEngine(): Promise<Engine> {
       ...{ print: () => undefined, printErr: () => undefined },
     });
     return { module, wasmMemory, ffi: new Ffi(module), outside };
-  }
+  };
+
+  // What every instance begins with: it has to be written over even where a picture has zeros.
+  const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
+  const written = new Set(usedSpans(fresh.wasmMemory.buffer));
 
   return {
     async blank(limits, outside) {
@@ -120,15 +129,16 @@ export async function createEngine(): Promise<Engine> {
       parts.ffi.QTS_RuntimeSetMaxStackSize(runtime, stackBytes);
       // Zero is as good as none of the engine's own switches: the language as it is.
       const context = parts.ffi.QTS_NewContext(runtime, 0 as Parameters<Ffi["QTS_NewContext"]>[1]);
-      const machine = createMachine(parts, { runtime, context });
+      const machine = createMachine(parts, { runtime, context }, written);
       parts.ffi.QTS_RuntimeEnableInterruptHandler(runtime);
       machine.giveHost();
       return machine;
     },
     async restore(picture, limits, outside) {
       const parts = await boot(picture.pages, limits, outside);
-      new Uint8Array(parts.wasmMemory.buffer).set(picture.bytes);
-      return createMachine(parts, picture);
+      const all = new Uint8Array(parts.wasmMemory.buffer);
+      for (const { at, bytes } of picture.pieces) all.set(bytes, at);
+      return createMachine(parts, picture, written);
     },
   };
 }
@@ -152,6 +162,7 @@ const encoder = new TextEncoder();
 function createMachine(
   { module, wasmMemory, ffi, outside }: Parts,
   pointers: Pointers,
+  written: ReadonlySet<number>,
 ): Machine & { giveHost(): void } {
   const { runtime, context } = pointers;
   let entry = pointers.entry;
@@ -266,11 +277,39 @@ function createMachine(
     },
     picture() {
       if (entry === undefined) throw new Error("the machine has no entry");
-      const all = new Uint8Array(wasmMemory.buffer);
-      let used = all.length;
-      while (used > 0 && all[used - 1] === 0) used -= 1;
-      return { bytes: all.slice(0, used), pages: all.length / pageBytes, runtime, context, entry };
+      const { buffer } = wasmMemory;
+      const pieces = piecesOf(buffer, written);
+      return { pieces, pages: buffer.byteLength / pageBytes, runtime, context, entry };
     },
     heapBytes: () => wasmMemory.buffer.byteLength,
   };
+}
+
+const spanBytes = 4_096;
+const zeros = Buffer.alloc(spanBytes);
+
+/** The numbers of the stretches that hold anything. */
+function usedSpans(buffer: ArrayBuffer): readonly number[] {
+  const used: number[] = [];
+  for (let at = 0; at < buffer.byteLength; at += spanBytes) {
+    if (!zeros.equals(new Uint8Array(buffer, at, spanBytes))) used.push(at / spanBytes);
+  }
+  return used;
+}
+
+/** Neighbours are one piece. */
+function piecesOf(buffer: ArrayBuffer, written: ReadonlySet<number>): readonly Piece[] {
+  const spans = [...written.union(new Set(usedSpans(buffer)))].sort((a, b) => a - b);
+  const pieces: Piece[] = [];
+  let first = 0;
+  for (let i = 0; i < spans.length; i += 1) {
+    const [from = 0, span = 0] = [spans[first], spans[i]];
+    if (spans[i + 1] === span + 1) continue;
+    pieces.push({
+      at: from * spanBytes,
+      bytes: new Uint8Array(buffer.slice(from * spanBytes, (span + 1) * spanBytes)),
+    });
+    first = i + 1;
+  }
+  return pieces;
 }

@@ -42,6 +42,10 @@ export interface HostLimits {
 }
 
 const usualHostLimits: HostLimits = { threads: 1, runsAtOnce: 16, lookMs: 5_000, quietMs: 50 };
+/** However much goes on in the folder, it is looked at as often as this. */
+const mostQuietMs = 1_000;
+/** Nothing was read for as long. */
+const idleMs = 30_000;
 /** Files that are read at once. */
 const takeUpAtOnce = 4;
 
@@ -79,15 +83,10 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
 
   async function takeUpIfChanged(real: string, file: ScriptFile, before: Entry | undefined): Promise<Entry> {
-    if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) {
-      // What is missing may be there now, and is no file that could be looked at.
-      if (before.broken === undefined || !heard) return before;
-    }
+    if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) return before;
     const done = await readingTurn("read");
     try {
-      const made = await takeUp(file, before, { folder: real, prelude, threads });
-      const isSame = before !== undefined && sameOutcome(made, before);
-      return isSame && made.stamp === before.stamp ? before : made;
+      return await takeUp(file, before, { folder: real, prelude, threads });
     } finally {
       done();
     }
@@ -117,10 +116,11 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     for (const listener of listeners) listener();
   }
 
+  /** esbuild keeps a process of its own while it is in use. */
+  let sleep: NodeJS.Timeout | undefined;
   /** One look at a time; what is heard meanwhile is looked at after it. */
   let looking: Promise<void> | undefined;
   let isAgain = false;
-  let heard = false;
   async function lookInTurn(): Promise<void> {
     if (looking !== undefined) {
       isAgain = true;
@@ -130,7 +130,9 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       .catch((error: unknown) => world.log.error("the folder of scripts could not be taken up", { err: error }))
       .finally(() => {
         looking = undefined;
-        heard = false;
+        clearTimeout(sleep);
+        sleep = setTimeout(() => looking ?? void stopEsbuild(), idleMs);
+        sleep.unref();
         if (!isAgain || isClosed) return;
         isAgain = false;
         changed();
@@ -138,14 +140,19 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     return looking;
   }
   let quiet: NodeJS.Timeout | undefined;
+  let firstHeard = 0;
+  /** What is still being written is waited for, though not for ever. */
   function changed(): void {
-    heard = true;
+    if (isClosed) return;
+    if (quiet === undefined) firstHeard = performance.now();
+    else if (performance.now() - firstHeard > mostQuietMs) return;
     clearTimeout(quiet);
-    quiet = setTimeout(() => void lookInTurn(), limits.quietMs);
+    quiet = setTimeout(() => {
+      quiet = undefined;
+      void lookInTurn();
+    }, limits.quietMs);
     quiet.unref();
   }
-  /** esbuild keeps a process of its own while it is in use. */
-  let sleep: NodeJS.Timeout | undefined;
 
   await lookInTurn();
   const unwatch = watchFolder(folder, limits.lookMs, changed);
@@ -158,9 +165,11 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
 
   async function runInTurn(ready: Ready, job: ScriptJob): Promise<ScriptOutcome> {
-    const done = await turn("run");
+    const granted = turn("run");
+    const isCancelled = await Promise.race([granted.then(() => false), aborted(job.signal)]);
+    const done = isCancelled ? () => void granted.then((back) => back()) : await granted;
     try {
-      if (job.signal.aborted) return failed("cancelled", "ended before it began");
+      if (isCancelled || job.signal.aborted) return failed("cancelled", "ended before it began");
       return await runNow(ready, job);
     } finally {
       done();
@@ -244,6 +253,12 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     },
   };
 }
+
+const aborted = (signal: AbortSignal): Promise<boolean> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve(true);
+    else signal.addEventListener("abort", () => resolve(true), { once: true });
+  });
 
 const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}/${name}`;
 

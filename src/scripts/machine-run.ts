@@ -44,8 +44,8 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
   /** What it has gone beyond; nothing inside goes on. */
   let beyond: RawFailure | undefined;
 
-  const stop = (code: RawFailure["code"], message: string): void => {
-    beyond ??= { code, message, stack: "" };
+  const stop: Stop = (code, message, stack = "") => {
+    beyond ??= { code, message, stack };
   };
 
   const ops: Readonly<Record<string, (a: string, b: string) => string | undefined>> = {
@@ -183,6 +183,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     if (isOver) return;
     flush();
     if (underWay === 0 && timers.size === 0) {
+      if (isFull(machine, limits)) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
       stop(
         "script_error",
         "the script waits for something that cannot come: nothing that it has asked for is under way",
@@ -202,19 +203,18 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
 }
 
 /** What was thrown while the machine had the thread: by what runs in it, or by the machine itself. */
-function broke(
-  error: unknown,
-  machine: Machine,
-  limits: ScriptLimits,
-  stop: (code: RawFailure["code"], message: string) => void,
-): void {
-  const isFull = machine.heapBytes() > limits.memoryBytes * 0.75;
+function broke(error: unknown, machine: Machine, limits: ScriptLimits, stop: Stop): void {
   if (error instanceof MachineError) {
-    stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message);
+    stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
   } else if (error instanceof RangeError) stop("script_error", "too many calls within calls");
-  else if (isFull) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
+  else if (isFull(machine, limits)) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
   else stop("host_error", `the engine gave up: ${error instanceof Error ? error.message : "for no reason"}`);
 }
+
+type Stop = (code: RawFailure["code"], message: string, stack?: string) => void;
+
+/** Of a machine that could not even say what went wrong. */
+const isFull = (machine: Machine, { memoryBytes }: ScriptLimits) => machine.heapBytes() > memoryBytes * 0.75;
 
 const levels = ["debug", "info", "warn", "error"] as const;
 

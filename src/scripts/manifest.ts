@@ -33,7 +33,8 @@ export function readManifest({ integration, kind, name }: ScriptFile, said: Fiel
   const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
 
   const made = typeOf[String(said["type"])];
-  if (made === undefined) wrong(`the default export must be made by ${makerOf[kind]}`);
+  if (said["type"] === "none") wrong(`there is no default export: one made by ${makerOf[kind]} is expected`);
+  else if (made === undefined) wrong(`the default export must be made by ${makerOf[kind]}`);
   else if (made !== kind)
     wrong(`made by ${makerOf[made]}, but in this folder ${makerOf[kind]} is expected`, makerOf[made]);
   if (made !== undefined && said["hasExec"] !== true) wrong("exec must be a function", "exec");

@@ -51,7 +51,8 @@ interface Thread {
 }
 
 interface Running {
-  readonly busyMs: number;
+  /** As long as it may be inside: a first run reads its file before it begins. */
+  readonly insideMs: number;
   done(text: string): void;
   failed(failure: RawFailure): void;
   calls(calls: readonly ToolCall[]): void;
@@ -121,7 +122,11 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
     thread.runs.clear();
     for (const [id, run] of runs) {
       if (id === culprit && how === "hung") {
-        run.failed({ code: "busy", message: `ran for ${run.busyMs} ms without waiting for anything`, stack: "" });
+        run.failed({
+          code: "busy",
+          message: "ran without waiting for anything, and could not be interrupted",
+          stack: "",
+        });
       } else run.failed({ code: "host_error", message: `the thread that it ran in ${how}`, stack: "" });
     }
   }
@@ -131,9 +136,9 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
       const run = Number(Atomics.load(thread.inside, 0));
       if (run === 0) continue;
       const since = Date.now() - Number(Atomics.load(thread.inside, 1));
-      const busyMs = Math.max(thread.runs.get(run)?.busyMs ?? 0, thread.runs.has(run) ? 0 : readingMs);
+      const insideMs = thread.runs.get(run)?.insideMs ?? readingMs;
       // Looked at twice: it may have left between the two.
-      if (since > busyMs + graceMs && Number(Atomics.load(thread.inside, 0)) === run) gone(thread, "hung");
+      if (since > insideMs + graceMs && Number(Atomics.load(thread.inside, 0)) === run) gone(thread, "hung");
     }
   }
 
@@ -162,7 +167,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
 
   return {
     run({ version, code, start: text, limits, events }) {
-      const [thread, run] = place({ version, code }, { busyMs: Math.max(limits.busyMs, readingMs), ...events });
+      const [thread, run] = place({ version, code }, { insideMs: Math.max(limits.busyMs, readingMs), ...events });
       post(thread, { kind: "run", run, version, start: text, limits });
       return {
         answer(call, answered) {
@@ -180,7 +185,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
         const [thread, run] = place(
           { version, code },
           {
-            busyMs: readingMs,
+            insideMs: readingMs,
             calls: () => undefined,
             lines: () => undefined,
             done: (text) => resolve({ text }),
