@@ -209,7 +209,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const toolbox = createScriptToolbox({
     ...{ connections, integrations, syncs, urls: webhookUrls, world },
     send: createScriptRequests({ live, askWith, world }),
-    runAction: (asked, signal) => actions.run(asked, signal),
+    runAction: (asked) => actions.run(asked),
     variablesOf: () => [],
   });
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });

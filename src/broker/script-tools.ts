@@ -1,14 +1,13 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
-import { type ScriptTools, ToolFailure } from "../core/script.ts";
+import { type ScriptOutcome, type ScriptTools, ToolFailure } from "../core/script.ts";
 import { scriptRequest } from "../core/script-request.ts";
 import { connectionFull, credentialsJson } from "../core/sdk-json.ts";
 import { baseVariant } from "../core/sync-life.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { PaginationRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../gen/latchkey/v1/sync_pb.ts";
-import type { Actions } from "./actions.ts";
 import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
@@ -52,7 +51,11 @@ interface ToolboxOptions {
   readonly integrations: Integrations;
   readonly urls: WebhookUrls;
   readonly syncs: Pick<Syncs, "trigger" | "start">;
-  readonly runAction: Actions["run"];
+  readonly runAction: (asked: {
+    readonly ref: ConnectionRef;
+    readonly name: string;
+    readonly input: JsonValue | undefined;
+  }) => Promise<{ readonly outcome: ScriptOutcome }>;
   /** What an environment's scripts are told beside: names and values. */
   readonly variablesOf: (environment: string) => readonly { readonly name: string; readonly value: string }[];
   readonly world: World;

@@ -35,6 +35,7 @@ interface Watching extends Pick<HarnessOptions, "folder"> {
   readonly automatic?: boolean;
   readonly sandbox?: SandboxOptions;
   readonly clock?: Clock;
+  readonly env?: Readonly<Record<string, string>>;
   /** Of the provider's description of its channels. */
   readonly rules?: Readonly<Record<string, unknown>>;
 }
@@ -44,6 +45,7 @@ export async function startWatching({
   automatic = false,
   sandbox: options = {},
   clock = startClock(),
+  env: more = {},
   ...rest
 }: Watching = {}) {
   const sandbox: Started = await started({ ...options, now: clock.now });
@@ -51,7 +53,11 @@ export async function startWatching({
   const described = describeProviders(sandbox.origin).map((one) =>
     one.name === provider ? { ...one, channel: { ...Object(one["channel"]), ...rest.rules } } : one,
   );
-  const env = { LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin), LATCHKEY_FORWARD_URL: application.url };
+  const env = {
+    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+    LATCHKEY_FORWARD_URL: application.url,
+    ...more,
+  };
   const file = JSON.stringify({ providers: described });
   const start = (folder = rest.folder): Promise<TestSidecar> =>
     startTestSidecar({
