@@ -31,6 +31,7 @@ import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
+import { recordMethods } from "./records.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
@@ -111,6 +112,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
+    served(SyncService, recordMethods(broker)),
     served(WebhookService, webhookService(broker)),
   ];
 

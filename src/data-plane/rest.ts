@@ -10,6 +10,7 @@ import { laterRoutes } from "./later-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
+import { recordRoutes } from "./record-routes.ts";
 import type { Route } from "./routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
@@ -38,5 +39,6 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
   ...apiAuthRoutes(broker),
   ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+  ...recordRoutes(broker),
   ...laterRoutes(),
 ];
