@@ -96,15 +96,12 @@ async function saves({ store, records }: Opened): Promise<void> {
     for (let round = 0; round < rounds; round += 1) {
       note("commits", await timed(size, each, () => commitOf(store, size, bytes)));
       const at = from;
-      note("new", await timed(size, each, (i) => records.save(named("Saved"), few(at + i * size, size))));
-      note(
-        "changed",
-        await timed(size, each, (i) => records.save(named("Saved"), few(at + i * size, size, round + 1))),
-      );
-      note(
-        "unchanged",
-        await timed(size, each, (i) => records.save(named("Saved"), few(at + i * size, size, round + 1))),
-      );
+      const batchesOf = (version: number) => Array.from({ length: each }, (_, i) => few(at + i * size, size, version));
+      const [fresh, changed] = [batchesOf(0), batchesOf(1)];
+      const saveAll = (some: typeof fresh) => timed(size, each, (i) => records.save(named("Saved"), some[i] ?? []));
+      note("new", await saveAll(fresh));
+      note("changed", await saveAll(changed));
+      note("unchanged", await saveAll(changed));
       from += size * each;
     }
     const peers = rates.get("commits") ?? [];
