@@ -408,6 +408,11 @@ export const droppedSpaces = under("record-dropped");
 export const droppedConnectionKey = (connectionNumber: number) =>
   keyOf("record-dropped-connection", String(connectionNumber));
 export const droppedConnections = under("record-dropped-connection");
+/** Keys of the secondary index of models that no run had to do with since; each ends in the model's. */
+export const recordModelsUntouchedSince = (ms: number) => ({
+  from: under("record-model.touched").from,
+  to: keyOf("record-model.touched", sortable(ms)),
+});
 /** Sealed: what ids are hashed with. */
 export const recordDigestKey = keyOf("record-digest-key");
 /** Keys of what connections are filed under, each with its digests: environment, integration and id. */

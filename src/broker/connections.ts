@@ -22,7 +22,7 @@ import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credenti
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
-import { type Collections, connectionTouchKey, credentialsKey } from "./collections.ts";
+import { type Collections, connectionTouchKey, credentialsKey, droppedConnectionKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
@@ -196,6 +196,8 @@ export function createConnections(options: ConnectionsOptions): Connections {
           changes: [
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
+            // There may be a million of them.
+            { key: droppedConnectionKey(before.value.number), value: new Uint8Array() },
             ...remembered.changes,
             ...(await scriptedRemoval(ref)),
             ...events.auth({

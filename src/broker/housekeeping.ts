@@ -7,10 +7,13 @@ import { createDeliverySweep } from "./delivery-retention.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Keeper } from "./keeper.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
+import { createRecordSweep } from "./record-retention.ts";
 
 export interface Retention extends LogRetention {
   /** Of notifications and their forwards. */
   readonly deliveriesMs: number;
+  /** Of records that are deleted, and of those that no run has had to do with. */
+  readonly recordsMs: number;
 }
 
 /** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
@@ -40,6 +43,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const leases = createLeases(store);
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
+  const recordSweep = createRecordSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
@@ -70,6 +74,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
     await deliverySweep({ maxAgeMs: retention.deliveriesMs, nowMs: world.now(), lease: held, signal });
+    await recordSweep({ maxAgeMs: retention.recordsMs, nowMs: world.now(), lease: held, signal });
   }
 
   async function hold(): Promise<Lease | undefined> {

@@ -9,6 +9,7 @@ import {
   RecordModelSchema,
   type RecordPlace,
   RecordPlaceSchema,
+  type StoredRecord,
   StoredRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -192,17 +193,33 @@ function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[
   const at = digestText(digest);
   const firstSeenMs = before === undefined || action === "ADDED" ? nowMs : before.firstSeenMs;
   const deletedMs = action === "DELETED" ? nowMs : 0;
-  const record = { id, data, lastAction: action, firstSeenMs, lastModifiedMs: nowMs, deletedMs, prunedMs };
-  const place = { sequence, dataHash, firstSeenMs, deletedMs };
+  // Written out: to have them made costs more than to encode them.
+  const record: StoredRecord = {
+    $typeName: "latchkey.stored.v1.StoredRecord",
+    id,
+    data,
+    lastAction: action,
+    firstSeenMs,
+    lastModifiedMs: nowMs,
+    deletedMs,
+    prunedMs,
+  };
+  const place: RecordPlace = {
+    $typeName: "latchkey.stored.v1.RecordPlace",
+    sequence,
+    dataHash,
+    firstSeenMs,
+    deletedMs,
+  };
   const changes: Change[] = [
     {
       key: recordKey(space, sequence),
-      value: toBinary(StoredRecordSchema, create(StoredRecordSchema, record)),
+      value: toBinary(StoredRecordSchema, record),
       secret: true,
     },
     {
       key: recordPlaceKey(space, at),
-      value: toBinary(RecordPlaceSchema, create(RecordPlaceSchema, place)),
+      value: toBinary(RecordPlaceSchema, place),
       secret: true,
     },
   ];

@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { StaleWrite, type Store } from "../store/contract.ts";
 import { recordDigestKey } from "./collections.ts";
 
@@ -29,12 +29,12 @@ export function createRecordDigests(store: Store): () => Promise<RecordDigests> 
   };
 }
 
-async function keyIn(store: Store): Promise<KeyObject> {
+async function keyIn(store: Store): Promise<Uint8Array> {
   for (;;) {
     const found = await store.get(recordDigestKey);
-    if (found !== undefined) return createSecretKey(found.value);
+    if (found !== undefined) return found.value;
     try {
-      await store.commit([{ key: recordDigestKey, value: randomBytes(32), secret: true, expect: 0 }]);
+      await store.commit([{ key: recordDigestKey, value: randomBytes(keyBytes), secret: true, expect: 0 }]);
     } catch (error) {
       // Another replica has made it.
       if (!(error instanceof StaleWrite)) throw error;
@@ -42,14 +42,21 @@ async function keyIn(store: Store): Promise<KeyObject> {
   }
 }
 
+const keyBytes = 32;
 const digestBytes = 16;
 
-const digestsWith = (key: KeyObject): RecordDigests => ({
-  of: ({ connectionNumber, model, variant }, id) =>
-    createHmac("sha256", key)
-      .update(`${connectionNumber}\0${model}\0${variant}\0${id}`)
-      .digest()
-      .subarray(0, digestBytes),
+/**
+ * SHA-256 of the key and then the id, in one call, which takes a fifth of the time of an HMAC. Half of it is shown,
+ * so that nobody can go on from there; and all that is behind the key is of one length or parted by NUL.
+ */
+const digestsWith = (key: Uint8Array): RecordDigests => ({
+  of({ connectionNumber, model, variant }, id) {
+    const text = `${connectionNumber}\0${model}\0${variant}\0${id}`;
+    const hashed = Buffer.allocUnsafe(keyBytes + Buffer.byteLength(text));
+    hashed.set(key);
+    hashed.write(text, keyBytes);
+    return hash("sha256", hashed, "buffer").subarray(0, digestBytes);
+  },
 });
 
 /** As keys have it. */

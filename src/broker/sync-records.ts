@@ -28,7 +28,13 @@ import {
 } from "./record-commits.ts";
 import { createDeleteDetection, type DeleteDetection } from "./record-deletion.ts";
 import { createRecordDigests } from "./record-digests.ts";
-import { createRecordList, type RecordFilter, type RecordPage, type RecordReading } from "./record-list.ts";
+import {
+  createRecordList,
+  type ListedRecord,
+  type RecordFilter,
+  type RecordPage,
+  type RecordReading,
+} from "./record-list.ts";
 
 /**
  * What syncs save of a connection: records of named models, in the order of their changes. Each that changes moves
@@ -81,7 +87,7 @@ export interface Pruned {
   readonly hasMore: boolean;
 }
 
-export type { DeleteDetection, RecordFilter, RecordPage, RecordsOf, Writing };
+export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordsOf, Writing };
 
 interface SyncRecordsOptions {
   readonly store: Store;

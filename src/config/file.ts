@@ -203,6 +203,14 @@ export const fileSchema = v.strictObject({
       deliveries: v.optional(
         v.pipe(duration, v.description("How long a forward can be looked at and replayed: an hour to a year.")),
       ),
+      records: v.optional(
+        v.pipe(
+          duration,
+          v.description(
+            "How long a deleted record stays listed, and how long records stay that no run has looked at: an hour to a year.",
+          ),
+        ),
+      ),
     }),
   ),
   aliases: v.optional(

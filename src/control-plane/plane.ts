@@ -1,3 +1,5 @@
+import { recordMethods } from "./records.ts";
+import { syncService } from "./syncs.ts";
 import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { DoorGuard } from "../base/door-guard.ts";
@@ -31,6 +33,7 @@ import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
+import { recordMethods } from "./records.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
@@ -108,9 +111,11 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(IntegrationService, integrationService(broker)),
     served(ConnectionService, connectionService(broker, requireValid)),
     served(ChannelService, channelService(broker)),
+    served(SyncService, { ...syncService(broker), ...recordMethods(broker) }),
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
+    served(SyncService, recordMethods(broker)),
     served(WebhookService, webhookService(broker)),
   ];
 

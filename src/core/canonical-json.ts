@@ -34,4 +34,8 @@ function objectOf(value: object, maxDepth: number): string | undefined {
   return `{${text}}`;
 }
 
-const textOf = (text: string): string => JSON.stringify(text.isWellFormed() ? text : text.toWellFormed());
+/** Nearly every text: it stands for itself, which is seen sooner than it is written anew. */
+const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
+
+const textOf = (text: string): string =>
+  plain.test(text) ? `"${text}"` : JSON.stringify(text.isWellFormed() ? text : text.toWellFormed());

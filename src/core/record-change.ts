@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault, type Mistake } from "../base/fault.ts";
 import { canonicalJson } from "./canonical-json.ts";
@@ -105,7 +105,7 @@ function newRecord(id: string, item: JsonObject): NewRecord | undefined {
   if (text === undefined) return undefined;
   const data = Buffer.from(text);
   if (data.length > maxRecordBytes) return undefined;
-  return { id, data, dataHash: createHash("sha256").update(data).digest() };
+  return { id, data, dataHash: hash("sha256", data, "buffer") };
 }
 
 /**

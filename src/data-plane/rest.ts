@@ -11,6 +11,7 @@ import { laterRoutes } from "./later-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
+import { recordRoutes } from "./record-routes.ts";
 import type { Route } from "./routes.ts";
 import { scriptRoutes } from "./script-routes.ts";
 import { syncRoutes } from "./sync-routes.ts";
@@ -44,5 +45,6 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...syncRoutes(broker),
   ...actionRoutes(broker),
   ...scriptRoutes(broker),
+  ...recordRoutes(broker),
   ...laterRoutes(),
 ];

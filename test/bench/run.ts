@@ -6,6 +6,7 @@ import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
+import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
@@ -26,6 +27,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       rounds: Number(values.rounds ?? 0),
       seconds: Number(values.seconds ?? 0),
     }),
+  records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
   start,
   store,

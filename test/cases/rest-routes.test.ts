@@ -118,8 +118,6 @@ it.each([
   ["POST", "/sync/pause"],
   ["GET", "/sync/status"],
   ["PUT", "/sync/update-connection-frequency"],
-  ["GET", "/records"],
-  ["GET", "/records/"],
   ["POST", "/action/trigger"],
   ["GET", "/action/x"],
   ["GET", "/scripts/config"],
