@@ -1,5 +1,3 @@
-import { recordMethods } from "./records.ts";
-import { syncService } from "./syncs.ts";
 import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
 import type { DoorGuard } from "../base/door-guard.ts";
@@ -33,10 +31,11 @@ import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
-import { recordMethods } from "./records.ts";
+import { recordMethods, recordMethods } from "./records.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
+import { syncService } from "./syncs.ts";
 import { createValidation, validateRequests } from "./validate.ts";
 import { webhookService } from "./webhooks.ts";
 
@@ -115,7 +114,6 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
-    served(SyncService, recordMethods(broker)),
     served(WebhookService, webhookService(broker)),
   ];
 
