@@ -31,7 +31,7 @@ import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
-import { recordMethods, recordMethods } from "./records.ts";
+import { recordMethods } from "./records.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
