@@ -31,8 +31,16 @@ import type { SyncRecords } from "./sync-records.ts";
 
 /** Executes one that waits: begins it, has it run, and writes down what came of it. */
 export interface RunExecution {
-  /** Rejects for reasons of our own alone, such as a store that is away. */
+  /**
+   * Rejects for reasons of our own alone, such as a store that is away. A signal that aborts because of an
+   * `Interruption` leaves it as one that runs, for whoever comes next to find.
+   */
   execute(waiting: Stored<StoredRun>, signal: AbortSignal): Promise<void>;
+}
+
+/** The process ends, or somebody else has taken over. */
+export class Interruption extends Error {
+  override readonly name = "Interruption";
 }
 
 interface ExecutionOptions {
@@ -233,6 +241,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       kept,
       async finish() {
         for (const model of kept.tracked()) await finish(model);
+        // Of those that it had nothing to say of, too: what no run has to do with is removed in the end.
+        if (notificationId === "") await held(kept.touch(Object.keys(script.models)));
       },
     };
   }
@@ -338,6 +348,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         return { kind: "failed", failure: { code: "script_error", message: error.message, stack: [] } };
       });
       metrics.runSeconds.observe({ kind: one.script.kind }, (performance.now() - since) / 1_000);
+      if (signal.reason instanceof Interruption && outcome.kind === "failed") return;
       await end(one, { outcome, counts });
     },
   };

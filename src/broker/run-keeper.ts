@@ -14,7 +14,7 @@ import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type Stored, transact } from "../store/records.ts";
 import { type Collections, runsDue, syncsDue, timeOfDueKey } from "./collections.ts";
 import type { Destinations } from "./destinations.ts";
-import type { RunExecution } from "./run-execution.ts";
+import { Interruption, type RunExecution } from "./run-execution.ts";
 import type { Runs } from "./runs.ts";
 
 /**
@@ -59,7 +59,7 @@ const troubleMs = 5_000;
 /** Connections that are looked at, a stretch a minute, for syncs that they should have and have not. */
 const walkEveryMs = 60_000;
 const perWalk = 1_000;
-const closeWithinMs = 8_000;
+const closeWithinMs = 2_000;
 
 export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> {
   const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
@@ -120,7 +120,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         // Whoever has it now takes what runs here for interrupted: it can write nothing more.
-        for (const { stop } of underWay.values()) stop.abort();
+        for (const { stop } of underWay.values()) stop.abort(new Interruption());
       }
     }
     lease = await leases.take(leaseName, leaseMs);
@@ -384,7 +384,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       timer = undefined;
       await looking;
       await Promise.race([over(), sleep(closeWithinMs, undefined, { ref: false })]);
-      ended.abort();
+      ended.abort(new Interruption());
       await over();
       watch.close();
       await lease?.release().catch(() => {

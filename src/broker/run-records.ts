@@ -15,6 +15,8 @@ export interface RunRecords {
   finish(model: string): Promise<number>;
   /** Those that are tracked and not finished. */
   tracked(): readonly string[];
+  /** The run has looked at these, whether anything came of it or not. */
+  touch(models: readonly string[]): Promise<void>;
   clear(models: readonly string[]): Promise<void>;
 }
 
@@ -55,6 +57,9 @@ export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: R
       return deleted;
     },
     tracked: () => [...detections.keys()],
+    async touch(models) {
+      for (const model of models) await records.touch(at(model), writing);
+    },
     async clear(models) {
       for (const model of models) await records.drop(at(model), writing);
     },

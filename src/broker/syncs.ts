@@ -106,9 +106,13 @@ export function createSyncs(options: SyncsOptions): Syncs {
 
   function named(integration: string, names: readonly string[]): readonly NamedSync[] {
     if (names.length === 0) return scriptsOf(integration).map((script) => ({ script, variant: baseVariant }));
-    return [...new Set(names)].map((full) => {
-      const [name = "", variant = baseVariant] = full.split("::");
-      return { script: scriptOf(integration, name), variant: variant || baseVariant };
+    const full = names.map((one) => {
+      const [name = "", variant = ""] = one.split("::");
+      return `${name}::${variant || baseVariant}`;
+    });
+    return [...new Set(full)].map((one) => {
+      const [name = "", variant = ""] = one.split("::");
+      return { script: scriptOf(integration, name), variant };
     });
   }
 

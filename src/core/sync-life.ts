@@ -162,7 +162,7 @@ const retryAfterMs = [10_000, 60_000, 600_000] as const;
 export function triedAgainMs(run: StoredRun, nowMs: number, random: number): number | undefined {
   const isTried = runOf(run).kind === Script_Kind.EVENT || run.notificationId !== "";
   const waitMs = isTried ? retryAfterMs[run.failures] : undefined;
-  return waitMs === undefined ? undefined : nowMs + waitMs * (1 + random / 4);
+  return waitMs === undefined ? undefined : nowMs + Math.floor(waitMs * (1 + random / 4));
 }
 
 /** The same again, for a reason of ours: another run, which knows what went before. */
