@@ -1,5 +1,7 @@
 import { expect, it } from "vitest";
+import { createSyncRecords } from "../../src/broker/sync-records.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
+import type { ConnectionRef } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { StaleWrite, type Store } from "../../src/store/contract.ts";
 import { under } from "../../src/store/keys.ts";
 import { createLeases, leaseKeys } from "../../src/store/leases.ts";
@@ -257,6 +259,52 @@ it("removes what has been deleted for so long, and what no run has had to do wit
   await broker.keepHouse();
   expect(idsOf(await shown(records, kept))).toEqual(["r4", "r1"]);
   expect(await keysOf(store, "record-deleted")).toBe(0);
+});
+
+it("keeps times in the order of changes when the clock is set back", async () => {
+  const { records, world } = await open();
+  const of = contacts();
+  await records.save(of, many(3));
+  const mark = world.now();
+  world.advance(60_000);
+  await records.save(of, [{ id: "later" }]);
+  world.advance(-3_600_000);
+  await records.save(of, [{ id: "last" }]);
+  expect(idsOf(await shown(records, of, { modifiedAfterMs: mark }))).toEqual(["later", "last"]);
+});
+
+it("saves nothing for a connection that is deleted at the same moment", async () => {
+  const { records, broker, store, collections, world } = await open();
+  const of = contacts();
+  await records.save(of, many(2));
+  let isDeleted = false;
+  const get = async (ref: ConnectionRef) => {
+    const found = await broker.connections.get(ref);
+    if (!isDeleted) await broker.connections.delete({ ref, expectedRevision: 0n }, "test");
+    isDeleted = true;
+    return found;
+  };
+  const late = createSyncRecords({ store, collections, connections: { get }, world });
+  await expect(late.save(of, [{ id: "late" }])).rejects.toMatchObject({ code: "unknown_connection" });
+  await broker.keepHouse();
+  expect(await keysOf(store, "record", "record-place", "record-model")).toBe(0);
+});
+
+it("counts the time of a deleted record from when it was deleted last", async () => {
+  const { records, broker, world } = await open();
+  broker.retain({ ...defaultRetention, recordsMs: 10 * dayMs });
+  const of = contacts();
+  await records.save(of, many(1));
+  await records.delete(of, ["r0"]);
+  world.advance(5 * dayMs);
+  await records.save(of, many(1));
+  await records.delete(of, ["r0"]);
+  world.advance(6 * dayMs);
+  await broker.keepHouse();
+  expect(idsOf(await shown(records, of))).toEqual(["r0"]);
+  world.advance(5 * dayMs);
+  await broker.keepHouse();
+  expect(await shown(records, of)).toEqual([]);
 });
 
 it("keeps what cannot be a name of records out of the store's keys", async () => {
