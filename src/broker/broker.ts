@@ -284,7 +284,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
-  const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
+  const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
   return {
     access,
     audit,
