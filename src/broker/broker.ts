@@ -63,6 +63,7 @@ import { createRuns, type Runs } from "./runs.ts";
 import { createScriptHooks } from "./script-hooks.ts";
 import { createScriptRequests } from "./script-requests.ts";
 import { createScriptToolbox } from "./script-tools.ts";
+import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
@@ -115,6 +116,7 @@ export interface Broker {
   readonly runs: Runs;
   readonly actions: Actions;
   readonly runNow: RunNow;
+  readonly variables: ScriptVariables;
   /** What syncs save. */
   readonly records: SyncRecords;
   readonly feeds: {
@@ -206,11 +208,12 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     world,
   });
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
+  const variables = createScriptVariables();
   const toolbox = createScriptToolbox({
     ...{ connections, integrations, syncs, urls: webhookUrls, world },
     send: createScriptRequests({ live, askWith, world }),
     runAction: (asked) => actions.run(asked),
-    variablesOf: () => [],
+    variablesOf: variables.of,
   });
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
@@ -283,7 +286,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     leaseMs: options.runLeaseMs,
   });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
-  const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
+  const declare = createDeclarations({ environments, access, signingSecrets, variables, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
   return {
     access,
@@ -320,6 +323,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     runs,
     actions,
     runNow,
+    variables,
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
       channels: (request) => feed({ store, records: collections.channels, world }, request),

@@ -58,6 +58,13 @@ export function declaredIn({
       if (new Set(values).size < values.length) refuse(`the environment "${name}": a forward.secret is there twice`);
       return values.length === 0 ? [] : [{ environment: name, secrets: values }];
     }),
+    variables: environments.flatMap(({ name: environment, variables = {} }) =>
+      Object.entries(variables).flatMap(([name, given]) => {
+        const at = `the environment "${environment}": variables.${name}`;
+        const value = typeof given === "string" ? given : resolve(at, given);
+        return value === undefined ? [] : [{ environment, name, value }];
+      }),
+    ),
     keys: keys.flatMap(({ id, environment, key, scopes = [] }) => {
       const secret = resolve(`the key "${id}"`, key);
       if (scopes.includes("admin")) refuse(`the key "${id}": admin is not a scope of an environment's key`);

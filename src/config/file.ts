@@ -75,6 +75,15 @@ export const fileSchema = v.strictObject({
           v.strictObject({ url: v.optional(url), secondary: v.optional(url), secret: v.optional(signingSecrets) }),
         ),
         allowed_origins: v.optional(v.array(origin)),
+        variables: v.optional(
+          v.pipe(
+            v.record(
+              v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be letters, digits and _")),
+              v.union([v.string(), secret]),
+            ),
+            v.description("What the environment's scripts are told: text, or a secret."),
+          ),
+        ),
       }),
     ),
   ),

@@ -4,7 +4,6 @@ import type { Route } from "./routes.ts";
 
 /** Routes whose place is settled and whose room is not built: they say so, to those who may ask. */
 const rows: readonly Pick<Route, "method" | "path" | "scope">[] = [
-  { method: "GET", path: "/environment-variables", scope: Scope.CONNECTIONS_READ },
   { method: "POST", path: "/integrations/quickstart", scope: Scope.INTEGRATIONS_WRITE },
   { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
   { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },

@@ -14,8 +14,19 @@ const waitMs = 30_000;
 const lookEveryMs = 100;
 
 /** What the SDK asks of scripts. */
-export function scriptRoutes({ scripts }: Broker): Route[] {
+export function scriptRoutes({ scripts, variables }: Broker): Route[] {
   return [
+    {
+      method: "GET",
+      path: "/environment-variables",
+      // They may be secrets.
+      scope: Scope.CREDENTIALS_READ,
+      answer(request) {
+        const { environment } = callerIn(request);
+        request.query.end();
+        return { status: 200, body: variables.of(environment) };
+      },
+    },
     {
       method: "GET",
       path: "/scripts/config",

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
 import { provider } from "./channels.ts";
 import { startScripted } from "./scripting.ts";
 
@@ -113,4 +114,19 @@ it("runs the three scripts of the calendar guide, and a sync that hears of every
 
   expect((await started.remove("ada")).status).toBe(200);
   expect(started.live()).toHaveLength(0);
+});
+
+it("has a sync hear of each notification that matches its connection, beside the forward", async () => {
+  const started = await startScripted(scripts);
+  await started.connect("ada", { more: { metadata: { email: "ada@example.com" } } });
+  const place = { ...started.ref("ada"), $typeName: "latchkey.v1.ConnectionRef" as const };
+  await started.sidecar.client(SyncService).startSync({ ref: { connection: place, name: "changes" } });
+  await started.run();
+  await started.run();
+  started.sandbox.changeCalendar("ada@example.com");
+  const headers = { "provider-config-key": provider, "connection-id": "ada" };
+  const changes = async () => (await started.sidecar.rest("GET", "/records?model=Change", { headers })).body.records;
+  await expect.poll(async () => (await changes()).length, { timeout: 10_000 }).toBeGreaterThan(0);
+  expect((await changes())[0]).toMatchObject({ id: "1", state: "sync" });
+  expect(started.forwards("forward")[0]).toMatchObject({ connectionId: "ada" });
 });
