@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type BuildFailure, build, type OnResolveResult, type Plugin } from "esbuild";
+import type { BuildFailure, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
@@ -23,6 +23,15 @@ interface BundleOf {
   readonly file: string;
 }
 
+/** Who has no scripts does not load it. */
+const esbuild = () => import("esbuild");
+
+/** It keeps a process of its own while it is in use; the next bundle starts another. */
+export async function restBundler(): Promise<void> {
+  const { stop } = await esbuild();
+  await stop();
+}
+
 /** Language that the engine has. */
 const target = "es2023";
 
@@ -35,6 +44,7 @@ export async function readPrelude(): Promise<string> {
 }
 
 export async function bundlePrelude(entry: string): Promise<string> {
+  const { build } = await esbuild();
   const { outputFiles } = await build({
     entryPoints: [entry],
     bundle: true,
@@ -51,6 +61,7 @@ export async function bundlePrelude(entry: string): Promise<string> {
 
 export async function bundleScript({ folder, file }: BundleOf): Promise<Bundled> {
   const inputs = new Set<string>([join(folder, file)]);
+  const { build } = await esbuild();
   try {
     const { outputFiles } = await build({
       absWorkingDir: folder,

@@ -1,7 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { stop as stopEsbuild } from "esbuild";
 import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -14,7 +13,7 @@ import {
   type ScriptOutcome,
   ToolFailure,
 } from "../core/script.ts";
-import { readPrelude } from "./bundle.ts";
+import { readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
@@ -116,7 +115,6 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     for (const listener of listeners) listener();
   }
 
-  /** esbuild keeps a process of its own while it is in use. */
   let sleep: NodeJS.Timeout | undefined;
   /** One look at a time; what is heard meanwhile is looked at after it. */
   let looking: Promise<void> | undefined;
@@ -131,7 +129,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       .finally(() => {
         looking = undefined;
         clearTimeout(sleep);
-        sleep = setTimeout(() => looking ?? void stopEsbuild(), idleMs);
+        sleep = setTimeout(() => looking ?? void restBundler(), idleMs);
         sleep.unref();
         if (!isAgain || isClosed) return;
         isAgain = false;
@@ -249,7 +247,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       listeners.clear();
       await looking;
       await threads.close();
-      await stopEsbuild();
+      await restBundler();
     },
   };
 }
