@@ -95,8 +95,10 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
       await watching.connect(id);
       await silenceBells();
       await watching.rpc().createChannel({ connection: watching.ref(id) });
+      await expect.poll(async () => (await matchesAt(watching.sidecar))[n - 1]).toEqual([id]);
+      // The next one watches the same calendar, and is to be found alone.
+      await watching.remove(id);
     }
-    await expect.poll(() => matchesAt(watching.sidecar)).toEqual(rounds.map((n) => [`user-${n}`]));
     expect(await other.metric('latchkey_notifications_total{outcome="taken"}')).toBe(rounds.length);
   });
 
@@ -115,6 +117,17 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
       expect(await upgradeOf(b, { ...headers, authorization: `Bearer ${tunnel}` })).toBe(404);
     }
     expect((await b.rest("GET", "/connections", { key: "lk_test-nobody-has-this-one" })).status).toBe(401);
+  });
+
+  test("leaves nothing of a key that it revokes: its secret does not open the next one of that name", async () => {
+    const [a, b] = await two();
+    await silenceBells();
+    const made = { environment: "dev", id: "deploy" };
+    const { secret: former } = await a.client(EnvironmentService).createKey(made);
+    await b.client(EnvironmentService).revokeKey({ id: made.id });
+    const { secret } = await b.client(EnvironmentService).createKey(made);
+    const status = async (key: string) => (await a.rest("GET", "/integrations", { key })).status;
+    expect([await status(secret), await status(former)]).toEqual([200, 401]);
   });
 
   test("knows a provider that was described", async () => {
@@ -152,7 +165,12 @@ describe.skipIf(lacks("postgres"))("a replica, in the moment after something was
 function upgradeOf({ data }: TestSidecar, headers: Readonly<Record<string, string>>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const key = Buffer.alloc(16).toString("base64");
-  const asking = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13", "sec-websocket-key": key };
+  const asking = {
+    connection: "Upgrade",
+    upgrade: "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": key,
+  };
   request(`${data}/proxy/`, { headers: { ...headers, ...asking } }, (answer) => {
     answer.resume();
     resolve(answer.statusCode ?? 0);
