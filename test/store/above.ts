@@ -107,11 +107,12 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
     });
 
     it("a lease that is renewed goes on, and its fence with it", async () => {
-      const lease = await createLeases(one).take("x", 400);
-      for (let i = 0; i < 4; i += 1) {
-        await sleep(150);
+      // So long that a slow machine does not let it run out in between.
+      const lease = await createLeases(one).take("x", 1_200);
+      for (let i = 0; i < 5; i += 1) {
+        await sleep(300);
         await lease?.renew();
-        expect(await createLeases(other).take("x", 400)).toBeUndefined();
+        expect(await createLeases(other).take("x", 1_200)).toBeUndefined();
       }
       await one.commit([{ key: "k", value: bytes("1") }], lease === undefined ? [] : [lease.fence]);
     });
