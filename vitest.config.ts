@@ -8,8 +8,8 @@ export default defineConfig({
     // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    // Tests wait as much as they work, for disks, leases and processes. Vitest's own choice is one fewer than there are cores.
-    maxWorkers: availableParallelism() + 1,
+    // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
+    maxWorkers: Math.max(2, availableParallelism()),
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/tally.ts"],
   },
