@@ -9,8 +9,6 @@ import { channelStateSpace, channelTokenSpace } from "./collections.ts";
 export interface ChannelTokens {
   /** SHA-256 of the token that the channel was given, in hex; undefined: it is none of ours, as far as is known here. */
   expectedOf(channel: ChannelOfIntegration): string | undefined;
-  /** The same by a look at the store, for what is about to be refused: it may have been made a moment ago elsewhere. */
-  lookUp(channel: ChannelOfIntegration): Promise<string | undefined>;
   /** With which connection it was made; undefined: it is none of ours. */
   connectionOf(channel: ChannelOfIntegration): string | undefined;
   close(): void;
@@ -97,10 +95,6 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   return {
     expectedOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "hash"),
     connectionOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "connection"),
-    async lookUp(channel) {
-      const entry = await store.get(keyFor(channel));
-      return entry === undefined ? undefined : partIn(Buffer.from(entry.value).toString(), channel, "hash");
-    },
     close: () => watch.close(),
   };
 }

@@ -145,7 +145,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   return {
     async create({ ref, id: given, expiresAt, ...named }, actor) {
       const { value: connection } = await connections.get(ref);
-      const watched = watchedBy(providers.find(connection.provider), named);
+      const watched = watchedBy(await providers.findNow(connection.provider), named);
       requireChannelId(given, watched.rules);
       const nowMs = world.now();
       const lifeMs = askedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);

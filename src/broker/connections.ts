@@ -109,7 +109,8 @@ export function createConnections(options: ConnectionsOptions): Connections {
     }
     if (asked.connectionConfig !== undefined) {
       after.connectionConfig = asked.connectionConfig;
-      requireValid(checkConnectionConfig(asked.connectionConfig, providers.find(before.provider).connectionFields));
+      const { connectionFields } = await providers.findNow(before.provider);
+      requireValid(checkConnectionConfig(asked.connectionConfig, connectionFields));
     }
     if (asked.webhookUrlOverride !== undefined) {
       requireValid(checkWebhookUrl(asked.webhookUrlOverride, ["webhook_url_override"]));
@@ -203,7 +204,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
             ...events.auth({
               operation: "deletion",
               connection: before.value,
-              provider: providers.find(before.value.provider),
+              provider: await providers.findNow(before.value.provider),
             }),
             ...audit.changes({ actor, action: "connection.delete", environment, targets: [targetOf(ref)] }),
           ],

@@ -128,7 +128,7 @@ export function createImports(options: ImportsOptions): Imports {
       try {
         const stored = await integrations.get({ environment, key });
         const { value: integration } = stored;
-        homes.set(at, { stored, integration, provider: providers.find(integration.provider) });
+        homes.set(at, { stored, integration, provider: await providers.findNow(integration.provider) });
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         homes.set(at, error);

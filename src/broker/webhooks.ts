@@ -32,7 +32,7 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
-  /** Throws `not_found` for an address that is nobody's. */
+  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked. */
   requireReceiver(environmentId: string, integration: string): Promise<void>;
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
@@ -102,6 +102,16 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   let { limits } = options;
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
+
+  /**
+   * A notification is judged and matched by everything that was committed when it came: what another replica did a
+   * moment ago may be the very cause of it. True: there was something to wait for.
+   */
+  async function caughtUp(): Promise<boolean> {
+    const behind = store.caughtUp();
+    await behind;
+    return behind !== undefined;
+  }
 
   function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
     const found = resources.match({ environment, integration }, values.lookups);
@@ -253,17 +263,23 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
 
   return {
     async requireReceiver(environmentId, integration) {
-      await receivers.find(environmentId, integration);
+      await receivers.find(environmentId, integration).catch(async (error: unknown) => {
+        const behind = store.caughtUp();
+        if (behind === undefined || !(error instanceof Fault)) throw error;
+        await behind;
+        await receivers.find(environmentId, integration);
+      });
     },
     async receive({ environmentId, integration, received, method, url }) {
-      const receiver = await receivers.find(environmentId, integration);
+      const addressed = await receivers.find(environmentId, integration);
       const reading = readingOf(received);
-      const rules = receiver.provider.notification;
+      const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
       if (challenge !== undefined) {
         metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
+      const receiver = (await caughtUp()) ? await receivers.find(environmentId, integration) : addressed;
       const proof = await proofs.of(receiver, { reading, method, url });
       if (!proof.proven) {
         const { reason } = proof;
@@ -279,6 +295,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       return taken;
     },
     async accept(receiver, received) {
+      await caughtUp();
       const notification = await take(receiver, readingOf(received));
       if (notification === undefined) {
         throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
@@ -289,6 +306,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     async explain(receiver, received) {
       const { notification: rules } = receiver.provider;
       const reading = readingOf(received);
+      await caughtUp();
       const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
       // The URL and the method are part of what some sign: those of a webhook are meant.
       const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });

@@ -122,7 +122,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
   port.serve({
     routes: closed,
     gate: translateGates(world, [refuseUntilReady, requireBase64]),
-    interceptors: [translate, endStreams({ shutdown, authorize: () => {} })],
+    interceptors: [translate, endStreams({ shutdown, authorize: async () => {} })],
   });
   return {
     server: port.server,
@@ -140,7 +140,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
         gate: translateGates(world, [requireKey(access), requireImplemented(implemented), requireBase64]),
         interceptors: [
           translate,
-          endStreams({ shutdown, authorize: (call) => void authorize({ access, ...call }) }),
+          endStreams({ shutdown, authorize: (call) => authorize({ access, ...call }) }),
           validateRequests(requireValid),
         ],
       });

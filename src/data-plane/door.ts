@@ -205,7 +205,7 @@ export function createDoor(options: DoorOptions): Door {
   async function run({ request, response, proceed, match, query: rawQuery }: Running): Promise<void> {
     const { route, params } = match;
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
-    const caller = route.scope === undefined ? undefined : authenticate(request);
+    const caller = route.scope === undefined ? undefined : await authenticate(request);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     await route.admit?.(params);
     const body: JsonObject =
@@ -227,7 +227,7 @@ export function createDoor(options: DoorOptions): Door {
     answers.answer({ request, response }, answer);
   }
 
-  function authenticate({ headers }: IncomingMessage): Caller {
+  function authenticate({ headers }: IncomingMessage): Caller | Promise<Caller> {
     const { authorization } = headers;
     if (authorization === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
     const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];

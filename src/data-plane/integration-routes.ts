@@ -49,7 +49,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       async answer(request) {
         const { environment, actor } = callerIn(request);
         const { integration, credentialsType, ignored } = readIntegration(request.body, { environment, isNew: true });
-        requireType(credentialsType, providers.find(integration.provider));
+        requireType(credentialsType, await providers.findNow(integration.provider));
         countIgnored("/integrations", ignored);
         return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
       },
@@ -86,7 +86,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const { integration, credentialsType, paths, ignored } = read;
         const key = request.params["key"] ?? "";
         const { value: before } = await integrations.get({ environment, key });
-        requireType(credentialsType, providers.find(before.provider));
+        requireType(credentialsType, await providers.findNow(before.provider));
         if (integration.key !== "" && integration.key !== key) {
           const message = "an integration keeps its key: its connections are named by it";
           throw new Fault("invalid_body", message, { mistakes: [{ path: ["unique_key"], message }] });

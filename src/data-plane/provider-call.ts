@@ -101,31 +101,33 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   function begin(asking: Asking, { ready, fail }: Outcome): void {
     const since = performance.now();
-    try {
-      const { request } = asking;
-      requireMethod(request);
-      const { key, caller } = authenticate(request);
+    const { request } = asking;
+    const failed = (error: unknown) => fail(faultOfPreparing(error));
+
+    function find({ key, caller }: Authenticated): Promise<void> | undefined {
       const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions((name) => headerOf(request, name));
       rates.take?.(caller.keyId, ref, since);
-      const held = live.peek(ref);
-      const found = (one: LiveConnection) => {
+      const found = (one: LiveConnection): undefined => {
         const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
         ready(callOf(asking, { since, live: one, key, options, use }));
       };
-      if (held !== undefined) found(held);
-      else
-        live
-          .get(ref)
-          .then(found)
-          .catch((error: unknown) => fail(faultOfPreparing(error)));
+      const held = live.peek(ref);
+      return held === undefined ? live.get(ref).then(found) : found(held);
+    }
+
+    try {
+      requireMethod(request);
+      const authenticated = authenticate(request);
+      const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
+      finding?.catch(failed);
     } catch (error) {
-      fail(faultOfPreparing(error));
+      failed(error);
     }
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: IncomingMessage): Authenticated {
+  function authenticate(request: IncomingMessage): Authenticated | Promise<Authenticated> {
     const { headers, socket } = request;
     const { authorization } = headers;
     const last = lastKeys.get(socket);
@@ -134,11 +136,14 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       return last;
     }
     const key = callerKey((name) => headerOf(request, name));
+    const admit = (caller: Caller): Authenticated => {
+      requireScope(caller, Scope.PROXY);
+      const authenticated = { authorization, key, caller };
+      if (isAlone) lastKeys.set(socket, authenticated);
+      return authenticated;
+    };
     const caller = access.authenticate(key);
-    requireScope(caller, Scope.PROXY);
-    const authenticated = { authorization, key, caller };
-    if (isAlone) lastKeys.set(socket, authenticated);
-    return authenticated;
+    return caller instanceof Promise ? caller.then(admit) : admit(caller);
   }
 
   function callOf({ request, alias }: Asking, { since, live: found, key, options, use }: Found): ProviderCall {

@@ -20,14 +20,17 @@ export function providerRoutes({ providers }: Broker): Route[] {
       method: "GET",
       path: "/providers/:name",
       scope: Scope.INTEGRATIONS_READ,
-      answer: ({ params }) => ({ status: 200, body: { data: providerJson(providers.find(params["name"] ?? "")) } }),
+      answer: async ({ params }) => ({
+        status: 200,
+        body: { data: providerJson(await providers.findNow(params["name"] ?? "")) },
+      }),
     },
     {
       method: "GET",
       path: "/providers/:name/templates",
       scope: Scope.INTEGRATIONS_READ,
-      answer({ params }) {
-        providers.find(params["name"] ?? "");
+      async answer({ params }) {
+        await providers.findNow(params["name"] ?? "");
         return { status: 200, body: { data: [] } };
       },
     },

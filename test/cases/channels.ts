@@ -31,7 +31,7 @@ export function startClock(): Clock {
   };
 }
 
-interface Watching extends Pick<HarnessOptions, "folder"> {
+interface Watching extends Pick<HarnessOptions, "folder" | "env"> {
   readonly automatic?: boolean;
   readonly sandbox?: SandboxOptions;
   readonly clock?: Clock;
@@ -63,7 +63,7 @@ export async function startWatching({
     startTestSidecar({
       ...(folder === undefined ? {} : { folder }),
       now: clock.now,
-      env: { ...env, LATCHKEY_CONFIG: "/latchkey.yaml" },
+      env: { ...env, ...rest.env, LATCHKEY_CONFIG: "/latchkey.yaml" },
       files: { "/latchkey.yaml": file },
     });
   let sidecar = await start();
