@@ -35,7 +35,6 @@ interface Watching extends Pick<HarnessOptions, "folder" | "env"> {
   readonly automatic?: boolean;
   readonly sandbox?: SandboxOptions;
   readonly clock?: Clock;
-  readonly env?: Readonly<Record<string, string>>;
   /** Of the provider's description of its channels. */
   readonly rules?: Readonly<Record<string, unknown>>;
 }
@@ -45,7 +44,6 @@ export async function startWatching({
   automatic = false,
   sandbox: options = {},
   clock = startClock(),
-  env: more = {},
   ...rest
 }: Watching = {}) {
   const sandbox: Started = await started({ ...options, now: clock.now });
@@ -53,11 +51,7 @@ export async function startWatching({
   const described = describeProviders(sandbox.origin).map((one) =>
     one.name === provider ? { ...one, channel: { ...Object(one["channel"]), ...rest.rules } } : one,
   );
-  const env = {
-    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
-    LATCHKEY_FORWARD_URL: application.url,
-    ...more,
-  };
+  const env = { LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin), LATCHKEY_FORWARD_URL: application.url };
   const file = JSON.stringify({ providers: described });
   const start = (folder = rest.folder): Promise<TestSidecar> =>
     startTestSidecar({
