@@ -264,9 +264,8 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   return {
     async requireReceiver(environmentId, integration) {
       await receivers.find(environmentId, integration).catch(async (error: unknown) => {
-        const behind = store.caughtUp();
-        if (behind === undefined || !(error instanceof Fault)) throw error;
-        await behind;
+        const isMiss = error instanceof Fault && error.status === 404;
+        if (!isMiss || !(await caughtUp())) throw error;
         await receivers.find(environmentId, integration);
       });
     },
