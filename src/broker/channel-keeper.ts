@@ -1,7 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../base/world.ts";
-import { isWanted, placeOf, shown, wished } from "../core/channel-life.ts";
-import { defaultWatched } from "../core/channel-rules.ts";
+import {
+  adopted,
+  applied,
+  isNothing,
+  isWanted,
+  joined,
+  overtaken,
+  type Place,
+  placeOf,
+  shown,
+  wished,
+} from "../core/channel-life.ts";
+import { defaultWatched, toldChannel } from "../core/channel-rules.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
@@ -9,6 +20,7 @@ import type { Store } from "../store/contract.ts";
 import { after, partsOf } from "../store/keys.ts";
 import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type ChannelCalls, newChannelId } from "./channel-calls.ts";
+import type { ChannelLooks } from "./channel-looks.ts";
 import { type ChannelSlots, partsOfPlace } from "./channel-slots.ts";
 import { type Collections, channelDueMs, channelsDue } from "./collections.ts";
 import type { Providers } from "./providers.ts";
@@ -30,6 +42,7 @@ interface KeeperOptions {
   readonly collections: Collections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
+  readonly looks: ChannelLooks;
   readonly providers: Providers;
   /** Empty until the doors listen: providers cannot be told where to send anything before that. */
   readonly publicUrl: () => string;
@@ -53,7 +66,7 @@ const walkEveryMs = 60_000;
 const perWalk = 1_000;
 
 export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
-  const { store, collections, slots, calls, providers, publicUrl, world } = options;
+  const { store, collections, slots, calls, looks, providers, publicUrl, world } = options;
   const { channels, connections, integrations } = collections;
   const { metrics, log } = world;
   const leases = createLeases(store);
@@ -109,6 +122,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     if (performance.now() - walkedAt > walkEveryMs) {
       walkedAt = performance.now();
       await walk();
+      if (lease !== undefined) await looks.look({ lease, signal: ended.signal });
     }
     const nowMs = world.now();
     let { from, to } = channelsDue(nowMs);
@@ -190,28 +204,73 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   }
 
   /**
-   * Where channels are automatic, a connection that has none is given one: those that were there before they became
-   * automatic, and whatever went another way than foreseen. One that somebody has stopped stays stopped.
+   * Channels that scripts have made are known from the metadata. Where channels are automatic, a connection that has
+   * none is given one: those that were there before they became automatic, and whatever went another way than
+   * foreseen. One that somebody has stopped stays stopped.
    */
   async function walk(): Promise<void> {
     const all = await integrations.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
-    const automatic = all.filter(({ value }) => value.channels?.automatic === true);
-    if (automatic.length === 0) return;
-    const isAutomatic = new Set(automatic.map(({ value }) => `${value.environment}\0${value.key}`));
+    const watchable = all.filter(({ value }) => defaultWatched(providers.find(value.provider)) !== undefined);
+    if (watchable.length === 0) return;
+    const isAutomatic = new Map(
+      watchable.map(({ value }) => [`${value.environment}\0${value.key}`, value.channels?.automatic === true]),
+    );
     const page = await connections.page({ under: [], after: walkPosition, limit: perWalk });
     walkPosition = page.length < perWalk ? undefined : page.at(-1)?.position;
-    for (const { value } of page) {
-      const { ref, state } = value;
-      if (ref === undefined || !isAutomatic.has(`${ref.environment}\0${ref.integration}`)) continue;
-      if (state === Connection_State.REAUTHORIZATION_REQUIRED) continue;
-      await ensure(value);
+    const found = page.flatMap(({ value }) => {
+      const automatic = isAutomatic.get(`${value.ref?.environment}\0${value.ref?.integration}`);
+      return automatic === undefined ? [] : [{ connection: value, automatic }];
+    });
+    await adopt(found);
+    for (const { connection, automatic } of found) {
+      if (automatic && connection.state !== Connection_State.REAUTHORIZATION_REQUIRED) await ensure(connection);
     }
   }
 
-  async function ensure({ ref, provider }: Connection): Promise<void> {
+  interface Walked {
+    readonly connection: Connection;
+    readonly automatic: boolean;
+  }
+
+  /** What the metadata tells of is known; where channels are automatic, ours takes its place. */
+  async function adopt(found: readonly Walked[]): Promise<void> {
+    const told = found.flatMap((one) => {
+      const id = toldIn(one.connection)?.id;
+      return id === undefined ? [] : [{ ...one, id }];
+    });
+    const known = await channels.getMany(told.map(({ connection, id }) => [connection.ref?.environment ?? "", id]));
+    for (const [i, { connection, automatic }] of told.entries()) {
+      const place = known[i] === undefined ? placeIn(connection) : undefined;
+      if (place === undefined) continue;
+      await slots.move(
+        place,
+        (slot, now) => {
+          const channel = now === undefined ? undefined : toldIn(now);
+          if (channel === undefined) return undefined;
+          const moved = adopted(slot, place, channel, world.now());
+          if (!automatic || isNothing(moved)) return moved;
+          return joined(moved, overtaken(applied(slot, moved), world.now()));
+        },
+        { leavesMetadata: true },
+      );
+    }
+  }
+
+  const toldIn = ({ provider, metadata = {} }: Connection) => {
+    const rules = providers.find(provider).channel;
+    return rules === undefined ? undefined : toldChannel(metadata, rules);
+  };
+
+  function placeIn({ ref, provider }: Connection): Place | undefined {
     const watched = defaultWatched(providers.find(provider));
-    if (ref === undefined || watched === undefined) return;
-    const place = { ref, kind: watched.kind, resource: watched.resource };
+    return ref === undefined || watched === undefined
+      ? undefined
+      : { ref, kind: watched.kind, resource: watched.resource };
+  }
+
+  async function ensure(connection: Connection): Promise<void> {
+    const place = placeIn(connection);
+    if (place === undefined) return;
     const isSettled = (one: StoredChannel) => {
       const { state, stateReason } = shown(one);
       return (
@@ -220,8 +279,8 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     };
     await slots.move(
       place,
-      (slot, connection) => {
-        if (connection === undefined || slot.some(isSettled)) return undefined;
+      (slot, now) => {
+        if (now === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
         const wish = wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
         return { put: [wish], gone: [], told: [] };
