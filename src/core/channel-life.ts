@@ -478,7 +478,8 @@ export function notMade(slot: Slot, id: string, { kind, code, retryAfterMs, newI
   const wait = (of: StoredChannel) => nowMs + waitMs(of, retryAfterMs, now.random);
   if (candidate !== undefined && kind === "unheard") {
     const lost = { ...shown(candidate), resourceId: shown(candidate).resourceId || resourceIdIn(slot) };
-    const orphan = turned({ ...candidate, channel: lost }, "unheard", { nowMs, failures: 0, shown: reason });
+    // What is to be caught up with waits for the one after it.
+    const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", { nowMs, failures: 0, shown: reason });
     put.push({ ...orphan, dueMs: idleUntil(slot, orphan, nowMs) });
     told.push({ kind: "outcome_unknown", channel: orphan, code });
   }
