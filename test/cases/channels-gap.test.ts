@@ -11,7 +11,7 @@ type Options = Parameters<typeof startWatching>[0];
 /** A channel that is kept, and has been heard. */
 async function watched(options: Options = {}) {
   const watching = await startWatching({ automatic: true, ...options });
-  const { connect, keep, forwards, sandbox, clock, sidecar } = watching;
+  const { connect, keep, forwards, sandbox, clock } = watching;
   await connect("ada");
   await keep();
   await expect.poll(() => forwards("forward").length).toBe(1);
@@ -37,15 +37,15 @@ async function watched(options: Options = {}) {
       await keep();
     },
     told: () => forwards("channel").map(({ operation, error }) => [operation, error.type]),
-    alerts: (kind: string) => sidecar.metric(`latchkey_channel_alerts_total{kind="${kind}"}`),
+    alerts: (kind: string) => watching.sidecar.metric(`latchkey_channel_alerts_total{kind="${kind}"}`),
     async logs(operation: string) {
-      const { logs } = await sidecar
+      const { logs } = await watching.sidecar
         .client(LogService)
         .listLogs({ environment: "dev", integration: provider, connectionId: "ada", operation });
       return logs;
     },
     catchUpBy: (...catchUpSyncs: readonly string[]) =>
-      sidecar.client(IntegrationService).updateIntegration({
+      watching.sidecar.client(IntegrationService).updateIntegration({
         integration: {
           environment: "dev",
           key: provider,
