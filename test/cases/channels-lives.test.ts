@@ -176,6 +176,11 @@ describe("a renewal", () => {
     expect(
       watching.sidecar.logged.some((line) => line.includes('"level":"error"') && line.includes("was not stopped")),
     ).toBe(true);
+    const { logs } = await watching.sidecar.client(LogService).listLogs({
+      ...{ environment: "dev", integration: provider, connectionId: "ada" },
+      operation: "channel.not_stopped",
+    });
+    expect(logs).toMatchObject([{ failed: true, lines: [{ fields: { key: first?.id } }] }]);
     expect(live()).toHaveLength(2);
     clock.pass(hourMs);
     await keep();
