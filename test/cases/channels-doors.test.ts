@@ -130,7 +130,7 @@ it("shows nothing of an environment that was deleted to one that has its name", 
   const oauth = { clientId: "sandbox" };
   const secrets = { clientSecret: "sandbox-secret" };
   async function furnish(): Promise<void> {
-    await environments.createEnvironment({ environment: { name: environment } });
+    await environments.createEnvironment({ name: environment });
     await integrations.createIntegration({
       integration: { environment, key: provider, provider, oauth, secrets, channels: { automatic: true } },
     });
@@ -151,7 +151,7 @@ it("shows nothing of an environment that was deleted to one that has its name", 
   await connections.deleteConnection({ ref: { environment, integration: provider, id: "ada" } });
   await integrations.deleteIntegration({ environment, key: provider });
   await environments.deleteEnvironment({ name: environment });
-  await environments.createEnvironment({ environment: { name: environment } });
+  await environments.createEnvironment({ name: environment });
   expect(await list()).toEqual([]);
   expect(await codeOf(watching.rpc().getChannel({ environment, id: first?.id ?? "" }))).toBe("not_found");
   await environments.deleteEnvironment({ name: environment });
