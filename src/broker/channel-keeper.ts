@@ -59,6 +59,7 @@ const mostInAll = 32;
 const pageSize = 500;
 /** So many of the due are looked through for some that can be begun. */
 const lookedThrough = 20_000;
+const mostWaiting = 1_000;
 const troubleMs = 5_000;
 const closeWithinMs = 10_000;
 /** Connections that are looked at, a stretch a minute, for channels that they should have and have not. */
@@ -83,6 +84,9 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let walkedAt = Number.NEGATIVE_INFINITY;
+  let scannedAt = Number.NEGATIVE_INFINITY;
+  /** Found due by the last scan, and not begun. */
+  let waiting: StoredChannel[] = [];
   let walkPosition: string | undefined;
 
   async function hold(): Promise<boolean> {
@@ -124,10 +128,40 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
       await walk();
       if (lease !== undefined) await looks.look({ lease, signal: ended.signal });
     }
+    if (performance.now() - scannedAt < lookEveryMs) {
+      const begun = beginWaiting();
+      if (begun > 0 || (waiting.length > 0 && underWay.size > 0)) return begun;
+    }
+    return scan();
+  }
+
+  /** What was due a moment ago and could not begin then: looked through without a read each time that one is done. */
+  function beginWaiting(): number {
+    let begun = 0;
+    const left: StoredChannel[] = [];
+    for (const [i, one] of waiting.entries()) {
+      if (underWay.size >= mostInAll) {
+        left.push(...waiting.slice(i));
+        break;
+      }
+      // Whoever looks after a slot does all that is due of it.
+      if (underWay.has(slotOf(one))) continue;
+      if (mayBegin(one)) {
+        begin(one);
+        begun += 1;
+      } else left.push(one);
+    }
+    waiting = left;
+    return begun;
+  }
+
+  async function scan(): Promise<number> {
+    scannedAt = performance.now();
     const nowMs = world.now();
     let { from, to } = channelsDue(nowMs);
     let begun = 0;
     let isFirst = true;
+    waiting = [];
     for (let seen = 0; seen < lookedThrough && underWay.size < mostInAll && !ended.signal.aborted; seen += pageSize) {
       const page = await store.list({ from, to, limit: pageSize });
       const oldest = page[0];
@@ -136,10 +170,11 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
       isFirst = false;
       const found = await channels.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
       for (const one of found) {
-        if (one !== undefined && mayBegin(one.value)) {
+        if (one === undefined) continue;
+        if (mayBegin(one.value)) {
           begin(one.value);
           begun += 1;
-        }
+        } else if (waiting.length < mostWaiting) waiting.push(one.value);
       }
       const last = page.at(-1);
       if (last === undefined || page.length < pageSize) break;
@@ -148,9 +183,11 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     return begun;
   }
 
+  const slotOf = (stored: StoredChannel): string => partsOfPlace(placeOf(stored)).join("\0");
+
   function mayBegin(stored: StoredChannel): boolean {
     const at = integrationOf(stored);
-    const slot = partsOfPlace(placeOf(stored)).join("\0");
+    const slot = slotOf(stored);
     return (
       underWay.size < mostInAll &&
       !underWay.has(slot) &&
@@ -162,7 +199,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
 
   function begin(stored: StoredChannel): void {
     const at = integrationOf(stored);
-    const slot = partsOfPlace(placeOf(stored)).join("\0");
+    const slot = slotOf(stored);
     ofIntegration.set(at, (ofIntegration.get(at) ?? 0) + 1);
     troubled.delete(slot);
     const tended = calls
@@ -296,6 +333,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     },
     async run() {
       walkedAt = Number.NEGATIVE_INFINITY;
+      scannedAt = Number.NEGATIVE_INFINITY;
       // One that is under way was begun before now.
       await looking;
       while (!ended.signal.aborted) {
