@@ -155,7 +155,10 @@ it("shows nothing of an environment that was deleted to one that has its name", 
   expect(await list()).toEqual([]);
   expect(await codeOf(watching.rpc().getChannel({ environment, id: first?.id ?? "" }))).toBe("not_found");
   await environments.deleteEnvironment({ name: environment });
+  const stopping = () => sidecar.metric('latchkey_channels{state="stopping"}');
+  await expect.poll(stopping).toBe(1);
   await keep();
+  await expect.poll(stopping).toBe(0);
   await furnish();
   await keep();
   const found = await list();
