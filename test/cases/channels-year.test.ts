@@ -3,7 +3,6 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, it, onTestFinished } from "vitest";
 import type { Channel } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectionImportSchema, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import type { Misstep } from "../../src/sandbox/behaviour.ts";
 import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 
@@ -80,14 +79,10 @@ it("is without a channel only where the provider fails for longer than what is l
 
 /** So many connections with a channel each, and what becomes of these at the provider. */
 async function lives(connections: number) {
-  const watching = await startWatching({ automatic: true });
+  // All of them watch one calendar: found by its URI, each notification would concern them all.
+  const watching = await startWatching({ automatic: true, rules: { resource_uris_key: "" } });
   const { sandbox, clock, keep, live, sidecar } = watching;
   sandbox.behave({ accessTokenLifetimeS: 400 * 86_400, maxRefreshTokens: 1_000 });
-  // All of them watch one calendar: each notification concerns them all, and would be forwarded for each.
-  await sidecar.client(IntegrationService).updateIntegration({
-    integration: { environment: "dev", key: provider, provider, noForward: true },
-    updateMask: { paths: ["no_forward"] },
-  });
   const { access_token, refresh_token } = sandbox.grant();
   const all = Array.from({ length: connections }, (_, i) =>
     create(ConnectionImportSchema, {
