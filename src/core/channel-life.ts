@@ -479,7 +479,11 @@ export function notMade(slot: Slot, id: string, { kind, code, retryAfterMs, newI
   if (candidate !== undefined && kind === "unheard") {
     const lost = { ...shown(candidate), resourceId: shown(candidate).resourceId || resourceIdIn(slot) };
     // What is to be caught up with waits for the one after it.
-    const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", { nowMs, failures: 0, shown: reason });
+    const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
+      nowMs,
+      failures: 0,
+      shown: reason,
+    });
     put.push({ ...orphan, dueMs: idleUntil(slot, orphan, nowMs) });
     told.push({ kind: "outcome_unknown", channel: orphan, code });
   }

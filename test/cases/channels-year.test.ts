@@ -6,7 +6,7 @@ import { ConnectionImportSchema, ConnectionService } from "../../src/gen/latchke
 import type { Misstep } from "../../src/sandbox/behaviour.ts";
 import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 
-/** A year of ten thousand: `CHANNEL_DAYS=365 CHANNEL_CONNECTIONS=10000`. */
+/** Longer, and of more: `CHANNEL_DAYS=365`, `CHANNEL_CONNECTIONS=10000`. */
 const days = Number(process.env["CHANNEL_DAYS"] ?? 12);
 const many = Number(process.env["CHANNEL_CONNECTIONS"] ?? 200);
 const stepMs = 2 * hourMs;
