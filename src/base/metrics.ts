@@ -405,7 +405,7 @@ export const metricTable = {
   channelAlerts: {
     kind: "counter",
     name: "latchkey_channel_alerts_total",
-    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, outcome_unknown.",
+    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
     labels: ["kind"],
   },
   runs: {
@@ -437,6 +437,12 @@ export const metricTable = {
     name: "latchkey_scripts_broken",
     help: "Files of scripts that are refused as they stand.",
     labels: [],
+  },
+  channelCatchUps: {
+    kind: "counter",
+    name: "latchkey_channel_catch_ups_total",
+    help: "How often syncs were asked to catch up with what a channel may have lost, by outcome: asked, failed.",
+    labels: ["outcome"],
   },
   channelsOverdue: {
     kind: "gauge",

@@ -15,8 +15,10 @@ import { type Actions, createActions } from "./actions.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
+import { createCatchUp } from "./catch-up.ts";
 import { createChannelCalls } from "./channel-calls.ts";
 import { createChannelKeeper } from "./channel-keeper.ts";
+import { createChannelLooks } from "./channel-looks.ts";
 import { createChannelSlots } from "./channel-slots.ts";
 import { openChannelTokens } from "./channel-tokens.ts";
 import { type Channels, createChannels } from "./channels.ts";
@@ -191,7 +193,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const syncs: Syncs = createSyncs({ ...stored, scripts, runs, connections, destinations, records, audit, world });
 
   const numbers = createNumbers(store);
-  const slots = createChannelSlots({ store, collections, providers, events, logs, world });
+  const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
+  const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const askWith = createConnectionRequests({ attachments, send, world });
@@ -253,8 +256,10 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
   const tokensOfChannels = await openChannelTokens({ store, world });
   const calls = createChannelCalls({ slots, live, asks, urls: webhookUrls, world });
-  const channels = createChannels({ ...stored, slots, calls, connections, audit, world });
-  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, providers, publicUrl, world });
+  const channels = createChannels({ ...stored, slots, calls, connections, destinations, audit, world });
+  const catchUp = createCatchUp({ scripts, syncs, logs, world });
+  const looks = createChannelLooks({ store, collections, slots, providers, catchUp, world });
+  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, looks, providers, publicUrl, world });
   const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens: tokensOfChannels, world });
   const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
   const webhooks = createWebhooks({

@@ -311,10 +311,14 @@ const slotOf = ({ channel }: StoredChannel): readonly string[] => {
   return [environment, integration, id, channel?.resourceKind ?? "", channel?.resource ?? ""];
 };
 
+/** In the place of the hash of a token that we do not know, of a channel that a script has made. */
+export const unknownToken = "-".repeat(64);
+
 /** What notifications of a channel are proven by: SHA-256 of its token in hex, and whose channel it is. */
 function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
   const { integration = "", id = "" } = channel?.connection ?? {};
-  return tokenHash === "" ? undefined : Buffer.from(`${tokenHash}${integration}\0${id}`);
+  const known = channel?.managed === false ? unknownToken : tokenHash;
+  return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}`);
 }
 
 /** When a record was made, as `sortable` has it. */
@@ -363,6 +367,8 @@ export const channelTokenSpace = "channel.token";
 export const channelStateSpace = "channel.state";
 /** Of a channel, what was last heard over it. */
 export const channelHeardKey = (environment: string, id: string) => keyOf("channel-heard", environment, id);
+/** Of a channel, what looks at how it is heard remember. */
+export const channelRhythmKey = (environment: string, id: string) => keyOf("channel-rhythm", environment, id);
 /** Keys of the secondary index of channels about which something is to be done by then; each ends in the channel's. */
 export const channelsDue = (nowMs: number) => ({
   from: under("channel.due").from,

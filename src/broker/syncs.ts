@@ -69,7 +69,11 @@ export interface SyncFilter {
 
 export interface Trigger extends SyncFilter {
   readonly mode: Mode;
+  /** Why: `trigger` unless it is said. */
+  readonly cause?: string;
 }
+
+type How = Pick<Trigger, "mode" | "cause">;
 
 interface SyncsOptions {
   readonly store: Store;
@@ -139,13 +143,13 @@ export function createSyncs(options: SyncsOptions): Syncs {
   const environmentIdOf = (environment: string): string => destinations.environmentByName(environment)?.id ?? "";
 
   /** What has a sync run now, and under which id. */
-  async function triggering(place: SyncPlace, script: SyncScript, mode: Mode) {
+  async function triggering(place: SyncPlace, script: SyncScript, { mode, cause = "trigger" }: How) {
     const found = await before(place);
     const sync = standing(found, place, script);
     const queued = await waiting(sync);
     const nowMs = world.now();
     const environmentId = environmentIdOf(place.ref.environment);
-    const moved = asked(sync, queued?.value, { id: sequentialId(nowMs), cause: "trigger", mode, environmentId, nowMs });
+    const moved = asked(sync, queued?.value, { id: sequentialId(nowMs), cause, mode, environmentId, nowMs });
     const runChanges =
       queued === undefined ? runs.added(moved.run) : collections.runs.change({ before: queued, after: moved.run });
     return {
@@ -270,7 +274,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
       return { items: await shown(items.filter((one) => isNamed(one, names))), next };
     },
     async trigger(wanted, actor) {
-      const { environment, integration, connectionId, names, mode } = wanted;
+      const { environment, integration, connectionId, names } = wanted;
       await integrations.get({ environment, key: integration });
       const all = named(integration, names);
       const ids: string[] = [];
@@ -278,7 +282,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
         const { result } = await transact(store, async () => {
           const made = await Promise.all(
             refs.flatMap((ref) =>
-              all.map(({ script, variant }) => triggering({ ref, name: script.name, variant }, script, mode)),
+              all.map(({ script, variant }) => triggering({ ref, name: script.name, variant }, script, wanted)),
             ),
           );
           return { changes: made.flatMap(({ changes }) => changes), result: made.map(({ id }) => id) };

@@ -198,13 +198,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
-  /** Of a channel of ours, that it is heard of. */
+  /** Of a channel that is known, that it is heard of. */
   function heardOf(
     { environment, integration, receivedAt }: Notification,
-    { channel: id, number = "" }: NotificationValues,
+    { channel: id, number = "", resourceId = "" }: NotificationValues,
   ): Change[] {
     if (id === undefined || tokens.connectionOf({ environment, integration, id }) === undefined) return [];
-    const heard = create(ChannelHeardSchema, { number, ...(receivedAt !== undefined && { at: receivedAt }) });
+    const at = receivedAt === undefined ? {} : { at: receivedAt };
+    const heard = create(ChannelHeardSchema, { number, resourceId, ...at });
     return [{ key: channelHeardKey(environment, id), value: toBinary(ChannelHeardSchema, heard) }];
   }
 

@@ -121,7 +121,7 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     ...(Object.values(secrets).some((value) => value !== "") ? { secrets } : {}),
     callback: callbacks[one.callback ?? ""] ?? 0,
     hosts: (one.hosts ?? []).map(({ prefix = "", origin }) => ({ prefix, origin })),
-    ...(one.channels === undefined ? {} : { channels: { automatic: one.channels.automatic ?? false } }),
+    ...(one.channels === undefined ? {} : { channels: channelSettings(one.channels) }),
     reflection: reflections[one.reflection ?? ""] ?? 0,
     noForward: one.forward === false,
     connectionDefaults: one.connection_defaults ?? {},
@@ -129,6 +129,11 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     keepSetCookie: one.keep_set_cookie ?? false,
   };
 }
+
+const channelSettings = ({
+  automatic = false,
+  catch_up_syncs: catchUpSyncs = [],
+}: NonNullable<FileIntegration["channels"]>) => ({ automatic, catchUpSyncs });
 
 const publishing: Readonly<Record<string, OAuthApp_Publishing>> = {
   testing: OAuthApp_Publishing.TESTING,

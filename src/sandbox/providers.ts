@@ -109,11 +109,13 @@ const notification = {
     channel: { header: "x-cal-channel-id" },
     number: { header: "x-cal-message-number" },
     state: { header: "x-cal-resource-state" },
+    resource: { header: "x-cal-resource-id" },
   },
   message_id: ["channel", "number"],
   channel: "channel",
   number: "number",
   state: "state",
+  resource_id: "resource",
   lookups: [
     { field: "metadata.calendarWatchResourceUris", value: "uri" },
     { field: "connection_config.emailAddressHash", value: "calendar", transform: "TRANSFORM_EMAIL_HASH" },
@@ -124,6 +126,8 @@ const notification = {
 
 const channel = {
   max_id_length: 64,
+  sequential_numbers: true,
+  id_taken_reason: "channelIdNotUnique",
   channel_id_key: "calendarChannelId",
   resource_id_key: "calendarResourceId",
   resource_uris_key: "calendarWatchResourceUris",

@@ -51,7 +51,11 @@ export async function startWatching({
   const described = describeProviders(sandbox.origin).map((one) =>
     one.name === provider ? { ...one, channel: { ...Object(one["channel"]), ...rest.rules } } : one,
   );
-  const env = { LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin), LATCHKEY_FORWARD_URL: application.url };
+  const env = {
+    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+    LATCHKEY_FORWARD_URL: application.url,
+    ...rest.env,
+  };
   const file = JSON.stringify({ providers: described });
   const start = (folder = rest.folder): Promise<TestSidecar> =>
     startTestSidecar({
