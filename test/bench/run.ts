@@ -7,6 +7,7 @@ import { connections } from "./connections.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { refresh } from "./refresh.ts";
+import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
 import { webhooks } from "./webhooks.ts";
@@ -27,6 +28,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       seconds: Number(values.seconds ?? 0),
     }),
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
+  scripts,
   start,
   store,
   webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),
