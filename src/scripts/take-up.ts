@@ -37,8 +37,12 @@ export interface Grounds {
 /** Makes of a file what can run; or says what is wrong with it, and leaves what there was. */
 export async function takeUp(file: ScriptFile, before: Entry | undefined, grounds: Grounds): Promise<Entry> {
   const { folder, prelude, threads } = grounds;
+  const known = before?.inputs ?? [join(folder, file.file)];
+  const stampBefore = await stampOf(known);
   const bundled = await bundleScript({ folder, file: file.file });
-  const stamp = await stampOf(bundled.inputs);
+  // What changed while it was read may have been read as it was: it is looked at again.
+  const isStill = (await stampOf(known)) === stampBefore;
+  const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
   const { inputs } = bundled;
   const refused = (mistakes: readonly ScriptMistake[]): Entry => {
     const { integration, kind, name } = file;

@@ -8,6 +8,7 @@ import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
+import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
 import { webhooks } from "./webhooks.ts";
@@ -29,6 +30,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
     }),
   records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
+  scripts,
   start,
   store,
   webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),

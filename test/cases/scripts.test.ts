@@ -111,7 +111,9 @@ describe("a sync", () => {
   });
 
   it("X07 that is triggered a hundred times has one run under way and one that waits", async () => {
-    const slow = "await new Promise((done) => setTimeout(done, 5_000));";
+    // Until the test says go.
+    const slow = `
+      while ((await nango.getMetadata()).go !== true) await new Promise((done) => setTimeout(done, 50));`;
     const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", slow) });
     await started.connect("ada");
     await trigger(started, {});
@@ -119,6 +121,9 @@ describe("a sync", () => {
     const answers = await Promise.all(Array.from({ length: 100 }, () => trigger(started, {})));
     expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(200));
     expect((await runsOf(started)).map(({ state }) => state).toSorted()).toEqual([Run_State.QUEUED, Run_State.RUNNING]);
+    await started.sidecar.rest("PATCH", "/connections/metadata", {
+      body: { provider_config_key: provider, connection_id: "ada", metadata: { go: true } },
+    });
     await started.run();
     expect((await runsOf(started)).map(({ state }) => state)).toEqual([Run_State.SUCCEEDED, Run_State.SUCCEEDED]);
   });

@@ -289,6 +289,22 @@ it("X03 begins each run anew: nothing of one is known to the next", async () => 
   expect(new Set(all.map((one) => one[4])).size).toBe(3);
 });
 
+it("X01 ends a thread that one step of the engine holds, tells what waited in it, and begins another", {
+  timeout: 60_000,
+}, async () => {
+  const at = await hosted({
+    // A search of many hours, during which the engine asks nobody.
+    "calendar/actions/it.ts": action("return 'a'.repeat(8_000_000).indexOf('a'.repeat(4_000_000) + 'b');"),
+    "calendar/actions/other.ts": action("await nango.get({ endpoint: '/' }); return 'well';"),
+  });
+  const other = at.run("other", { tool: () => new Promise(() => undefined) });
+  const ran = await at.run("it", { limits: { busyMs: 300 } });
+  expect(failure(ran)).toMatchObject({ code: "busy", message: expect.stringContaining("could not be interrupted") });
+  expect(failure(await other)).toMatchObject({ code: "host_error", message: expect.stringContaining("hung") });
+  const again = await at.run("other", { tool: () => ({ status: 200, headers: {}, data: 1 }) });
+  expect(output(again)).toBe("well");
+});
+
 async function cancelled(at: Hosted, body: RunOptions) {
   const abort = new AbortController();
   const going = at.run("it", { ...body, signal: abort.signal });
