@@ -220,15 +220,24 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
         async stop() {
           readiness.set("draining");
-          shutdown.abort();
           const since = performance.now();
           const grace = setTimeout(() => {
             log.warn("the grace period is over; what is still under way is cut off");
             for (const { door } of opened) door.destroy();
           }, config.graceMs);
+          const streams = setTimeout(() => {
+            for (const { door } of opened) door.endStreams?.();
+          }, config.streamGraceMs);
+          for (const { door } of opened) door.leave?.();
+          // Closing waits for the same, and tells of what went wrong.
+          held.retire().catch(() => {});
+          // Whoever leads callers here has yet to hear that we are not ready: until then they are served.
+          if (config.drainDelayMs > 0) await sleep(config.drainDelayMs);
+          shutdown.abort();
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          clearTimeout(streams);
           // Renewals under way are waited for: what a provider gives must be written down.
           await held.close();
           upstream?.destroy();
@@ -320,7 +329,7 @@ function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
   );
 }
 
-interface Opened extends Pick<Door, "drain" | "destroy"> {
+interface Opened extends Pick<Door, "drain" | "destroy">, Partial<Pick<Door, "leave" | "endStreams">> {
   readonly server: Server;
 }
 

@@ -113,6 +113,8 @@ export interface Broker {
   readonly keepHouse: () => Promise<void>;
   /** Of it, what is due of channels. */
   readonly keepChannels: () => Promise<void>;
+  /** Takes up nothing more of what another replica can do as well, and lets go of it. What is asked for is still done. */
+  retire(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -214,6 +216,11 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
+  let retired: Promise<unknown> | undefined;
+  const retire = async () => {
+    retired ??= Promise.all([channelKeeper, deliveries, housekeeping, lookupFiling].map((one) => one.close()));
+    await retired;
+  };
   return {
     access,
     audit,
@@ -273,18 +280,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await channelKeeper.run();
     },
     keepChannels: () => channelKeeper.run(),
+    retire,
     async close() {
-      await channelKeeper.close();
+      await retire();
       tokensOfChannels.close();
-      await deliveries.close();
       outbox.close();
       receivers.close();
       destinations.close();
       outcomes.close();
       origins.close();
       await authorizations.close();
-      await housekeeping.close();
-      await lookupFiling.close();
       resources.close();
       unwell.close();
       await refresher.close();
