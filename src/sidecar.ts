@@ -6,6 +6,7 @@ import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
+import { certificateEndMs } from "./base/tls.ts";
 import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
@@ -90,6 +91,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     }
     const at = describeListener(door.server, tls !== undefined);
     opened.push({ name, door });
+    if (tls !== undefined) metrics.certificateEnds.set({ door: name }, certificateEndMs(tls) / 1_000);
     log.info("listening", { door: name, address: at });
     return at;
   }

@@ -24,7 +24,7 @@ interface ReloadingOptions {
 
 export function createReloading({ process, read, apply, first }: ReloadingOptions): Reloading {
   const watched = new Map<string, () => void>();
-  let running: Promise<void> | undefined;
+  let isRunning = false;
   let isAsked = false;
 
   /** What a file that was refused names is watched too: it may be what is to be mended. */
@@ -51,17 +51,17 @@ export function createReloading({ process, read, apply, first }: ReloadingOption
 
   function reload(): void {
     isAsked = true;
-    running ??= untilNothingIsAsked().finally(() => {
-      running = undefined;
-    });
+    if (!isRunning) void untilNothingIsAsked();
   }
 
   /** One after another: files of one folder change together, and the last reading is the one that counts. */
   async function untilNothingIsAsked(): Promise<void> {
+    isRunning = true;
     while (isAsked) {
       isAsked = false;
       await apply(readAndWatch);
     }
+    isRunning = false;
   }
 
   watch([first]);

@@ -48,7 +48,9 @@ export function createGoodbye({ here, there }: Tunnel): () => void {
     here.end(Buffer.from([0x88, goingAway.length, ...goingAway]));
     // To a server we are a client, and clients mask (section 5.3).
     const mask = randomBytes(4);
-    there.end(Buffer.from([0x88, 0x80 | goingAway.length, ...mask, ...goingAway.map((byte, i) => byte ^ (mask[i] ?? 0))]));
+    there.end(
+      Buffer.from([0x88, 0x80 | goingAway.length, ...mask, ...goingAway.map((byte, i) => byte ^ (mask[i] ?? 0))]),
+    );
   }
 
   return () => {
