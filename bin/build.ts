@@ -5,12 +5,13 @@ import { build as bundle } from "esbuild";
 import { root } from "./steps.ts";
 
 /** Native code cannot be bundled: its package stays a dependency. */
-const external = ["level"];
+export const external = ["level"];
 
-export async function build(dist: string): Promise<void> {
+/** Returns the files that went into it, as they are named from the checkout. */
+export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
-  await bundle({
+  const { metafile } = await bundle({
     absWorkingDir: root,
     entryPoints: { latchkey: "src/main.ts" },
     outdir: dist,
@@ -24,12 +25,14 @@ export async function build(dist: string): Promise<void> {
       js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
     },
     legalComments: "linked",
+    metafile: true,
   });
   cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "README.md"), join(dist, "README.md"));
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
   chmodSync(join(dist, "latchkey.js"), 0o755);
+  return Object.keys(metafile.inputs);
 }
 
 /** Of the checkout's manifest what concerns those who install the package: they bring their own Node. */

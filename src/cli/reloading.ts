@@ -3,9 +3,23 @@ import type { Changeable } from "../config/config.ts";
 import type { FileReader } from "../config/secrets.ts";
 import type { Process } from "./process.ts";
 
-export const files: FileReader = {
-  read: (path) => ({ text: readFileSync(path, "utf8"), mode: statSync(path).mode }),
-};
+/** Reads files, and remembers what they said. */
+export interface RememberingReader extends FileReader {
+  readonly texts: ReadonlyMap<string, string>;
+}
+
+export function createReader(before: (path: string) => void = () => {}): RememberingReader {
+  const texts = new Map<string, string>();
+  return {
+    texts,
+    read(path) {
+      before(path);
+      const text = readFileSync(path, "utf8");
+      texts.set(path, text);
+      return { text, mode: statSync(path).mode };
+    },
+  };
+}
 
 /** Keeps a sidecar in step with its configuration file, and with the files of secrets that this names. */
 export interface Reloading {
@@ -18,35 +32,18 @@ interface ReloadingOptions {
   readonly process: Pick<Process, "watchFile">;
   readonly read: (files: FileReader) => Changeable;
   readonly apply: (read: () => Changeable) => Promise<void>;
-  /** The configuration file itself. */
-  readonly first: string;
+  /** What the files said that are in force. */
+  readonly inForce: ReadonlyMap<string, string>;
 }
 
-export function createReloading({ process, read, apply, first }: ReloadingOptions): Reloading {
+export function createReloading({ process, read, apply, inForce }: ReloadingOptions): Reloading {
   const watched = new Map<string, () => void>();
   let isRunning = false;
   let isAsked = false;
 
-  /** What a file that was refused names is watched too: it may be what is to be mended. */
-  function watch(paths: Iterable<string>): void {
-    for (const path of paths) {
-      if (!watched.has(path)) watched.set(path, process.watchFile(path, reload));
-    }
-  }
-
-  function readAndWatch(): Changeable {
-    const paths = new Set<string>();
-    const recording: FileReader = {
-      read(path) {
-        paths.add(path);
-        return files.read(path);
-      },
-    };
-    try {
-      return read(recording);
-    } finally {
-      watch(paths);
-    }
+  /** Before it is read, so that no change falls in between. One that is refused too: it may be what is to be mended. */
+  function watch(path: string): void {
+    if (!watched.has(path)) watched.set(path, process.watchFile(path, reload));
   }
 
   function reload(): void {
@@ -59,17 +56,24 @@ export function createReloading({ process, read, apply, first }: ReloadingOption
     isRunning = true;
     while (isAsked) {
       isAsked = false;
-      await apply(readAndWatch);
+      await apply(() => read(createReader(watch)));
     }
     isRunning = false;
   }
 
-  watch([first]);
-  try {
-    readAndWatch();
-  } catch {
-    // It was good a moment ago: whatever changed it since is noticed by the look at the file.
+  function isAsInForce(): boolean {
+    const reader = createReader(watch);
+    try {
+      read(reader);
+    } catch {
+      /* It was good when we started; why it is not now, the reload says. */
+      return false;
+    }
+    return [...reader.texts].every(([path, text]) => inForce.get(path) === text);
   }
+
+  // Starting took its time, and who replaces a file does not wait for it.
+  if (!isAsInForce()) reload();
   return {
     reload,
     end() {

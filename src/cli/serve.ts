@@ -8,7 +8,7 @@ import { describeStoreLocation } from "../store/location.ts";
 import { SealKeyMissing } from "../store/seal-key.ts";
 import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process, Signal } from "./process.ts";
-import { createReloading, files } from "./reloading.ts";
+import { createReader, createReloading } from "./reloading.ts";
 
 /** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
 const configExitCode = 78;
@@ -26,6 +26,7 @@ interface ServeOptions {
 /** Runs a sidecar until it is told to stop. */
 export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
   const env = { ...process.env, ...extra };
+  const files = createReader();
   let config: Config;
   let made: readonly KeyFile[];
   try {
@@ -64,7 +65,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
           process,
           read: (reader) => parseChangeable({ path: configFile, env, files: reader }),
           apply: (read) => sidecar.reload(read),
-          first: configFile,
+          inForce: files.texts,
         });
 
   let isStopping = false;

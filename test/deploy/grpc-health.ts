@@ -35,5 +35,7 @@ export function createHealth(address: string) {
   };
 }
 
-const names = new Map<number, keyof typeof Status>(Object.entries(Status).map(([name, value]) => [value, name as keyof typeof Status]));
+const names = new Map<number, keyof typeof Status>(
+  Object.entries(Status).map(([name, value]) => [value, name as keyof typeof Status]),
+);
 const nameOf = (status: Status | undefined): HealthAnswer => names.get(status ?? Status.UNKNOWN) ?? "UNKNOWN";

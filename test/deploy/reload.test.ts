@@ -1,9 +1,9 @@
-import { chmod } from "node:fs/promises";
+import { chmod, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../harness.ts";
-import { type Running, serveInProcess } from "../process.ts";
+import { launch, type Running, serveInProcess } from "../process.ts";
 import { project } from "./projected.ts";
 
 const noticed = { timeout: 10_000, interval: 100 };
@@ -62,4 +62,34 @@ it("watches a file of a secret that was refused, and takes it once it is mended"
   await sleep(100);
   await chmod(join(secrets.folder, "..data", "other"), 0o440);
   await expect.poll(() => statusWith(running, "lk_another-key-of-the-application"), noticed).toBe(200);
+});
+
+it("applies what was changed while it started", async () => {
+  const root = await temporaryFolder();
+  const secrets = await project(join(root, "secrets"), { "app-key": "lk_first-key-of-the-application\n" });
+  const config = await project(join(root, "config"), { "latchkey.yaml": configuration(secrets.folder) });
+  const running = launch(["serve"], {
+    folder: join(root, "store"),
+    env: { LATCHKEY_CONFIG: join(config.folder, "latchkey.yaml"), LATCHKEY_SECRET_KEY: undefined },
+  });
+  // The configuration has been read by then, and nothing watches it yet.
+  await running.says('"door":"ops"');
+  await secrets.swap({ "app-key": "lk_second-key-of-the-application\n" });
+  await running.says('"phase":"ready"');
+  await expect.poll(() => statusWith(running, "lk_second-key-of-the-application"), noticed).toBe(200);
+});
+
+it("opens a store whose folder a volume's mount has opened to the pod's group", async () => {
+  const root = await temporaryFolder();
+  const first = await serveInProcess({ folder: join(root, "store") });
+  first.child.kill("SIGTERM");
+  await first.exited;
+  // As the kubelet does for `fsGroup`.
+  const made = await readdir(join(root, "store"), { recursive: true });
+  for (const path of ["", ...made].map((one) => join(root, "store", one))) {
+    const { mode } = await stat(path);
+    await chmod(path, (mode & 0o170000) === 0o040000 ? 0o2770 : 0o660);
+  }
+  await serveInProcess({ folder: join(root, "store") });
+  expect((await stat(join(root, "store/store"))).mode & 0o7777).toBe(0o700);
 });
