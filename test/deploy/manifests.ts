@@ -23,7 +23,11 @@ export function kubectlRenders(folder: string): Manifest[] | undefined {
   return status === 0 ? documentsIn(stdout) : undefined;
 }
 
-export const hasKubectl = () => spawnSync("kubectl", ["kustomize", "--help"]).status === 0;
+/** Debian's is of a time before components. */
+export function hasKubectl(): boolean {
+  const { status, stdout } = spawnSync("kubectl", ["version", "--client"], { encoding: "utf8" });
+  return status === 0 && /Kustomize Version: v[5-9]/.test(stdout);
+}
 
 interface Kustomization {
   readonly resources?: readonly string[];

@@ -37,7 +37,12 @@ const own: Readonly<Record<string, v.GenericSchema>> = {
           path: v.string(),
           interval: duration,
           relabelings: v.array(
-            v.strictObject({ action: v.literal("replace"), targetLabel: v.string(), replacement: v.string() }),
+            v.strictObject({
+              action: v.literal("replace"),
+              sourceLabels: v.optional(v.array(v.string())),
+              targetLabel: v.string(),
+              replacement: v.optional(v.string()),
+            }),
           ),
         }),
       ),
