@@ -1,4 +1,4 @@
-/** Builds the image with buildah where no Docker engine runs: `build.ts [name] [folder]`. The last stage of the Dockerfile as it stands, over what `assemble.ts` made here. */
+/** Builds the image with buildah where no Docker engine runs: `build.ts <name> <folder>`. The last stage of the Dockerfile as it stands, over what `assemble.ts` made here. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,6 +35,7 @@ export async function buildImage({ name, folder }: ImageOptions): Promise<string
 }
 
 if (import.meta.main) {
-  const [name = `latchkey:${version}`, folder = join(checkout, "dist-image")] = process.argv.slice(2);
+  const [name, folder] = process.argv.slice(2);
+  if (name === undefined || folder === undefined) throw new Error("usage: build.ts <name> <folder>");
   process.stdout.write(`${await buildImage({ name, folder })}\n`);
 }
