@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../bin/steps.ts";
 import { metricTable } from "../../src/base/metrics.ts";
-import { furnish, startTestSidecar } from "../harness.ts";
+import { createAuthority, pem } from "../control-plane/certificates.ts";
+import { furnish, startTestSidecar, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { alertCases } from "./alert-cases.ts";
 import { kubernetes } from "./manifests.ts";
@@ -113,6 +114,20 @@ it("compares labels with values that they can have", async () => {
   expect(source("store/frames.ts")).toContain('operation: "seal"');
   const { help } = metricTable.channelAlerts;
   for (const kind of ["expiring", "renewal_failed", "expired", "failed"]) expect(help).toContain(kind);
+});
+
+it.skipIf(lacks("openssl"))("knows when the certificate of a door runs out", async () => {
+  const folder = await temporaryFolder();
+  const { cert, key } = createAuthority(folder, "ca").issue("server", { names: "DNS:localhost", days: 30 });
+  const files = {
+    "/latchkey.yaml": JSON.stringify({ tls: { control: { cert: "/crt", key: "/key" } } }),
+    "/crt": String(pem(cert)),
+    "/key": String(pem(key)),
+  };
+  const { metric } = await startTestSidecar({ env: { LATCHKEY_CONFIG: "/latchkey.yaml" }, files });
+  const end = (await metric('latchkey_certificate_end_seconds{door="control"}')) ?? 0;
+  expect(Math.abs(end - (Date.now() / 1_000 + 30 * 86_400))).toBeLessThan(120);
+  expect(await metric('latchkey_certificate_end_seconds{door="data"}')).toBeUndefined();
 });
 
 it("has a dashboard whose panels lie beside each other, and have numbers of their own", () => {
