@@ -44,6 +44,8 @@ it("applies a ConfigMap that was changed: the link under it is swapped, and the 
 
 it("takes a key that was rotated in a Secret, though nothing of the configuration file has changed", async () => {
   const { running, secrets } = await start();
+  // Beyond what is noticed of the start itself.
+  await sleep(500);
   await secrets.swap({ "app-key": "lk_second-key-of-the-application\n" });
   await expect.poll(() => statusWith(running, "lk_second-key-of-the-application"), noticed).toBe(200);
   expect(await statusWith(running, "lk_first-key-of-the-application")).toBe(401);

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
@@ -117,6 +118,8 @@ async function startEcho() {
   const closed: (readonly [number, string])[] = [];
   const server = http.createServer();
   const sessions = new WebSocketServer({ server });
+  const sockets: Duplex[] = [];
+  server.on("upgrade", (_, socket) => sockets.push(socket));
   sessions.on("connection", (session) => {
     session.on("message", (data, isBinary) => session.send(data, { binary: isBinary }));
     session.on("close", (code, reason) => closed.push([code, String(reason)]));
@@ -127,7 +130,7 @@ async function startEcho() {
     for (const session of sessions.clients) session.terminate();
     server.close();
   });
-  return { port: (server.address() as AddressInfo).port, closed };
+  return { port: (server.address() as AddressInfo).port, closed, sockets };
 }
 
 it("says goodbye to both ends of a WebSocket that is in use when its time is over, between two messages", async () => {
@@ -162,6 +165,28 @@ it("says goodbye to both ends of a WebSocket that is in use when its time is ove
   await stopped;
   expect(performance.now() - since).toBeLessThan(8_000);
   expect(heard).toBeGreaterThan(5);
+});
+
+it("lets a message that is half said be said before it says goodbye", async () => {
+  const echo = await startEcho();
+  const { data, proxyHeaders, stop } = await startProxied(echo.port, {
+    env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "200ms" },
+  });
+  const session = new WebSocket(`${data.replace("http:", "ws:")}/proxy/live`, { headers: proxyHeaders });
+  await once(session, "open");
+  const heard: number[] = [];
+  session.on("message", (message: Buffer) => heard.push(message.length));
+  const closed = once(session, "close");
+  // A frame of 100 bytes, of which 50 are there.
+  echo.sockets[0]?.write(Buffer.from([0x82, 100, ...Buffer.alloc(50)]));
+  await sleep(100);
+  const stopped = stop();
+  await sleep(500);
+  expect(session.readyState).toBe(WebSocket.OPEN);
+  echo.sockets[0]?.write(Buffer.alloc(50));
+  expect((await closed)[0]).toBe(1001);
+  expect(heard).toEqual([100]);
+  await stopped;
 });
 
 it("says goodbye to a WebSocket that is silent as soon as nothing new is taken", async () => {
@@ -236,5 +261,7 @@ it("tells callers with every answer to come anew, whoever gives it, and answers 
     const answer = await call(`${data}${path}`, { headers: proxyHeaders, agent });
     expect(fieldOf(answer, "connection"), path).toBe("close");
   }
+  const options = await call(`${data}/connections`, { method: "OPTIONS", headers: proxyHeaders, agent });
+  expect([options.status, fieldOf(options, "connection")]).toEqual([204, "close"]);
   await stopped;
 });
