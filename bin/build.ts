@@ -8,10 +8,11 @@ import { root, tool } from "./steps.ts";
 /** Native code and WebAssembly cannot be bundled, and zod is read into the customers' bundles: their packages stay dependencies. */
 export const external = ["level", "esbuild", "@jitl/quickjs-ng-wasmfile-release-sync", "zod"];
 
-export async function build(dist: string): Promise<void> {
+/** Returns the files that went into it, as they are named from the checkout. */
+export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
-  await bundle({
+  const { metafile } = await bundle({
     absWorkingDir: root,
     // A thread is a program of its own, and what scripts import is read by their authors' tools.
     entryPoints: { latchkey: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
@@ -26,6 +27,7 @@ export async function build(dist: string): Promise<void> {
       js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
     },
     legalComments: "linked",
+    metafile: true,
   });
   writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
   scriptTypes(dist);
@@ -34,6 +36,7 @@ export async function build(dist: string): Promise<void> {
   cpSync(join(root, "README.md"), join(dist, "README.md"));
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
   chmodSync(join(dist, "latchkey.js"), 0o755);
+  return Object.keys(metafile.inputs);
 }
 
 /** What scripts import, as types: `sdk.ts` stands alone, so that it is one file. */

@@ -6,6 +6,7 @@ import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
+import { certificateEndMs } from "./base/tls.ts";
 import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
@@ -93,6 +94,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     }
     const at = describeListener(door.server, tls !== undefined);
     opened.push({ name, door });
+    if (tls !== undefined) metrics.certificateEnds.set({ door: name }, certificateEndMs(tls) / 1_000);
     log.info("listening", { door: name, address: at });
     return at;
   }
@@ -227,15 +229,24 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
         async stop() {
           readiness.set("draining");
-          shutdown.abort();
           const since = performance.now();
           const grace = setTimeout(() => {
             log.warn("the grace period is over; what is still under way is cut off");
             for (const { door } of opened) door.destroy();
           }, config.graceMs);
+          const streams = setTimeout(() => {
+            for (const { door } of opened) door.endStreams?.();
+          }, config.streamGraceMs);
+          for (const { door } of opened) door.leave?.();
+          // Closing waits for the same, and tells of what went wrong.
+          held.retire().catch(() => {});
+          // Whoever leads callers here has yet to hear that we are not ready: until then they are served.
+          if (config.drainDelayMs > 0) await sleep(config.drainDelayMs);
+          shutdown.abort();
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          clearTimeout(streams);
           // Renewals under way are waited for: what a provider gives must be written down.
           await held.close();
           await scripts?.close();
@@ -329,7 +340,7 @@ function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
   );
 }
 
-interface Opened extends Pick<Door, "drain" | "destroy"> {
+interface Opened extends Pick<Door, "drain" | "destroy">, Partial<Pick<Door, "leave" | "endStreams">> {
   readonly server: Server;
 }
 

@@ -63,7 +63,14 @@ const strangers: readonly (readonly [string, string])[] = [
   ["config", "scripts"],
 ];
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
-const starters = ["cli/serve.ts", "cli/dev.ts", "cli/dev-furnish.ts", "cli/process.ts", "cli/key-files.ts"];
+const starters = [
+  "cli/serve.ts",
+  "cli/reloading.ts",
+  "cli/dev.ts",
+  "cli/dev-furnish.ts",
+  "cli/process.ts",
+  "cli/key-files.ts",
+];
 const belowForCommands = ["cli", "core", "base", "gen"];
 /** What starts the stand-in for providers. */
 const standIns = ["cli/sandbox.ts", "cli/dev.ts", "cli/dev-furnish.ts"];

@@ -456,6 +456,12 @@ export const metricTable = {
     help: "1 while the configuration file as it stands is refused and the last good one is in force.",
     labels: [],
   },
+  certificateEnds: {
+    kind: "gauge",
+    name: "latchkey_certificate_end_seconds",
+    help: "When the certificate of a door that speaks TLS runs out, in seconds since 1970, by door.",
+    labels: ["door"],
+  },
   spansDropped: {
     kind: "counter",
     name: "latchkey_spans_dropped_total",

@@ -140,6 +140,8 @@ export interface Broker {
   readonly keepRuns: () => Promise<void>;
   /** Of it, what is due of channels. */
   readonly keepChannels: () => Promise<void>;
+  /** Takes up nothing more of what another replica can do as well, and lets go of it. What is asked for is still done. */
+  retire(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -293,6 +295,13 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const declare = createDeclarations({ environments, access, signingSecrets, variables, integrations, providers });
   const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
+  let retired: Promise<unknown> | undefined;
+  const retire = async () => {
+    retired ??= Promise.all(
+      [runKeeper, channelKeeper, deliveries, housekeeping, lookupFiling].map((one) => one.close()),
+    );
+    await retired;
+  };
   return {
     access,
     audit,
@@ -361,19 +370,16 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     keepRuns: () => runKeeper.run(),
     keepChannels: () => channelKeeper.run(),
+    retire,
     async close() {
-      await runKeeper.close();
-      await channelKeeper.close();
+      await retire();
       tokensOfChannels.close();
-      await deliveries.close();
       outbox.close();
       receivers.close();
       destinations.close();
       outcomes.close();
       origins.close();
       await authorizations.close();
-      await housekeeping.close();
-      await lookupFiling.close();
       resources.close();
       unwell.close();
       await refresher.close();

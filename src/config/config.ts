@@ -82,6 +82,10 @@ export interface Config {
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly graceMs: number;
+  /** Of the grace period: how long WebSockets and event streams may go on. */
+  readonly streamGraceMs: number;
+  /** Of the grace period: how long everything is served though we are not ready. */
+  readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
   readonly limits: Limits;
@@ -157,6 +161,8 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     return address;
   }
 
+  const duration = (name: VariableName, fallback: string) => durationOf({ name, text: text(name) ?? fallback, refuse });
+
   checkVariableNames(env, refuse);
   const addresses = {
     data: door("LATCHKEY_DATA_LISTEN", "127.0.0.1:3003"),
@@ -211,7 +217,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
-    graceMs: durationOf({ text: text("LATCHKEY_GRACE") ?? "25s", refuse }),
+    graceMs: duration("LATCHKEY_GRACE", "25s"),
+    streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),
+    drainDelayMs: duration("LATCHKEY_DRAIN_DELAY", "0s"),
     logLevel: choice({ name: "LATCHKEY_LOG_LEVEL", text: text("LATCHKEY_LOG_LEVEL") ?? "info", of: logLevels, refuse }),
     logFormat: optionalChoice({
       name: "LATCHKEY_LOG_FORMAT",
@@ -228,6 +236,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   };
   if (config.store.kind === "postgres" && config.adminKey === undefined) {
     refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
+  }
+  if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {
+    refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, of which it is a part");
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return Object.freeze(config);

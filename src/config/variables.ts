@@ -77,7 +77,17 @@ export const variables = [
     default: "none",
     meaning: "PEM file of authorities that providers' certificates may come from, beside the usual ones",
   },
-  { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take" },
+  { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take, all in all" },
+  {
+    name: "LATCHKEY_STREAM_GRACE",
+    default: "10s",
+    meaning: "how long of it WebSockets and event streams may go on, which have no end of their own",
+  },
+  {
+    name: "LATCHKEY_DRAIN_DELAY",
+    default: "0s",
+    meaning: "how long of it everything is still served, unready: until whoever balances the load has noticed",
+  },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },
   { name: "LATCHKEY_LOG_FORMAT", default: "`pretty` on a terminal, else `json`", meaning: "`json` or `pretty`" },
   {

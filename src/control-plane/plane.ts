@@ -39,7 +39,7 @@ import { syncService } from "./syncs.ts";
 import { createValidation, validateRequests } from "./validate.ts";
 import { webhookService } from "./webhooks.ts";
 
-export interface ControlPlane extends Pick<ControlPort, "server" | "drain" | "destroy"> {
+export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
   /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
   open(broker: Broker): void;
 }
@@ -126,6 +126,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
   });
   return {
     server: port.server,
+    leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
     open(broker) {

@@ -20,6 +20,8 @@ export interface ControlPort {
   readonly server: Server;
   /** What answers from now on. Until then everything is answered `not_ready`. */
   serve(handlers: Handlers): void;
+  /** Takes what comes, and has callers come anew for what they ask next: they are led to another instance. */
+  leave(): void;
   /** Takes no more; ends when what is under way has ended. */
   drain(): Promise<void>;
   /** Ends what is still under way. */
@@ -61,6 +63,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     stallMs = defaultStallMs,
   } = options;
   let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
+  let leaving = false;
   let draining = false;
 
   function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
@@ -90,8 +93,8 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   const http1 = http.createServer(
     { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      // While the port drains, every connection ends with its answer.
-      if (draining) response.setHeader("connection", "close");
+      // Once it is to stop, every connection ends with its answer.
+      if (leaving) response.setHeader("connection", "close");
       busy.add(request.socket);
       response.once("close", () => {
         busy.delete(request.socket);
@@ -141,6 +144,12 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     });
     session.setTimeout(firstStreamMs, () => session.close());
     session.once("stream", () => session.setTimeout(idleMs));
+    let isTold = false;
+    session.on("stream", () => {
+      if (!leaving || isTold) return;
+      isTold = true;
+      sayLeaving(session);
+    });
     limitControlFrames(session, () => {
       session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
@@ -184,10 +193,14 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   });
   return {
     server,
+    leave() {
+      leaving = true;
+    },
     serve(handlers) {
       calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
     },
     async drain() {
+      leaving = true;
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       http1.close();
@@ -201,6 +214,14 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/** The highest stream that there can be: whatever is on its way is served, and nothing more is asked here (RFC 9113, 6.8). */
+const everyStream = 2 ** 31 - 1;
+
+/** With a stream that was begun: on a session where nothing happens it would cross the next request, and lose it. */
+function sayLeaving(session: http2.ServerHttp2Session): void {
+  if (!session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
 }
 
 interface HeadRules {

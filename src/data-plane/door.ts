@@ -30,8 +30,12 @@ import { wantsWebSocket } from "./upgrade.ts";
 /** A door that speaks HTTP and JSON. */
 export interface Door {
   readonly server: Server;
+  /** Takes what comes, and has every answer end its connection: who comes anew is led to another instance. */
+  leave(): void;
   /** Takes no more; ends when what is under way has been answered. */
   drain(): Promise<void>;
+  /** Ends what has no end of its own: tunnels with a word of goodbye, streams of events by a cut. */
+  endStreams(): void;
   /** Ends what is still under way. */
   destroy(): void;
 }
@@ -65,6 +69,8 @@ interface DoorOptions {
 
 /** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
 const silentTunnelMs = 1_000;
+/** What Node's server does not do by itself: it closes those that are idle when it is closed, and later ones never. */
+const closeIdleEveryMs = 100;
 /** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
 const maxBodiesBytes = 64 * 1024 * 1024;
 
@@ -73,13 +79,18 @@ export function createDoor(options: DoorOptions): Door {
   const { metrics } = world;
   const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
+  let leaving = false;
   let draining = false;
+  const isLast = () => leaving;
   const lines = createDoorLines();
-  const answers = createDoorAnswers({ door, lines, isDraining: () => draining, world });
+  const answers = createDoorAnswers({ door, lines, isDraining: isLast, world });
   const head = createHeadCheck({ guard, origins: pages?.origins, limits });
   const room = createBodyRoom(maxBodiesBytes);
-  /** What is no more HTTP: the server does not know them any longer. */
-  const tunnels = new Set<Socket>();
+  /** What is no more HTTP: the server does not know them any longer. With how to say goodbye, once they stand. */
+  const tunnels = new Map<Socket, () => void>();
+  /** Answers that end when somebody wants them to. */
+  const endless = new Set<ServerResponse>();
+  const onEndless = (response: ServerResponse) => void endless.add(response);
 
   async function handle({ request, response, proceed }: Asked): Promise<void> {
     const since = performance.now();
@@ -137,12 +148,13 @@ export function createDoor(options: DoorOptions): Door {
     response.on("close", () => {
       lines.forget(response);
       if (isIn) to.left();
+      endless.delete(response);
       count.end({ route: providerRoute, status: response.statusCode, since });
     });
     const answer = (fault: Fault) => answers.fault({ request, response }, fault);
     try {
       head.checkForProvider(request);
-      isIn = to.handle({ request, response, proceed, answerFault: answer, ...aliased(request) });
+      isIn = to.handle({ request, response, proceed, answerFault: answer, isLast, onEndless, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }
@@ -152,7 +164,7 @@ export function createDoor(options: DoorOptions): Door {
   function toTunnel(to: ProviderProxy, { request, response, socket, early }: Upgrading): void {
     count.begin();
     let isIn = false;
-    tunnels.add(socket);
+    tunnels.set(socket, () => socket.destroy());
     socket.once("close", () => {
       tunnels.delete(socket);
       if (isIn) to.left();
@@ -163,7 +175,8 @@ export function createDoor(options: DoorOptions): Door {
       head.checkForProvider(request);
       if (draining)
         throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
-      isIn = to.upgrade({ request, socket, early, response, answerFault: answer, ...aliased(request) });
+      const onTunnel = (sayGoodbye: () => void) => void tunnels.set(socket, sayGoodbye);
+      isIn = to.upgrade({ request, socket, early, response, answerFault: answer, onTunnel, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }
@@ -175,7 +188,7 @@ export function createDoor(options: DoorOptions): Door {
 
   function toPage({ request, response, socket, early }: Upgrading): void {
     count.begin();
-    tunnels.add(socket);
+    tunnels.set(socket, () => socket.destroy());
     socket.once("close", () => {
       tunnels.delete(socket);
       count.end({ route: "/", status: response.statusCode, since: undefined });
@@ -257,6 +270,7 @@ export function createDoor(options: DoorOptions): Door {
     const { socket } = asked.request;
     silent.delete(socket);
     if (!lines.begin(asked.response)) return;
+    if (leaving) asked.response.shouldKeepAlive = false;
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
   };
@@ -318,19 +332,33 @@ export function createDoor(options: DoorOptions): Door {
 
   return {
     server,
+    leave() {
+      leaving = true;
+    },
     async drain() {
+      leaving = true;
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
       // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
       for (const socket of silent) socket.destroy();
       pages?.sockets.close();
-      for (const socket of tunnels) socket.setTimeout(silentTunnelMs);
+      for (const [socket, sayGoodbye] of tunnels) {
+        socket.removeAllListeners("timeout").setTimeout(silentTunnelMs, sayGoodbye);
+      }
+      // Whose answer had begun before we were told to stop was not told that it is the last one.
+      const sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
       await closed;
+      clearInterval(sweep);
+    },
+    endStreams() {
+      for (const sayGoodbye of tunnels.values()) sayGoodbye();
+      // Not brought to an end that the provider did not give it.
+      for (const response of endless) response.destroy();
     },
     destroy() {
       server.closeAllConnections();
-      for (const socket of tunnels) socket.destroy();
+      for (const socket of tunnels.keys()) socket.destroy();
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
@@ -26,6 +27,10 @@ export interface ProxyCall extends Asking {
   /** Tells a caller that waits for it to send the body. */
   readonly proceed: () => void;
   readonly answerFault: (fault: Fault) => void;
+  /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
+  readonly isLast: () => boolean;
+  /** The answer has no end that could be waited for. */
+  readonly onEndless: (response: ServerResponse) => void;
 }
 
 /** What all proxied requests have in common. */
@@ -239,8 +244,11 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onDrain();
   }
 
-  fieldsFor({ fields }: ResponseHead): readonly string[] {
-    const { alias } = this.#call;
+  fieldsFor({ fields, framing }: ResponseHead): readonly string[] {
+    const { alias, response, isLast, onEndless } = this.#call;
+    if (isLast()) response.shouldKeepAlive = false;
+    // An event stream has no length, and looking for its type costs the others nothing.
+    if (typeof framing !== "number" && framing !== "none" && isEventStream(fields)) onEndless(response);
     const ready = this.#ready;
     return incomingFields({
       fields,
@@ -273,6 +281,11 @@ export class ProxiedRequest implements Answering, Receiver {
 }
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
+
+function isEventStream(fields: readonly string[]): boolean {
+  const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
+  return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
+}
 
 /** A request whose connection is at hand. */
 export interface Begun {

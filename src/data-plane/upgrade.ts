@@ -12,6 +12,7 @@ import { outgoingParts, via } from "../core/outgoing.ts";
 import { failureOf } from "../relay/dial.ts";
 import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
+import { createGoodbye } from "../relay/tunnel-goodbye.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
@@ -26,6 +27,8 @@ export interface UpgradeCall extends Asking {
   /** On the socket, for whatever is answered in place of a tunnel. */
   readonly response: ServerResponse;
   readonly answerFault: (fault: Fault) => void;
+  /** Called once the tunnel stands, with what ends it as a WebSocket ends. */
+  readonly onTunnel: (sayGoodbye: () => void) => void;
 }
 
 interface UpgradesOptions {
@@ -191,6 +194,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       go();
       // After it, since it takes all timeouts away. What comes from the one goes to the other: one clock sees both.
       socket.setTimeout(limits.idleMs, () => socket.destroy());
+      call.onTunnel(createGoodbye({ here: socket, there }));
     }
 
     /** The provider would rather say something else. */
