@@ -306,6 +306,7 @@ const codes: Readonly<Record<FailureKind, FaultCode>> = {
   cut_off: "provider_closed",
   malformed: "provider_malformed",
   overloaded: "overloaded",
+  no_http2: "http2_required",
 };
 
 export function faultOfRelay(failure: RelayFailure): Fault {

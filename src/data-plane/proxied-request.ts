@@ -7,7 +7,8 @@ import { type Answering, Caller } from "../relay/caller.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { RelayFailure } from "../relay/failure.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
-import type { Exchange, Upstream } from "../relay/upstream.ts";
+import type { Exchange } from "../relay/exchange.ts";
+import type { Upstream } from "../relay/upstream.ts";
 import { HeldAnswer } from "./held-answer.ts";
 import {
   type Asking,

@@ -4,7 +4,7 @@ import { lowerCase } from "../base/field-name.ts";
 import type { Receiver } from "./connection.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./upstream.ts";
+import type { Exchange } from "./exchange.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */
@@ -188,7 +188,7 @@ const notInTrailers = new Set([
   "upgrade",
 ]);
 
-const isTrailer = (trailers: readonly string[]) => (_: string, i: number) =>
+export const isTrailer = (trailers: readonly string[]) => (_: string, i: number) =>
   !notInTrailers.has(lowerCase(trailers[i - (i % 2)] ?? ""));
 
 function pairsOf(flat: readonly string[]): [string, string][] {

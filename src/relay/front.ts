@@ -1,5 +1,38 @@
-import { type IncomingMessage, METHODS } from "node:http";
+import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { lowerCase } from "../base/field-name.ts";
+import { StreamRequest } from "./stream-front.ts";
+
+/** What of a caller's request anybody looks at: Node's own over HTTP/1, or a stream of HTTP/2 that reads the same. */
+export interface FrontRequest
+  extends Pick<
+    IncomingMessage,
+    "method" | "url" | "httpVersion" | "headers" | "rawHeaders" | "rawTrailers" | "complete" | "socket"
+  > {
+  on(event: "data", listener: (bytes: Buffer) => void): unknown;
+  on(event: "end" | "close", listener: () => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  off(event: "data", listener: (bytes: Buffer) => void): this;
+  off(event: "end" | "close", listener: () => void): this;
+  off(event: "error", listener: (error: Error) => void): this;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** The same of its answer. */
+export interface FrontResponse
+  extends Pick<ServerResponse, "statusCode" | "headersSent" | "writableFinished" | "destroyed" | "closed"> {
+  setHeader(name: string, value: number | string | readonly string[]): unknown;
+  getHeader(name: string): number | string | readonly string[] | undefined;
+  hasHeader(name: string): boolean;
+  writeHead(status: number): { end(): unknown };
+  flushHeaders(): void;
+  write(content: string): boolean;
+  end(content?: string): unknown;
+  on(event: "close", listener: () => void): unknown;
+  once(event: "close" | symbol, listener: () => void): unknown;
+  off(event: "close" | symbol, listener: () => void): this;
+  emit(event: symbol): boolean;
+}
 
 /** Node's parser reads RTSP as well, and shows it as HTTP/1.0. */
 const methods: ReadonlySet<string> = new Set(METHODS);
@@ -13,7 +46,9 @@ export function mistakeInFraming({
   headers,
   httpVersion,
   method = "",
-}: IncomingMessage): string | undefined {
+}: FrontRequest): string | undefined {
+  // HTTP/2 frames what it carries itself, and what its head may hold has been seen to by nghttp2.
+  if (httpVersion === "2.0") return methods.has(method) ? undefined : "the method is not known";
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
   if (!methods.has(method)) return "the method is of another protocol";
   if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
@@ -35,7 +70,9 @@ export function mistakeInFraming({
 }
 
 /** How the body comes, and goes on. */
-export function bodyOf({ headers }: IncomingMessage): "none" | "length" | "chunked" {
+export function bodyOf(request: FrontRequest): "none" | "length" | "chunked" {
+  if (request instanceof StreamRequest) return request.body;
+  const { headers } = request;
   if (headers["transfer-encoding"] !== undefined) return "chunked";
   return (headers["content-length"] ?? "0") === "0" ? "none" : "length";
 }

@@ -7,7 +7,8 @@ import type { Receiver } from "./connection.ts";
 import { RelayFailure } from "./failure.ts";
 import { authorityOf, parseOrigin } from "./origin.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange, Upstream, UpstreamRequest } from "./upstream.ts";
+import type { Exchange, UpstreamRequest } from "./exchange.ts";
+import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;
 const defaultMaxBytes = 1024 * 1024;
