@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
 import { lowerCase } from "../base/field-name.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./exchange.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */

@@ -29,7 +29,11 @@ export class RelayFailure extends Error {
   /** Of a stream that the provider has reset: why, as HTTP/2 says it. */
   readonly resetCode: number | undefined;
 
-  constructor(kind: FailureKind, message: string, options: ErrorOptions & { readonly resetCode?: number } = {}) {
+  constructor(
+    kind: FailureKind,
+    message: string,
+    options: ErrorOptions & { readonly resetCode?: number | undefined } = {},
+  ) {
     super(message, options);
     this.kind = kind;
     this.resetCode = options.resetCode;

@@ -8,9 +8,9 @@ export interface FrontRequest
     IncomingMessage,
     "method" | "url" | "httpVersion" | "headers" | "rawHeaders" | "rawTrailers" | "complete" | "socket"
   > {
-  on(event: "data", listener: (bytes: Buffer) => void): unknown;
-  on(event: "end" | "close", listener: () => void): unknown;
-  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "data", listener: (bytes: Buffer) => void): this;
+  on(event: "end" | "close", listener: () => void): this;
+  on(event: "error", listener: (error: Error) => void): this;
   off(event: "data", listener: (bytes: Buffer) => void): this;
   off(event: "end" | "close", listener: () => void): this;
   off(event: "error", listener: (error: Error) => void): this;
@@ -29,7 +29,7 @@ export interface FrontResponse
   write(content: string): boolean;
   end(content?: string): unknown;
   on(event: "close", listener: () => void): unknown;
-  once(event: "close" | symbol, listener: () => void): unknown;
+  once(event: "close" | symbol, listener: () => void): this;
   off(event: "close" | symbol, listener: () => void): this;
   emit(event: symbol): boolean;
 }
@@ -41,12 +41,7 @@ const methods: ReadonlySet<string> = new Set(METHODS);
  * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
  * why, or undefined.
  */
-export function mistakeInFraming({
-  rawHeaders,
-  headers,
-  httpVersion,
-  method = "",
-}: FrontRequest): string | undefined {
+export function mistakeInFraming({ rawHeaders, headers, httpVersion, method = "" }: FrontRequest): string | undefined {
   // HTTP/2 frames what it carries itself, and what its head may hold has been seen to by nghttp2.
   if (httpVersion === "2.0") return methods.has(method) ? undefined : "the method is not known";
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";

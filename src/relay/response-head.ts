@@ -11,6 +11,7 @@ export interface ResponseHead {
   readonly keepsAlive: boolean;
   /** For how long it may be idle, when it said so. */
   readonly idleSeconds: number | undefined;
+  readonly isHttp2?: boolean;
 }
 
 /** How the end of a body is found. */

@@ -102,6 +102,8 @@ interface Session {
   readonly socket: Socket;
   readonly streams: Map<StreamExchange, Watched>;
   readonly carrying: Carrying;
+  /** Its settings have come: it is HTTP/2 that is spoken there. */
+  hasSpoken: boolean;
   /** No new streams: it is about to end. */
   isLeaving: boolean;
   /** It has carried something before. */
@@ -229,7 +231,11 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       http2: http2.connect(hrefOf(pool.origin), { ...sessionOptions, createConnection: () => socket }),
       socket,
       streams: new Map(),
-      carrying: { over: (exchange, unanswered) => over(pool, session, exchange, unanswered), failure: () => session.failure },
+      carrying: {
+        over: (exchange, unanswered) => over({ pool, session, exchange, unanswered }),
+        failure: (error) => session.failure ?? failureOfSession(session, error),
+      },
+      hasSpoken: false,
       isLeaving: false,
       isReused: false,
       lastStreamId: Number.POSITIVE_INFINITY,
@@ -254,10 +260,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
     });
     session.http2.on("error", (error: Error) => {
-      ended(new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error.message}`, { cause: error }));
+      ended(failureOfSession(session, error) ?? failureOf(error, true));
       session.http2.destroy();
     });
-    session.http2.on("remoteSettings", () => takeNext(pool));
+    session.http2.on("remoteSettings", () => {
+      session.hasSpoken = true;
+      takeNext(pool);
+    });
     session.http2.once("close", () => {
       session.isLeaving = true;
       pool.sessions.delete(session);
@@ -270,7 +279,14 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     takeNext(pool);
   }
 
-  function over(pool: Pool, session: Session, exchange: StreamExchange, unanswered: Unanswered | undefined): boolean {
+  interface Over {
+    readonly pool: Pool;
+    readonly session: Session;
+    readonly exchange: StreamExchange;
+    readonly unanswered: Unanswered | undefined;
+  }
+
+  function over({ pool, session, exchange, unanswered }: Over): boolean {
     const watched = session.streams.get(exchange);
     if (watched === undefined) return false;
     session.streams.delete(exchange);
@@ -290,8 +306,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       going.fallBack();
       return true;
     }
-    const isUnprocessed =
-      streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
+    const isUnprocessed = streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
     // What lay idle may have been closed on the other side already.
     const isStale = session.isReused && session.failure?.kind === "closed";
     if (!((isUnprocessed || isStale) && going.startOver(isUnprocessed))) return false;
@@ -392,11 +407,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
         }
         for (const session of pool.sessions) sweepSession(session);
         while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
-          pool.waiting.shift()?.receiver.onFailure(
-            pool.sessions.size === 0
-              ? new RelayFailure("connect_timeout", "no connection in time")
-              : overloaded(pool.origin),
-          );
+          pool.waiting
+            .shift()
+            ?.receiver.onFailure(
+              pool.sessions.size === 0
+                ? new RelayFailure("connect_timeout", "no connection in time")
+                : overloaded(pool.origin),
+            );
         }
         const isUsed = pool.sessions.size + pool.dialling.size + pool.waiting.length > 0;
         if (isUsed) pool.usedAt = now;
@@ -421,7 +438,14 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   };
 }
 
-const noHttp2 = ({ host }: Origin) =>
+/** What nghttp2 could not make sense of; anything else that a stream is told concerns that stream alone. */
+function failureOfSession({ hasSpoken, socket }: Session, error: Error | undefined): RelayFailure | undefined {
+  if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
+  if (!hasSpoken) return noHttp2({ host: socket.remoteAddress ?? "the provider" });
+  return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
+}
+
+const noHttp2 = ({ host }: Pick<Origin, "host">) =>
   new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);
 
 function roomIn({ sessions }: Pool): Session | undefined {

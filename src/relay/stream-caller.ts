@@ -2,11 +2,11 @@ import { constants, type OutgoingHttpHeaders } from "node:http2";
 import { lowerCase } from "../base/field-name.ts";
 import { type Answering, isTrailer } from "./caller.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import { recordOf } from "./stream-head.ts";
 import { endUnread, type StreamRequest, type StreamResponse } from "./stream-front.ts";
-import type { Exchange } from "./exchange.ts";
+import { recordOf } from "./stream-head.ts";
 
 const { NGHTTP2_INTERNAL_ERROR } = constants;
 
@@ -79,7 +79,8 @@ export class StreamCaller implements Receiver {
       release?.();
       return true;
     }
-    const takesMore = release === undefined ? stream.write(Buffer.from(content)) : stream.write(content, () => release());
+    const takesMore =
+      release === undefined ? stream.write(Buffer.from(content)) : stream.write(content, () => release());
     if (!takesMore && !this.#isListeningForDrain) {
       this.#isListeningForDrain = true;
       stream.on("drain", () => this.#answering.takeMore());

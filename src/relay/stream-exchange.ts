@@ -1,9 +1,15 @@
-import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders, sensitiveHeaders } from "node:http2";
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders,
+  sensitiveHeaders,
+} from "node:http2";
 import type { Receiver } from "./connection.ts";
+import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Framing } from "./response-head.ts";
 import { headOfStream, recordOf, streamHeadOf } from "./stream-head.ts";
-import type { Exchange, UpstreamRequest } from "./exchange.ts";
 
 const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants;
 
@@ -14,8 +20,8 @@ export interface Carrying {
    * elsewhere; then its receiver is told nothing.
    */
   over(exchange: StreamExchange, unanswered: Unanswered | undefined): boolean;
-  /** Why the session has ended, if it has. */
-  failure(): RelayFailure | undefined;
+  /** Why the session has ended, if it has. `error`: what its streams were told. */
+  failure(error: Error | undefined): RelayFailure | undefined;
 }
 
 export interface Unanswered {
@@ -46,6 +52,7 @@ export class StreamExchange implements Exchange {
   activity = 0;
   isSent: boolean;
   #hasAnswered = false;
+  #error: Error | undefined;
   #framing: Framing = "none";
   #received = 0;
   #informational = 0;
@@ -76,8 +83,9 @@ export class StreamExchange implements Exchange {
     stream.on("end", () => this.#ended());
     stream.on("drain", () => this.#receiver.onDrain());
     stream.once("wantTrailers", () => stream.sendTrailers(recordOf(this.#toSend)));
-    // What went wrong is read from the code that the stream ends with.
-    stream.on("error", () => {});
+    stream.on("error", (error) => {
+      this.#error = error;
+    });
     stream.on("close", () => this.#closed());
   }
 
@@ -179,8 +187,8 @@ export class StreamExchange implements Exchange {
     const goesOn = this.#carrying.over(this, this.#isOver || hasBegun ? undefined : { streamId, code });
     if (this.#isOver || goesOn) return;
     this.#isOver = true;
-    const failure = this.#carrying.failure() ?? failureOfReset(code);
-    const { kind, message, resetCode = code } = failure;
+    const failure = this.#carrying.failure(this.#error) ?? failureOfReset(code);
+    const { kind, message, resetCode } = failure;
     this.#receiver.onFailure(new RelayFailure(this.#hasAnswered ? "cut_off" : kind, message, { resetCode }));
   }
 }

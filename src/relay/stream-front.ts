@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { constants, type IncomingHttpHeaders as StreamHeaders, type ServerHttp2Stream } from "node:http2";
+import { constants, type ServerHttp2Stream, type IncomingHttpHeaders as StreamHeaders } from "node:http2";
 import type { Socket } from "node:net";
 
 const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_NO_ERROR } = constants;

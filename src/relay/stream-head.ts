@@ -49,7 +49,15 @@ export function headOfStream({ rawHeaders, isHead, isAll }: Answered): ResponseH
   if (length !== undefined && !Number.isSafeInteger(length)) return undefined;
   const hasBody = !isAll && !isHead && status !== 204 && status !== 304;
   const framing: Framing = hasBody ? (length ?? "chunked") : "none";
-  return { status, reason: "", fields: endToEnd(plain), framing, keepsAlive: true, idleSeconds: undefined };
+  return {
+    status,
+    reason: "",
+    fields: endToEnd(plain),
+    framing,
+    keepsAlive: true,
+    idleSeconds: undefined,
+    isHttp2: true,
+  };
 }
 
 /** Trailers go as a record alone; of one name with several values, as a list. */

@@ -90,6 +90,10 @@ interface Watched {
   wasConnecting: boolean;
 }
 
+/** Without TLS nothing is offered: there, only who must speak HTTP/2 does. */
+const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
+  protocol === "http2" || (protocol === "any" && origin.scheme === "https");
+
 const isRepeatable = ({ mayRepeat, body, method }: UpstreamRequest): boolean =>
   mayRepeat === true || (body === "none" && repeatable.has(method));
 
@@ -156,6 +160,12 @@ class Going implements Carried, Exchange, Streamed {
     if (this.#stream !== undefined) {
       this.#stream.end(trailers);
       return;
+    }
+    if (trailers.length > 0 && this.request.body === "length") {
+      this.abort();
+      this.receiver.onFailure(
+        new RelayFailure("no_http2", "what follows a body of a known length can go over HTTP/2 alone"),
+      );
     }
     if (this.request.body !== "chunked" || this.connection === undefined) return;
     let last = "0\r\n";
@@ -480,7 +490,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     send(request, receiver) {
       const pool = poolFor(request.origin);
       const going = new Going(request, receiver, routes);
-      if (pool.wantsHttp2 || (request.protocol !== undefined && request.protocol !== "http1")) sessions.carry(going);
+      if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(going);
       else queue(pool, going);
       return going;
     },
