@@ -13,7 +13,7 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import type { FrontRequest, FrontResponse } from "../relay/front.ts";
+import { type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -131,7 +131,7 @@ export function createDoor(options: DoorOptions): Door {
     if (proxy === undefined) return false;
     if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
     // None of the door's own routes takes calls of gRPC, and their clients can set no prefix.
-    return request.httpVersion === "2.0" && isGrpc(request.headers["content-type"]);
+    return isStream(request) && isGrpc(request.headers["content-type"]);
   }
 
   /** To the provider, without a promise on the way. */

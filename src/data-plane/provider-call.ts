@@ -15,7 +15,7 @@ import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
-import { bodyOf, type FrontRequest, type FrontResponse } from "../relay/front.ts";
+import { bodyOf, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
@@ -151,7 +151,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
-    const asked = { method, path, rawHeaders, body: bodyOf(request), key, isHttp2: request.httpVersion === "2.0" };
+    const asked = { method, path, rawHeaders, body: bodyOf(request), key, isHttp2: isStream(request) };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
     return { since, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };

@@ -41,11 +41,12 @@ const methods: ReadonlySet<string> = new Set(METHODS);
  * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
  * why, or undefined.
  */
-export function mistakeInFraming({ rawHeaders, headers, httpVersion, method = "" }: FrontRequest): string | undefined {
-  // HTTP/2 frames what it carries itself, and what its head may hold has been seen to by nghttp2.
-  if (httpVersion === "2.0") return methods.has(method) ? undefined : "the method is not known";
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
+export function mistakeInFraming(request: FrontRequest): string | undefined {
+  const { rawHeaders, headers, httpVersion, method = "" } = request;
   if (!methods.has(method)) return "the method is of another protocol";
+  // HTTP/2 frames what it carries itself, and nghttp2 has seen to what a head may hold.
+  if (request instanceof StreamRequest) return undefined;
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
   if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
   let encodings = 0;
   let lengths = 0;
@@ -63,6 +64,9 @@ export function mistakeInFraming({ rawHeaders, headers, httpVersion, method = ""
   }
   return encodings + lengths > 1 ? "the request must be framed once" : undefined;
 }
+
+/** Not by what it says: a request of HTTP/1.1 may write any version into its first line. */
+export const isStream = (request: FrontRequest): boolean => request instanceof StreamRequest;
 
 /** How the body comes, and goes on. */
 export function bodyOf(request: FrontRequest): "none" | "length" | "chunked" {

@@ -59,8 +59,8 @@ interface SessionLimits {
   readonly waitingPerOrigin: number;
 }
 
-/** Before a provider has said how many it takes; most say so, and as many. */
-const streamsAtFirst = 100;
+/** Most providers take so many at a time. */
+const usualStreams = 100;
 const maxStreams = 1_000;
 /** A provider that takes few streams at a time gets more sessions, up to so many. */
 const maxSessions = 8;
@@ -81,7 +81,6 @@ const sessionWindow = 4 * 1024 * 1024;
 
 const sessionOptions = {
   settings: { enablePush: false, initialWindowSize: streamWindow },
-  peerMaxConcurrentStreams: streamsAtFirst,
   maxSessionMemory: 64,
   maxHeaderListPairs: 1_000,
   // What a caller says more than once is passed on as often, as over HTTP/1.1.
@@ -106,7 +105,8 @@ interface Session {
   hasSpoken: boolean;
   /** No new streams: it is about to end. */
   isLeaving: boolean;
-  /** It has carried something before. */
+  hasCarried: boolean;
+  /** It has carried something to its end. */
   isReused: boolean;
   /** The provider takes no streams later than this. */
   lastStreamId: number;
@@ -172,14 +172,15 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     const exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
     // Of what it waits for from now on, none is overdue.
     if (session.streams.size === 0) session.heardAt = performance.now();
+    session.hasCarried = true;
     session.streams.set(exchange, { going, activity: -1, since: now });
     going.goOver(exchange);
   }
 
   function dialMore(pool: Pool): void {
     const open = [...pool.sessions].filter(({ isLeaving }) => !isLeaving).length;
-    const room = pool.dialling.size * streamsAtFirst;
-    if (pool.waiting.length > room && open + pool.dialling.size < maxSessions) connect(pool);
+    const toCome = pool.dialling.size + [...pool.sessions].filter(({ hasSpoken }) => !hasSpoken).length;
+    if (pool.waiting.length > toCome * usualStreams && open + pool.dialling.size < maxSessions) connect(pool);
   }
 
   function connect(pool: Pool): void {
@@ -197,11 +198,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     };
     const onClose = () => {
       pool.dialling.delete(socket);
-      const why = failure ?? new RelayFailure("closed", "the provider ended the connection");
-      // Those that another session has room for go on when it has.
-      if (pool.sessions.size === 0 && pool.dialling.size === 0) {
-        for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
-      }
+      noSession(pool, failure);
     };
     socket.on("error", onError).once("close", onClose);
     socket.once(connectedEvent(origin), () => {
@@ -214,6 +211,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       socket.on("error", () => {}).destroy();
       withoutHttp2(pool);
     });
+  }
+
+  /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
+  function noSession(pool: Pool, failure: RelayFailure | undefined): void {
+    if (pool.sessions.size + pool.dialling.size > 0) return;
+    const why = failure ?? new RelayFailure("closed", "the provider ended the connection");
+    for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
   }
 
   function withoutHttp2(pool: Pool): void {
@@ -233,10 +237,11 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       streams: new Map(),
       carrying: {
         over: (exchange, unanswered) => over({ pool, session, exchange, unanswered }),
-        failure: (error) => session.failure ?? failureOfSession(session, error),
+        failure: (error) => session.failure ?? failureOfSession(error),
       },
       hasSpoken: false,
       isLeaving: false,
+      hasCarried: false,
       isReused: false,
       lastStreamId: Number.POSITIVE_INFINITY,
       failure: undefined,
@@ -252,7 +257,10 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     };
     // Before anybody hears that a stream is gone, it is known why. Of that sort the last word is the session's own.
     socket.on("error", (error) => ended(failureOf(error, true)));
-    socket.once("close", () => ended(new RelayFailure("closed", "the provider ended the connection")));
+    socket.once("close", () => {
+      const isForeign = !session.hasSpoken && socket.bytesRead > 0;
+      ended(isForeign ? noHttp2(pool.origin) : new RelayFailure("closed", "the provider ended the connection"));
+    });
     session.http2.once("connect", () => session.http2.setLocalWindowSize(sessionWindow));
     session.http2.on("goaway", (code, lastStreamId) => {
       session.isLeaving = true;
@@ -260,7 +268,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
     });
     session.http2.on("error", (error: Error) => {
-      ended(failureOfSession(session, error) ?? failureOf(error, true));
+      if (session.hasSpoken) ended(failureOfSession(error) ?? failureOf(error, true));
       session.http2.destroy();
     });
     session.http2.on("remoteSettings", () => {
@@ -270,13 +278,14 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     session.http2.once("close", () => {
       session.isLeaving = true;
       pool.sessions.delete(session);
+      // One that carries nothing before it ends would be followed by as many as there is time for.
+      if (!session.hasCarried) noSession(pool, session.failure);
       takeNext(pool);
     });
     limitControlFrames(session.http2, () => {
       ended(new RelayFailure("malformed", "the provider sends PING and SETTINGS frames for their own sake"));
       session.http2.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
     });
-    takeNext(pool);
   }
 
   interface Over {
@@ -439,20 +448,20 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
 }
 
 /** What nghttp2 could not make sense of; anything else that a stream is told concerns that stream alone. */
-function failureOfSession({ hasSpoken, socket }: Session, error: Error | undefined): RelayFailure | undefined {
+function failureOfSession(error: Error | undefined): RelayFailure | undefined {
   if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
-  if (!hasSpoken) return noHttp2({ host: socket.remoteAddress ?? "the provider" });
   return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
 }
 
-const noHttp2 = ({ host }: Pick<Origin, "host">) =>
+const noHttp2 = ({ host }: Origin) =>
   new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);
 
 function roomIn({ sessions }: Pool): Session | undefined {
   for (const session of sessions) {
-    const { http2: own, streams, isLeaving } = session;
-    if (isLeaving || own.closed || own.destroyed) continue;
-    const { maxConcurrentStreams = streamsAtFirst } = own.remoteSettings ?? {};
+    const { http2: own, streams, isLeaving, hasSpoken } = session;
+    // How many it takes it says first of all; more than that it would refuse.
+    if (!hasSpoken || isLeaving || own.closed || own.destroyed) continue;
+    const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
     if (streams.size < Math.min(maxConcurrentStreams, maxStreams)) return session;
   }
   return undefined;

@@ -62,7 +62,7 @@ export class StreamCaller implements Receiver {
     this.#response.statusCode = status;
     const fields = [":status", String(status), ...this.#answering.fieldsFor(head)];
     const endStream = framing === "none" || framing === 0;
-    // What the provider left out, we do not add.
+    // Who waits for trailers ends no stream by resetting it: else Node says first that the answer is complete.
     const options = { endStream, waitForTrailers: !endStream, sendDate: false };
     // A list of names and values, which Node takes and its types do not know.
     stream.respond(fields as unknown as OutgoingHttpHeaders, options);
@@ -91,6 +91,7 @@ export class StreamCaller implements Receiver {
   onEnd(trailers: readonly string[]): void {
     const { stream } = this.#request;
     this.#isOver = true;
+    this.#response.ended();
     this.#trailers = trailers.filter(isTrailer(trailers));
     if (stream.destroyed || stream.closed) return;
     if (stream.writableEnded) endUnread(this.#request);
@@ -121,8 +122,8 @@ export class StreamCaller implements Receiver {
   }
 
   #closed(): void {
-    // Of the answer to a HEAD nothing is left to write before its head was.
-    if (this.#isOver || (this.#response.headersSent && this.#response.writableFinished)) return;
+    // Over, or answered in another way.
+    if (this.#isOver || this.#response.isEnded) return;
     this.#isOver = true;
     if (this.#response.headersSent) this.#answering.cut("caller");
     this.#answering.leave();

@@ -72,6 +72,7 @@ export class StreamExchange implements Exchange {
       [sensitiveHeaders]: ["authorization", ...sensitive],
     });
     const endStream = body === "none";
+    // Who waits for trailers ends no stream by resetting it: else Node says first that the request is complete.
     const stream = session.request(fields, { endStream, waitForTrailers: !endStream });
     this.#stream = stream;
     stream.on("headers", (_: IncomingHttpHeaders, __: number, raw: string[]) => this.#informed(raw));

@@ -96,6 +96,7 @@ export class StreamResponse {
   /** What is told and counted, also where HTTP says something else on the wire, as it does to gRPC. */
   statusCode = 200;
   readonly #request: StreamRequest;
+  #isEnded = false;
   readonly #fields = new Map<string, number | string | readonly string[]>();
 
   constructor(request: StreamRequest) {
@@ -107,8 +108,19 @@ export class StreamResponse {
     return this.stream.headersSent;
   }
 
+  /** A reset finishes what can be written as well. */
   get writableFinished(): boolean {
-    return this.stream.writableFinished;
+    return this.#isEnded && this.stream.writableFinished && this.stream.rstCode === NGHTTP2_NO_ERROR;
+  }
+
+  /** Whether there was an answer to the end. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** Of an answer that somebody else has written. */
+  ended(): void {
+    this.#isEnded = true;
   }
 
   get destroyed(): boolean {
@@ -148,6 +160,7 @@ export class StreamResponse {
 
   end(content = ""): this {
     if (this.destroyed) return this;
+    this.#isEnded = true;
     if (content === "" && !this.headersSent) {
       this.#respond(this.statusCode, true);
     } else {
@@ -161,6 +174,7 @@ export class StreamResponse {
   /** The head is the whole answer, and HTTP has nothing to say about it: so gRPC wants it. */
   endWith(fields: Readonly<Record<string, string>>, statusCode: number): void {
     if (this.destroyed) return;
+    this.#isEnded = true;
     this.statusCode = statusCode;
     for (const [name, value] of Object.entries(fields)) this.setHeader(name, value);
     this.#respond(200, true);
