@@ -216,7 +216,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
   function noSession(pool: Pool, failure: RelayFailure | undefined): void {
     if (pool.sessions.size + pool.dialling.size > 0) return;
-    const why = failure ?? new RelayFailure("closed", "the provider ended the connection");
+    const why = failure ?? goneAway();
     for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
   }
 
@@ -251,16 +251,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       pingedAt: undefined,
     };
     pool.sessions.add(session);
-    const ended = (failure: RelayFailure) => {
+    const ended = (error: Error) => {
       session.isLeaving = true;
-      session.failure ??= failure;
-    };
-    // Before anybody hears that a stream is gone, it is known why. Of that sort the last word is the session's own.
-    socket.on("error", (error) => ended(failureOf(error, true)));
-    socket.once("close", () => {
       const isForeign = !session.hasSpoken && socket.bytesRead > 0;
-      ended(isForeign ? noHttp2(pool.origin) : new RelayFailure("closed", "the provider ended the connection"));
-    });
+      session.failure ??= isForeign ? noHttp2(pool.origin) : (failureOfSession(error) ?? failureOf(error, true));
+    };
+    // Before anybody hears that a stream is gone, it is known why.
+    socket.on("error", ended).once("close", () => ended(goneAway()));
     session.http2.once("connect", () => session.http2.setLocalWindowSize(sessionWindow));
     session.http2.on("goaway", (code, lastStreamId) => {
       session.isLeaving = true;
@@ -268,7 +265,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
     });
     session.http2.on("error", (error: Error) => {
-      if (session.hasSpoken) ended(failureOfSession(error) ?? failureOf(error, true));
+      ended(error);
       session.http2.destroy();
     });
     session.http2.on("remoteSettings", () => {
@@ -452,6 +449,8 @@ function failureOfSession(error: Error | undefined): RelayFailure | undefined {
   if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
   return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
 }
+
+const goneAway = () => new RelayFailure("closed", "the provider ended the connection");
 
 const noHttp2 = ({ host }: Origin) =>
   new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);
