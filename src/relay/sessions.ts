@@ -167,9 +167,15 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
 
   function begin(pool: Pool, session: Session, going: Streamed): void {
     const { request, receiver } = going;
+    let exchange: StreamExchange;
+    try {
+      exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
+    } catch (cause) {
+      receiver.onFailure(new RelayFailure("malformed", "the head of the request cannot go over HTTP/2", { cause }));
+      return;
+    }
     pool.carrying += 1;
     pool.usedAt = now;
-    const exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
     // Of what it waits for from now on, none is overdue.
     if (session.streams.size === 0) session.heardAt = performance.now();
     session.hasCarried = true;

@@ -45,7 +45,7 @@ export class StreamCaller implements Receiver {
   onInformational({ status, fields }: ResponseHead): void {
     const { stream } = this.#request;
     const links = fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link");
-    if (status !== 103 || links.length === 0 || stream.headersSent || stream.destroyed) return;
+    if (status !== 103 || links.length === 0 || stream.headersSent || stream.destroyed || stream.closed) return;
     stream.additionalHeaders({ ":status": 103, link: links });
   }
 
@@ -54,18 +54,22 @@ export class StreamCaller implements Receiver {
     const { status, framing } = head;
     // Nothing is written to a stream that is gone: its end is on its way to us.
     if (stream.destroyed || stream.closed) return;
-    if (status > 599) {
-      this.#answering.leave();
-      this.onFailure(new RelayFailure("malformed", `HTTP/2 has no way to pass the status ${status} on`));
-      return;
-    }
-    this.#response.statusCode = status;
     const fields = [":status", String(status), ...this.#answering.fieldsFor(head)];
     const endStream = framing === "none" || framing === 0;
     // Who waits for trailers ends no stream by resetting it: else Node says first that the answer is complete.
     const options = { endStream, waitForTrailers: !endStream, sendDate: false };
-    // A list of names and values, which Node takes and its types do not know.
-    stream.respond(fields as unknown as OutgoingHttpHeaders, options);
+    try {
+      // A list of names and values, which Node takes and its types do not know.
+      stream.respond(fields as unknown as OutgoingHttpHeaders, options);
+    } catch (cause) {
+      // A status beyond 599, for one: HTTP/1.1 knows of no limits there.
+      this.#answering.leave();
+      this.onFailure(
+        new RelayFailure("malformed", `HTTP/2 cannot pass the head of the answer on (${status})`, { cause }),
+      );
+      return;
+    }
+    this.#response.statusCode = status;
     if (endStream) return;
     stream.once("wantTrailers", () => {
       stream.sendTrailers(recordOf(this.#trailers));

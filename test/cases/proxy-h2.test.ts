@@ -72,6 +72,10 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
           "HTTP/1.1 200 Fine\r\nX-Two: a\r\nX-Two: b\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nContent-Length: 2\r\n\r\nhi",
         );
       else if (request.line.includes("/none")) socket.write("HTTP/1.1 204 No\r\n\r\n");
+      else if (request.line.includes("/settings"))
+        socket.write(
+          "HTTP/1.1 200 OK\r\nHTTP2-Settings: AAA\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nKeep-Alive: x\r\n\r\n",
+        );
       else if (request.line.includes("/odd")) socket.write("HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n");
       else if (request.line.startsWith("HEAD")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
       else
@@ -91,6 +95,9 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
       "42",
       undefined,
     ]);
+    const settings = await say("/proxy/settings");
+    expect([settings.status, settings.headers["http2-settings"], settings.body]).toEqual([200, undefined, "hi"]);
+    expect(settings.trailers["keep-alive"]).toBeUndefined();
     const odd = await say("/proxy/odd");
     expect([odd.status, odd.headers["latchkey-error"]]).toEqual([502, "provider_malformed"]);
   });
