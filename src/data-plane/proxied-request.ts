@@ -1,4 +1,5 @@
 import { Fault } from "../base/fault.ts";
+import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
 import { isGrpc } from "../core/grpc.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
@@ -288,6 +289,13 @@ export class ProxiedRequest implements Answering, Receiver {
 
   takeMore(): void {
     this.#exchange?.resume();
+  }
+
+  /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
+  endOfCut(failure: RelayFailure): readonly string[] | undefined {
+    if (!isGrpc(this.#call.request.headers["content-type"])) return undefined;
+    const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
+    return Object.entries(fields).flat();
   }
 
   cut(by: "caller" | "provider"): void {

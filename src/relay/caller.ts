@@ -20,6 +20,8 @@ export interface Answering {
   /** The caller takes more. */
   takeMore(): void;
   cut(by: "caller" | "provider"): void;
+  /** What says behind an answer, in the caller's own protocol, that it was cut; undefined: a reset has to. */
+  endOfCut?(failure: RelayFailure): readonly string[] | undefined;
 }
 
 const collectYoung = createYoungCollection();

@@ -93,13 +93,9 @@ export class StreamCaller implements Receiver {
   }
 
   onEnd(trailers: readonly string[]): void {
-    const { stream } = this.#request;
     this.#isOver = true;
     this.#response.ended();
-    this.#trailers = trailers.filter(isTrailer(trailers));
-    if (stream.destroyed || stream.closed) return;
-    if (stream.writableEnded) endUnread(this.#request);
-    else stream.end();
+    this.#endWith(trailers.filter(isTrailer(trailers)));
   }
 
   onFailure(failure: RelayFailure): void {
@@ -108,7 +104,10 @@ export class StreamCaller implements Receiver {
     if (this.#response.headersSent) {
       // An answer that was cut must not look like a whole one.
       this.#answering.cut("provider");
-      this.reset(failure.resetCode ?? NGHTTP2_INTERNAL_ERROR);
+      const { resetCode = NGHTTP2_INTERNAL_ERROR } = failure;
+      const trailers = failure.resetCode === undefined ? this.#answering.endOfCut?.(failure) : undefined;
+      if (trailers === undefined) this.reset(resetCode);
+      else this.#endWith(trailers);
     } else {
       this.#answering.answerFailure(failure);
     }
@@ -123,6 +122,14 @@ export class StreamCaller implements Receiver {
     this.#isOver = true;
     const { stream } = this.#request;
     if (!stream.destroyed && !stream.closed) stream.close(code);
+  }
+
+  #endWith(trailers: readonly string[]): void {
+    const { stream } = this.#request;
+    this.#trailers = trailers;
+    if (stream.destroyed || stream.closed) return;
+    if (stream.writableEnded) endUnread(this.#request);
+    else stream.end();
   }
 
   #closed(): void {
