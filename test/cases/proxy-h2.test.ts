@@ -232,6 +232,8 @@ describe("a provider that speaks HTTP/2", () => {
     expect(JSON.parse(sent.body)).toMatchObject({ method: "POST", body });
     expect(provider.heads[0]).toMatchObject({ "x-api-key": apiKey, via: "1.1 latchkey", te: "trailers" });
     expect(provider.heads[0]).not.toHaveProperty("authorization");
+    // Never in the table that the requests of others are packed with.
+    expect(provider.heads[0]?.[http2.sensitiveHeaders]).toContain("x-api-key");
     expect(provider.sessions).toHaveLength(1);
   });
 
