@@ -122,6 +122,10 @@ function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Pr
       if (size > maxBytes) refuse(tooLarge(maxBytes));
     };
     const onEnd = () => {
+      if (!request.complete) {
+        onClose();
+        return;
+      }
       done();
       resolve(Buffer.concat(chunks, size));
     };

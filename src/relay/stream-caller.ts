@@ -36,8 +36,7 @@ export class StreamCaller implements Receiver {
       if (!exchange.write(bytes)) stream.pause();
     });
     stream.on("end", () => {
-      // A reset ends what can be read as well.
-      if (this.#isOver || stream.closed || stream.aborted) return;
+      if (this.#isOver || !request.complete) return;
       exchange.end(fieldsOf(request.rawTrailers.filter(isTrailer(request.rawTrailers))));
     });
   }

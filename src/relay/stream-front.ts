@@ -53,9 +53,10 @@ export class StreamRequest {
     });
   }
 
-  /** Whether all of it has been read. */
+  /** Whether all of it has been read. A reset ends what can be read as well. */
   get complete(): boolean {
-    return this.stream.endAfterHeaders || this.stream.readableEnded;
+    const { endAfterHeaders, readableEnded, aborted } = this.stream;
+    return endAfterHeaders || (readableEnded && !aborted);
   }
 
   on(event: "data", listener: (bytes: Buffer) => void): this;

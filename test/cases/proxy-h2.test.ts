@@ -184,6 +184,27 @@ describe("a caller over HTTP/2, and a provider that speaks HTTP/1.1", () => {
     expect((await streamed(session, "/connections")).status).toBe(401);
   });
 
+  it("does nothing with a body that was given up", async () => {
+    const { session, proxyHeaders, rest } = await connected();
+    const body = JSON.stringify({
+      provider_config_key: "here",
+      connection_id: "zed",
+      credentials: { type: "API_KEY", apiKey: "the-key-of-zed" },
+    });
+    const { authorization } = proxyHeaders;
+    const head = { ":path": "/connections", ":method": "POST", authorization, "content-type": "application/json" };
+    // Without it Node ends the request before it resets the stream.
+    const stream = session.request(head, { waitForTrailers: true });
+    stream.on("error", () => {});
+    stream.write(body);
+    await sleep(100);
+    stream.close(NGHTTP2_CANCEL);
+    await once(stream, "close");
+    await streamed(session, "/health");
+    await sleep(100);
+    expect((await rest("GET", "/connections/zed?provider_config_key=here")).status).toBe(404);
+  });
+
   it("holds no more of an answer than the caller has room for", async () => {
     let written = 0;
     const { session, proxyHeaders } = await connected((_, socket) => {
