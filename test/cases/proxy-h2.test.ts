@@ -598,6 +598,28 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
   });
 });
 
+it("finishes streams when it is stopped, and waits for no session that has none", async () => {
+  const provider = await startHttp2Provider((stream) => {
+    stream.respond({ ":status": 200 });
+    stream.write("half ");
+    setTimeout(() => stream.end("whole"), 500);
+  });
+  const { data, proxyHeaders: headers, stop } = await startProxied(provider.port, byPriorKnowledge(provider.port));
+  const idle = await openSession(data);
+  const busy = await openSession(data);
+  await streamed(idle, "/health");
+  const stream = busy.request({ ":path": "/proxy/x", ...headers });
+  const answer = answerOf(stream);
+  await once(stream, "data");
+  const since = performance.now();
+  const stopped = stop();
+  await once(idle, "close");
+  expect((await answer).body).toBe("half whole");
+  await stopped;
+  // The grace period is 25 seconds.
+  expect(performance.now() - since).toBeLessThan(10_000);
+});
+
 it("reaches no address over HTTP/2 that it would not reach over HTTP/1.1", async () => {
   const provider = await startHttp2Provider();
   const { data, proxyHeaders } = await startProxied(provider.port, {
