@@ -254,7 +254,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     fallBack(going) {
       const pool = poolFor(going.request.origin);
       pool.wantsHttp2 = false;
-      queue(pool, going);
+      orTell(going, () => queue(pool, going));
     },
   };
   const sweeping = setInterval(sweep, sweepEveryMs);
@@ -385,7 +385,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
       if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
         pool.wantsHttp2 = true;
         unanswered.connection = undefined;
-        overHttp2(unanswered);
+        orTell(unanswered, () => sessions.carry(unanswered));
         return;
       }
       if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
@@ -402,10 +402,10 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     takeNext(pool);
   }
 
-  /** Whatever is thrown is told to the receiver: somebody waits for it already. */
-  function overHttp2(going: Going): void {
+  /** Of a request that is under way: there is nobody to throw to, and somebody waits to be told. */
+  function orTell(going: Going, send: () => void): void {
     try {
-      sessions.carry(going);
+      send();
     } catch (error) {
       going.receiver.onFailure(failureOf(error as Error, false));
     }

@@ -550,6 +550,26 @@ describe.skipIf(lacks("openssl"))("under TLS", () => {
     ]);
   });
 
+  it("turns away what is too much over HTTP/1.1 as well, when that is what is spoken", async () => {
+    const { tls, options } = await withAuthority();
+    const provider = await startProvider((request, socket, count) => void setTimeout(ok, 300, request, socket, count), {
+      ...tls,
+      ALPNProtocols: ["http/1.1"],
+    });
+    const { data, proxyHeaders: headers } = await startProxied(provider.port, {
+      ...options,
+      files: { ...options.files, "/config": "proxy: { requests_per_host: 4, waiting_per_host: 2 }" },
+      env: { ...options.env, LATCHKEY_CONFIG: "/config", LATCHKEY_ALLOW_PRIVATE: `127.0.0.1:${provider.port}` },
+    });
+    const session = await openSession(data);
+    // Those that waited to learn what is spoken there all arrive at once, beside those that are there already.
+    const before = Array.from({ length: 6 }, () => call(`${data}/proxy/x`, { headers }));
+    const beside = Array.from({ length: 2 }, () => streamed(session, "/proxy/x", { headers }));
+    const answers = await Promise.all([...before, ...beside]);
+    expect(answers.map(({ status }) => status).filter((status) => status === 200).length).toBeGreaterThanOrEqual(4);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 503]));
+  });
+
   it("goes over to HTTP/2 for callers over HTTP/1.1 when the provider takes nothing else", async () => {
     const { tls, options } = await withAuthority();
     const provider = await startHttp2Provider(echo, { tls });
