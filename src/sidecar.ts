@@ -186,7 +186,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
-      const toProviders = { ...common, name: "data" as const, proxy, guard: createDoorGuard({ hosts }) };
+      const stallMs = Math.min(config.relay.idleMs, maxStallMs);
+      const toProviders = { ...common, name: "data" as const, proxy, stallMs, guard: createDoorGuard({ hosts }) };
       const otherRoutes = (path: string) => declaredRoutes(held, path);
       const dataDoor = createDoor({ ...toProviders, routes, otherRoutes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);
@@ -275,6 +276,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
   }
 }
 
+/** What is ready for a caller over HTTP/2 and not taken is kept no longer. */
+const maxStallMs = 60_000;
 /** Requests that took all of the grace period are the ones whose spans somebody will look for. */
 const minSpanFlushMs = 500;
 

@@ -9,6 +9,7 @@ const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
   /** A browser: Debian's, or whichever is called so. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
+  nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
   /** A C compiler, and a system that lets what it made step in front of libc. */
   compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,

@@ -51,6 +51,7 @@ export const faults = {
   provider_untrusted: { status: 502, rpc: "Unavailable" },
   provider_closed: { status: 502, rpc: "Unavailable" },
   provider_malformed: { status: 502, rpc: "Unavailable" },
+  http2_required: { status: 502, rpc: "FailedPrecondition" },
   provider_timeout: { status: 504, rpc: "DeadlineExceeded" },
   credential_echo: { status: 502, rpc: "Unavailable" },
   not_ready: { status: 503, rpc: "Unavailable" },

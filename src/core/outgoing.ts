@@ -19,6 +19,8 @@ export interface Asked {
   readonly body: "none" | "length" | "chunked";
   /** The caller's. */
   readonly key: string | undefined;
+  /** It came over HTTP/2. */
+  readonly isHttp2?: boolean;
 }
 
 export interface Going {
@@ -43,6 +45,7 @@ export interface Going {
 
 /** RFC 9110, 7.6.3: a gateway says that it was there. */
 export const via = "1.1 latchkey";
+const viaHttp2 = "2 latchkey";
 
 /** A request in pieces, for a client that writes its requests itself. */
 export interface OutgoingParts {
@@ -76,7 +79,7 @@ export function outgoing(going: Going): Outgoing {
   let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   for (const [name, value] of attached) head += `${name}: ${value}\r\n`;
-  head += `Via: ${via}\r\n`;
+  head += `Via: ${asked.isHttp2 === true ? viaHttp2 : via}\r\n`;
   if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
   return { target, head: `${head}\r\n` };

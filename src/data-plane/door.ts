@@ -1,5 +1,4 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
-import https from "node:https";
 import type { Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { JsonObject } from "@bufbuild/protobuf";
@@ -8,11 +7,13 @@ import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, isGone } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
-import { requireClientName, tlsServerOptions } from "../base/tls.ts";
+import { createTwoProtocols } from "../base/two-protocols.ts";
 import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -20,6 +21,7 @@ import { answered, createDoorAnswers } from "./door-answers.ts";
 import { createDoorCount } from "./door-count.ts";
 import { createHeadCheck, isInAbsoluteForm } from "./door-head.ts";
 import { createDoorLines } from "./door-lines.ts";
+import { createDoorStreams, unmetExpectation } from "./door-streams.ts";
 import type { PageOrigins } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -63,10 +65,13 @@ interface DoorOptions {
     readonly pathBytes: number;
   };
   readonly tls: ListenerTls | undefined;
+  /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
+  readonly stallMs?: number;
   readonly warn: RareWarning;
   readonly world: World;
 }
 
+const defaultStallMs = 60_000;
 /** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
 const silentTunnelMs = 1_000;
 /** What Node's server does not do by itself: it closes those that are idle when it is closed, and later ones never. */
@@ -76,6 +81,7 @@ const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
+  const { stallMs = defaultStallMs } = options;
   const { metrics } = world;
   const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
@@ -89,8 +95,8 @@ export function createDoor(options: DoorOptions): Door {
   /** What is no more HTTP: the server does not know them any longer. With how to say goodbye, once they stand. */
   const tunnels = new Map<Socket, () => void>();
   /** Answers that end when somebody wants them to. */
-  const endless = new Set<ServerResponse>();
-  const onEndless = (response: ServerResponse) => void endless.add(response);
+  const endless = new Set<FrontResponse>();
+  const onEndless = (response: FrontResponse) => void endless.add(response);
 
   async function handle({ request, response, proceed }: Asked): Promise<void> {
     const since = performance.now();
@@ -121,7 +127,7 @@ export function createDoor(options: DoorOptions): Door {
   }
 
   /** Whether pages of others may use what is there; a browser asks before it sends what no form could. */
-  function browserAt({ method = "", url = "", headers }: IncomingMessage): Route["browser"] {
+  function browserAt({ method = "", url = "", headers }: FrontRequest): Route["browser"] {
     const [path = ""] = url.split("?", 1);
     const asksFor = headers["access-control-request-method"];
     const isPreflight = method === "OPTIONS" && typeof asksFor === "string";
@@ -129,14 +135,16 @@ export function createDoor(options: DoorOptions): Door {
     return isPreflight && browser !== "script" ? undefined : browser;
   }
 
-  function aliasOf({ headers }: IncomingMessage): ConnectionRef | undefined {
+  function aliasOf({ headers }: FrontRequest): ConnectionRef | undefined {
     if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
     return aliases.get(hostName(headers.host ?? "") ?? "");
   }
 
-  function isForProvider(request: IncomingMessage): boolean {
+  function isForProvider(request: FrontRequest): boolean {
     if (proxy === undefined) return false;
-    return aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request);
+    if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
+    // None of the door's own routes takes calls of gRPC, and their clients can set no prefix.
+    return isStream(request) && isGrpc(request.headers["content-type"]);
   }
 
   /** To the provider, without a promise on the way. */
@@ -183,7 +191,7 @@ export function createDoor(options: DoorOptions): Door {
   }
 
   /** A page that is going to wait for what comes of an authorization. */
-  const isForPage = (request: IncomingMessage): boolean =>
+  const isForPage = (request: FrontRequest): boolean =>
     pages !== undefined && !isForProvider(request) && /^\/(?:\?|$)/.test(request.url ?? "");
 
   function toPage({ request, response, socket, early }: Upgrading): void {
@@ -205,7 +213,7 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
-  function aliased(request: IncomingMessage): { readonly alias?: ConnectionRef } {
+  function aliased(request: FrontRequest): { readonly alias?: ConnectionRef } {
     const named = aliasOf(request);
     return named === undefined ? {} : { alias: named };
   }
@@ -240,7 +248,7 @@ export function createDoor(options: DoorOptions): Door {
     answers.answer({ request, response }, answer);
   }
 
-  function authenticate({ headers }: IncomingMessage): Caller | Promise<Caller> {
+  function authenticate({ headers }: FrontRequest): Caller | Promise<Caller> {
     const { authorization } = headers;
     if (authorization === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
     const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];
@@ -267,34 +275,31 @@ export function createDoor(options: DoorOptions): Door {
   /** Connections that have not asked for anything yet. */
   const silent = new Set<Socket>();
   const onAsked = (asked: Asked) => {
-    const { socket } = asked.request;
-    silent.delete(socket);
-    if (!lines.begin(asked.response)) return;
-    if (leaving) asked.response.shouldKeepAlive = false;
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
   };
-  const onRequest = (request: IncomingMessage, response: ServerResponse) =>
-    onAsked({ request, response, proceed: () => {} });
-  const server =
-    tls === undefined
-      ? http.createServer(serverOptions, onRequest)
-      : https.createServer({ ...serverOptions, ...tlsServerOptions(tls) }, onRequest);
+  const onRequest = (request: IncomingMessage, response: ServerResponse, proceed = () => {}) => {
+    silent.delete(request.socket);
+    if (!lines.begin(response)) return;
+    if (leaving) response.shouldKeepAlive = false;
+    onAsked({ request, response, proceed });
+  };
+  const server = http.createServer(serverOptions, (request, response) => onRequest(request, response));
+  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  server.emit("listening");
   // Counted by us, and answered 431: Node would leave lines out without a word.
   server.maxHeadersCount = 0;
-  if (tls !== undefined) server.on("secureConnection", (socket: TLSSocket) => requireClientName(socket, tls));
-  server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+  function serveHttp1(socket: Socket): void {
     silent.add(socket);
     socket.once("close", () => silent.delete(socket));
-  });
+    server.emit("connection", socket);
+  }
   // A caller that asks first is told to go on once its head has been judged, so that no body is sent in vain.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    onAsked({ request, response, proceed: () => response.writeContinue() });
+    onRequest(request, response, () => response.writeContinue());
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    if (!lines.begin(response)) return;
-    const fault = new Fault("invalid_headers", "the only expectation that can be met is 100-continue");
-    answers.fault({ request, response }, fault);
+    if (lines.begin(response)) answers.fault({ request, response }, unmetExpectation());
   });
   server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
     silent.delete(socket);
@@ -330,15 +335,41 @@ export function createDoor(options: DoorOptions): Door {
     lines.refuse(socket, fault);
   });
 
+  const streams = createDoorStreams({
+    maxHeadBytes: limits.headBytes,
+    maxHeadLines: limits.headLines,
+    stallMs,
+    onRequest: onAsked,
+    fail: (asked, fault) => answers.fault(asked, fault),
+    refuse: (fault, peer) => refuse("a peer broke the rules of HTTP/2", fault, peer),
+  });
+  const both = createTwoProtocols({
+    tls,
+    // As Node's own server of HTTP/1.1 has it.
+    socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
+    serveHttp1,
+    serveHttp2: streams.serve,
+    refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),
+  });
+
+  function refuse(message: string, { code: reason }: Fault, peer = "unix"): void {
+    metrics.refused.inc({ door, reason });
+    warn(message, { door, peer, reason });
+  }
+
   return {
-    server,
+    server: both.server,
     leave() {
       leaving = true;
+      streams.leave();
     },
     async drain() {
       leaving = true;
       draining = true;
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = new Promise<void>((resolve) => both.server.close(() => resolve()));
+      streams.drain();
+      both.dropUndecided();
+      server.close();
       server.closeIdleConnections();
       // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
       for (const socket of silent) socket.destroy();
@@ -350,6 +381,7 @@ export function createDoor(options: DoorOptions): Door {
       const sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
       await closed;
       clearInterval(sweep);
+      streams.destroy();
     },
     endStreams() {
       for (const sayGoodbye of tunnels.values()) sayGoodbye();
@@ -357,17 +389,18 @@ export function createDoor(options: DoorOptions): Door {
       for (const response of endless) response.destroy();
     },
     destroy() {
-      server.closeAllConnections();
-      for (const socket of tunnels.keys()) socket.destroy();
+      streams.destroy();
+      // Tunnels as well.
+      both.destroy();
     },
   };
 }
 
 const providerRoute = `${proxyPrefix}/*`;
-const isUnderProxy = ({ url = "" }: IncomingMessage): boolean => url.startsWith(`${proxyPrefix}/`);
+const isUnderProxy = ({ url = "" }: FrontRequest): boolean => url.startsWith(`${proxyPrefix}/`);
 interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** Tells a caller that waits for it (`Expect: 100-continue`) to send the body. */
   readonly proceed: () => void;
 }

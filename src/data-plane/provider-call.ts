@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
@@ -16,7 +15,7 @@ import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
-import { bodyOf } from "../relay/front.ts";
+import { bodyOf, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
@@ -37,8 +36,8 @@ export interface ProviderCalls {
 }
 
 export interface Asking {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
   /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
@@ -127,7 +126,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: IncomingMessage): Authenticated | Promise<Authenticated> {
+  function authenticate(request: FrontRequest): Authenticated | Promise<Authenticated> {
     const { headers, socket } = request;
     const { authorization } = headers;
     const last = lastKeys.get(socket);
@@ -157,7 +156,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
-    const asked = { method, path, rawHeaders, body: bodyOf(request), key };
+    const asked = { method, path, rawHeaders, body: bodyOf(request), key, isHttp2: isStream(request) };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
     return { since, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
@@ -204,13 +203,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
 const nonce = () => randomBytes(16).toString("hex");
 
-function requireMethod({ method = "" }: IncomingMessage): void {
+function requireMethod({ method = "" }: FrontRequest): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
   throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
-function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+function headerOf({ headers }: FrontRequest, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "string" ? value : value?.[0];
 }
@@ -221,7 +220,7 @@ interface Naming {
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf({ headers }: IncomingMessage, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: FrontRequest, { environment, alias }: Naming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {
@@ -257,7 +256,8 @@ function addressOf({ url, isAlias, binding, options }: Addressed): {
     if (within === undefined) throw notAllowed();
     return within;
   }
-  const path = isAlias ? url : url.slice(proxyPrefix.length);
+  // A call of gRPC has its path from the proto file, and no prefix before it.
+  const path = isAlias || !url.startsWith(`${proxyPrefix}/`) ? url : url.slice(proxyPrefix.length);
   const address = options.baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(options.baseUrl);
   if (address === undefined) throw notAllowed();
   return { address, path };
@@ -311,6 +311,7 @@ const codes: Readonly<Record<FailureKind, FaultCode>> = {
   cut_off: "provider_closed",
   malformed: "provider_malformed",
   overloaded: "overloaded",
+  no_http2: "http2_required",
 };
 
 export function faultOfRelay(failure: RelayFailure): Fault {

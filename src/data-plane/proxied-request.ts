@@ -1,14 +1,19 @@
-import type { ServerResponse } from "node:http";
 import { Fault } from "../base/fault.ts";
+import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
+import { isGrpc } from "../core/grpc.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { namesOf, outgoing } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
-import { type Answering, Caller } from "../relay/caller.ts";
+import type { Answering } from "../relay/caller.ts";
+import { type AnyCaller, callerOf } from "../relay/callers.ts";
 import type { Receiver } from "../relay/connection.ts";
+import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
 import type { RelayFailure } from "../relay/failure.ts";
+import type { FrontResponse } from "../relay/front.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
-import type { Exchange, Upstream } from "../relay/upstream.ts";
+import { StreamCaller } from "../relay/stream-caller.ts";
+import type { Upstream } from "../relay/upstream.ts";
 import { HeldAnswer } from "./held-answer.ts";
 import {
   type Asking,
@@ -30,7 +35,7 @@ export interface ProxyCall extends Asking {
   /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
   readonly isLast: () => boolean;
   /** The answer has no end that could be waited for. */
-  readonly onEndless: (response: ServerResponse) => void;
+  readonly onEndless: (response: FrontResponse) => void;
 }
 
 /** What all proxied requests have in common. */
@@ -51,7 +56,7 @@ export class ProxiedRequest implements Answering, Receiver {
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
-  readonly #caller: Caller;
+  readonly #caller: AnyCaller;
   /** Sees the answer first, and hands on to the caller what that may see. */
   readonly #guard: Receiver;
   #exchange: Exchange | undefined;
@@ -67,7 +72,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#ready = ready;
     this.#content = content;
     this.#trace = trace;
-    this.#caller = new Caller(call.request, call.response, this);
+    this.#caller = callerOf(call.request, call.response, this);
     const { integration } = ready.live;
     const { attachment } = ready;
     this.#guard = guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() });
@@ -97,7 +102,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#attempt = this.#trace?.attempt(ready);
     const { head } = outgoing(this.#attempt?.joined(going) ?? going);
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
-    const exchange = upstream.send({ origin, method: asked.method, head, body }, this);
+    const exchange = upstream.send({ origin, method: asked.method, head, body, ...this.#howToSend() }, this);
     ready.use?.sent(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {
@@ -109,6 +114,17 @@ export class ProxiedRequest implements Answering, Receiver {
       this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
+  }
+
+  /** Of a request as most are, nothing: it goes over HTTP/1.1. */
+  #howToSend(): HowToSend | undefined {
+    const { live, asked, attachment } = this.#ready;
+    const { request } = this.#call;
+    const isCall = isGrpc(request.headers["content-type"]);
+    if (isCall || live.provider.proxy?.http2Only === true) {
+      return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
+    }
+    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...namesOf(attachment)] } : undefined;
   }
 
   /** Whether it is tried again; an answer that is never reaches the caller. */
@@ -244,7 +260,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onDrain();
   }
 
-  fieldsFor({ fields, framing }: ResponseHead): readonly string[] {
+  fieldsFor({ fields, framing, isHttp2 }: ResponseHead): readonly string[] {
     const { alias, response, isLast, onEndless } = this.#call;
     if (isLast()) response.shouldKeepAlive = false;
     // An event stream has no length, and looking for its type costs the others nothing.
@@ -254,10 +270,19 @@ export class ProxiedRequest implements Answering, Receiver {
       fields,
       relocate: (location) => relocated(ready, { location, isAlias: alias !== undefined }),
       keepsSetCookie: ready.live.integration.keepSetCookie,
+      isHttp2,
     });
   }
 
   answerFailure(failure: RelayFailure): void {
+    // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
+    const { resetCode } = failure;
+    const isCall = isGrpc(this.#call.request.headers["content-type"]);
+    if (isCall && resetCode !== undefined && this.#caller instanceof StreamCaller) {
+      this.cut("provider");
+      this.#caller.reset(resetCode);
+      return;
+    }
     this.#shared.fail(this.#call, faultOfRelay(failure));
   }
 
@@ -274,11 +299,20 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#exchange?.resume();
   }
 
+  /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
+  endOfCut(failure: RelayFailure): readonly string[] | undefined {
+    if (!isGrpc(this.#call.request.headers["content-type"])) return undefined;
+    const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
+    return Object.entries(fields).flat();
+  }
+
   cut(by: "caller" | "provider"): void {
     this.#shared.count.proxyCut.inc({ by });
     this.#ready.use?.cut(by);
   }
 }
+
+type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import type { Attachment } from "../auth/attachment.ts";
 import { Fault } from "../base/fault.ts";
 import { version } from "../base/version.ts";
@@ -7,6 +6,7 @@ import type { Access } from "../broker/access.ts";
 import type { Attachments } from "../broker/attachments.ts";
 import type { Live } from "../broker/live.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import type { FrontRequest } from "../relay/front.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { readBody } from "./body.ts";
 import type { Load } from "./load.ts";
@@ -123,14 +123,14 @@ function answerLastHop({ response }: ProxyCall, { asked }: ProviderCall): void {
 }
 
 /** Whether the body has to be known before the first byte goes out. */
-function needsContent(request: IncomingMessage, { asked, attachment, options }: ProviderCall): boolean {
+function needsContent(request: FrontRequest, { asked, attachment, options }: ProviderCall): boolean {
   if (asked.body === "none") return false;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only what is known to be small is held back for being sent again.
   return options.retries > 0 && asked.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
 }
 
-function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, request: IncomingMessage): boolean {
+function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, request: FrontRequest): boolean {
   if (needs !== "form") return needs === "body";
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   return type.trim().toLowerCase() === "application/x-www-form-urlencoded";

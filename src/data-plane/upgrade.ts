@@ -21,6 +21,7 @@ import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
 export interface UpgradeCall extends Asking {
+  readonly request: IncomingMessage;
   readonly socket: Socket;
   /** What came behind the head of the request. */
   readonly early: Buffer;
@@ -43,7 +44,7 @@ interface UpgradesOptions {
  * Whether a request asks to go on in another protocol: both fields belong to it (RFC 9110, 7.8). HTTP/2 is offered by
  * clients that are as happy without, Java's among them: that may be ignored, and is.
  */
-export function wantsUpgrade({ headers }: IncomingMessage): boolean {
+export function wantsUpgrade({ headers }: Pick<IncomingMessage, "headers">): boolean {
   const { connection = "", upgrade } = headers;
   if (upgrade === undefined || upgrade.toLowerCase() === "h2c") return false;
   return /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(connection);

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
 import { lowerCase } from "../base/field-name.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./upstream.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */
@@ -20,6 +20,8 @@ export interface Answering {
   /** The caller takes more. */
   takeMore(): void;
   cut(by: "caller" | "provider"): void;
+  /** What says behind an answer, in the caller's own protocol, that it was cut; undefined: a reset has to. */
+  endOfCut?(failure: RelayFailure): readonly string[] | undefined;
 }
 
 const collectYoung = createYoungCollection();
@@ -180,7 +182,10 @@ const notInTrailers = new Set([
   "cookie",
   "expect",
   "host",
+  "http2-settings",
+  "keep-alive",
   "proxy-authorization",
+  "proxy-connection",
   "set-cookie",
   "te",
   "trailer",
@@ -188,7 +193,7 @@ const notInTrailers = new Set([
   "upgrade",
 ]);
 
-const isTrailer = (trailers: readonly string[]) => (_: string, i: number) =>
+export const isTrailer = (trailers: readonly string[]) => (_: string, i: number) =>
   !notInTrailers.has(lowerCase(trailers[i - (i % 2)] ?? ""));
 
 function pairsOf(flat: readonly string[]): [string, string][] {

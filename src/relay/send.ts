@@ -4,10 +4,11 @@ import { lowerCase } from "../base/field-name.ts";
 import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/sending.ts";
 import { version } from "../base/version.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import { authorityOf, parseOrigin } from "./origin.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange, Upstream, UpstreamRequest } from "./upstream.ts";
+import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;
 const defaultMaxBytes = 1024 * 1024;

@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { http2 } from "./http2.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
 import { records } from "./records.ts";
@@ -20,6 +21,7 @@ const { positionals, values } = parseArgs({
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
+  http2: (count) => http2(count, Number(values.rounds ?? 0)),
   match,
   proxy: (count) =>
     proxy({
