@@ -147,7 +147,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         !(await file({
           stored,
           made,
-          heard: [...heardOf(notification, values), ...notified(notification, undefined)],
+          heard: [...heardOf(notification, values), ...notified(notification, values.kinds)],
           nowMs,
         }))
       )

@@ -12,6 +12,8 @@ export interface NotificationValues {
   /** The channel that it came over, and its number there, as received. */
   readonly channel: string | undefined;
   readonly number: string | undefined;
+  /** What it tells of, in the provider's words, such as `push`; none where it does not say. */
+  readonly kinds: readonly string[];
   /** It announces the channel, and no change. */
   readonly isSync: boolean;
 }
@@ -22,7 +24,7 @@ const maxLength = 16_384;
 const maxValues = 1_000;
 
 export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
-  const { values = {}, messageId = [], lookups = [], channel = "", number = "", state = "" } = rules ?? {};
+  const { values = {}, messageId = [], lookups = [], channel = "", number = "", state = "", kind = "" } = rules ?? {};
   const found = new Map(Object.entries(values).map(([name, rule]) => [name, valuesOf(rule, reading)]));
   const first = (name: string) => found.get(name)?.[0];
   return {
@@ -32,6 +34,7 @@ export function notificationValues(rules: NotificationRules | undefined, reading
     ),
     channel: first(channel),
     number: first(number),
+    kinds: found.get(kind) ?? [],
     isSync: state !== "" && rules?.syncState !== "" && first(state) === rules?.syncState,
   };
 }

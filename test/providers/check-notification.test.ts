@@ -77,6 +77,7 @@ it.each([
   [{ number: "a" }, "channel"],
   [{ channel: "a", number: "b" }, "number"],
   [{ state: "b", sync_state: "sync" }, "state"],
+  [{ kind: "b" }, "kind"],
   [{ header_prefix: "X-A-" }, "header_prefix"],
   [{ secret_headers: ["X-A"] }, "secret_headers.0"],
   [{ values: { a: {} } }, "values.a"],
