@@ -169,10 +169,7 @@ export function createImports(options: ImportsOptions): Imports {
     return known.map((one) => (one === undefined ? undefined : found.next().value));
   }
 
-  async function importAll(
-    items: readonly BulkItem[],
-    { actor, authorized }: Whose,
-  ): Promise<readonly Imported[]> {
+  async function importAll(items: readonly BulkItem[], { actor, authorized }: Whose): Promise<readonly Imported[]> {
     const named = items.map(({ item }) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
       create(ConnectionRefSchema, { environment, integration, id }),

@@ -6,15 +6,22 @@ import { visible } from "./visible.ts";
 
 const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", warn: "warning", error: "bad" };
 
+/** The sentence of a line that holds what a script said. */
+const scriptSays = "the script says";
+
 /** A line as it is read: when, how grave, what, and below it what it was about. */
-export function told({ at, level, message, fields = {} }: LogLine, paint: Paint): string[] {
+export function told(line: LogLine, paint: Paint): string[] {
+  const { at, level, message, fields = {} } = line;
   const time = at === undefined ? "" : timestampDate(at).toISOString().slice(11, 23);
   const { detail, ...others } = fields;
+  // What a script said is the line itself.
+  if (message === scriptSays && typeof others["message"] === "string")
+    return told({ ...line, message: others["message"], fields: {} }, paint);
   const beside = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
-  const line = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", visible(level.padEnd(5)))}  ${visible(message)}`;
+  const first = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", visible(level.padEnd(5)))}  ${visible(message)}`;
   const indent = " ".repeat(21);
   return [
-    line,
+    first,
     ...(beside.length === 0 ? [] : [`${indent}${paint("dim", visible(beside.join("  ")))}`]),
     // What is said at length stands on lines of its own.
     ...(typeof detail === "string" ? wrapped(visible(detail)).map((part) => `${indent}${part}`) : []),

@@ -42,7 +42,9 @@ export const importMethods = ({ imports, environments, connections }: Broker, re
     return placed.map((one, i) => {
       if (one.fault !== undefined) return refused(items[i]?.connection, one.fault);
       const { value } = imported.next();
-      return value === undefined ? refused(items[i]?.connection, new Fault("internal", "an item has no result")) : resultOf(value);
+      return value === undefined
+        ? refused(items[i]?.connection, new Fault("internal", "an item has no result"))
+        : resultOf(value);
     });
   }
 
