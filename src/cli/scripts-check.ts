@@ -13,16 +13,19 @@ import { write } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 import { visible } from "./visible.ts";
 
+/** As `dev` has it. */
+const usualFolder = "./scripts";
+
 /** `scripts check`: a folder of scripts as `serve` would take it up. It needs no latchkey. */
 export const checkCommand = (terminal: Terminal): OwnCommand => ({
   name: "check",
   summary: "read a folder of scripts as `serve` would, and print each mistake; exit code 1 when there is one",
   arguments: ["[folder]"],
   canJson: true,
-  helpText: "FOLDER is what LATCHKEY_SCRIPTS names where it is not said. With --json a mistake is an object a line.\n",
+  helpText:
+    "FOLDER is what LATCHKEY_SCRIPTS names where it is not said, else ./scripts. With --json a mistake is an object a line.\n",
   async run([given], { json }) {
-    const folder = given ?? terminal.env.LATCHKEY_SCRIPTS ?? "";
-    if (folder === "") throw new UsageMistake("say which folder to read, or set LATCHKEY_SCRIPTS");
+    const folder = given ?? (terminal.env.LATCHKEY_SCRIPTS || usualFolder);
     await requireFolder(folder);
     const { good, broken, mistakes } = await read(folder, terminal);
     const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
@@ -40,7 +43,9 @@ export const checkCommand = (terminal: Terminal): OwnCommand => ({
 
 async function requireFolder(folder: string): Promise<void> {
   const found = await stat(folder).catch(() => undefined);
-  if (found?.isDirectory() !== true) throw new UsageMistake(`there is no folder ${folder}`);
+  if (found?.isDirectory() === true) return;
+  const hint = folder === usualFolder ? ": say which one to read, or set LATCHKEY_SCRIPTS" : "";
+  throw new UsageMistake(`there is no folder ${folder}${hint}`);
 }
 
 async function read(folder: string, { stderr }: Terminal) {

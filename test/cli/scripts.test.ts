@@ -287,5 +287,5 @@ it("says where it looked when there is nothing to check", async () => {
   expect(await checked({}, ["/nowhere"])).toMatchObject({ code: 2, err: "latchkey: there is no folder /nowhere\n" });
   const terminal = memoryTerminal();
   expect(await runCli(["scripts", "check"], terminal, [])).toBe(2);
-  expect(terminal.err()).toContain("LATCHKEY_SCRIPTS");
+  expect(terminal.err()).toContain("there is no folder ./scripts: say which one to read, or set LATCHKEY_SCRIPTS");
 });
