@@ -35,20 +35,6 @@ async function stop({ child, exited }: Running): Promise<void> {
   expect(await exited).toBe(0);
 }
 
-const events = `
-import { createSync } from "latchkey/scripts";
-import * as z from "zod";
-export default createSync({
-  description: "The events of the primary calendar.",
-  frequency: "every hour",
-  models: { Event: z.object({ id: z.string() }) },
-  exec: async (nango) => {
-    const { data } = await nango.get({ endpoint: "/v3/calendars/primary/events" });
-    await nango.batchSave(data.items.map(({ id }) => ({ id })), "Event");
-  },
-});
-`;
-
 const sandboxOf = (running: Running) => /(http:\S+)\/_sandbox /.exec(running.stdout())?.[1] ?? "";
 
 /** The data door's JSON routes and its proxy, with the key that lies beside the store. */
@@ -112,12 +98,17 @@ it("prints lines that all work as they are pasted, one after the other", async (
 
 it("takes the folder of scripts that is there, and prints how to try one", async () => {
   const cwd = await temporaryFolder();
-  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": events }, "calendar");
+  // The one that the README shows, where it says that it belongs.
+  const readme = await readFile(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+  const [, script = ""] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
+  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": script }, "calendar");
   const running = await readyDev(cwd);
   const [block = ""] = /\n {2}# Your scripts, in .\/scripts; [\s\S]*?\n\n/.exec(running.stdout()) ?? [];
   const said = await pasted(pastedFrom(block), cwd);
   expect(said).toMatch(/calendar +sync +events +good +every hour/);
-  expect(said).toMatch(/sync events of calendar\/ada {2}succeeded\n[\s\S]*records would be saved/);
+  expect(said).toMatch(
+    /sync events of calendar\/ada {2}succeeded\n[\s\S]*records would be saved\n +model=Event {2}count=5\n/,
+  );
   await stop(running);
   expect(await readdir(join(cwd, "scripts"), { recursive: true })).toHaveLength(3);
 });
