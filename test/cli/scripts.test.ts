@@ -234,6 +234,42 @@ it("shows records: a page, from a cursor, or all of them a line each", async () 
   expect((await run(["syncs", "records", ada, "Event", "--all", "--limit", "1"])).code).toBe(2);
 });
 
+it("runs the hooks of connections that a file brings, where it is told to", async () => {
+  const { run, started } = await scripted();
+  const line = (id: string) =>
+    JSON.stringify({
+      provider_config_key: "sandbox-calendar",
+      connection_id: id,
+      credentials: { type: "OAUTH2", access_token: `token-of-${id}` },
+    });
+  expect((await run(["connections", "import", "-", "--quiet"], line("bob"))).code).toBe(0);
+  expect((await run(["connections", "import", "-", "--quiet", "--run-hooks"], line("eve"))).code).toBe(0);
+  await started.run();
+  const { out } = await run(["syncs", "runs", "--script", "welcome", "--json"]);
+  const whose = out
+    .trim()
+    .split("\n")
+    .map((one) => JSON.parse(one).connection.id);
+  expect(whose.sort()).toEqual(["ada", "eve"]);
+});
+
+it("gives a call as long as it was said to have", async () => {
+  const { run } = await scripted({
+    ...scripts,
+    "actions/slow.ts": `
+import { createAction } from "latchkey/scripts";
+export default createAction({
+  description: "Takes its time.",
+  exec: () => new Promise((resolve) => setTimeout(resolve, 3_000)),
+});
+`,
+  });
+  const late = await run(["scripts", "run", ada, "slow", "--dry-run", "--timeout", "500ms"]);
+  expect(late).toMatchObject({ code: 1 });
+  expect(late.err).toContain("--timeout gives it longer");
+  expect(await run(["scripts", "run", ada, "slow", "--dry-run"])).toMatchObject({ code: 0 });
+});
+
 it("lets scripts see credentials, and no more", async () => {
   const { run } = await scripted();
   const shown = (args: readonly string[]) => run(["integrations", ...args, "sandbox-calendar"]);
