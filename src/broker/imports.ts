@@ -198,7 +198,7 @@ export function createImports(options: ImportsOptions): Imports {
           outcomes.push(fault);
           continue;
         }
-        const runHooks = items[i]?.runHooks ?? false;
+        const runHooks = items[i]?.runHooks === true || batch.get(at)?.runHooks === true;
         const pending = await merged({ item, ref, runHooks, home, before, base, record: records[i], authorized });
         batch.set(at, pending);
         outcomes.push(pending);
@@ -301,10 +301,12 @@ export function createImports(options: ImportsOptions): Imports {
     const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
-    for (const { ref, home, created, runHooks } of batch) {
+    for (const { ref, home, before, runHooks } of batch) {
       const isAuthorized = authorized !== undefined;
-      const filed = { ref, ...home, isAuthorized, isNew: created, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew: created, runHooks }));
+      // Of two items for one connection the later says that it was there already: it is new all the same.
+      const isNew = before === undefined;
+      const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
+      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew, runHooks }));
     }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));

@@ -93,3 +93,14 @@ it("runs the hooks of connections that are imported by batch or stream only wher
   expect(created).toBe(3);
   expect(await scriptsRun()).toEqual(["welcome of batched", "welcome of streamed"]);
 });
+
+it("begins the syncs of a connection that a batch names twice", async () => {
+  const { sidecar, connection } = await startWith({ "syncs/always.ts": hearing([]).replace("autoStart: false,", "") });
+  // Two of one name share a commit here; in a stream they may or may not.
+  const { results } = await sidecar
+    .client(ConnectionService)
+    .batchImportConnections({ connections: [connection("ada"), connection("bob"), connection("ada")] });
+  expect(results.map(({ created }) => created)).toEqual([true, true, false]);
+  const { syncs } = await sidecar.client(SyncService).listSyncs({ environment: "dev", integration: "github" });
+  expect(syncs.map(({ ref }) => ref?.connection?.id)).toEqual(["ada", "bob"]);
+});
