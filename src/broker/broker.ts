@@ -224,9 +224,9 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const imports = createImports({
     ...{ ...stored, slots, numbers, health, logs, events, audit, world },
-    scripted: ({ ref, isNew, isBulk }) => [
+    scripted: ({ ref, isNew, runHooks }) => [
       ...(isNew ? syncs.addedFor(ref, world.now()) : []),
-      ...(isBulk ? [] : hooks.created(ref)),
+      ...(runHooks ? hooks.created(ref) : []),
     ],
   });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });

@@ -52,12 +52,19 @@ export type Imported =
     }
   | { readonly ref: ConnectionRef; readonly fault: Fault };
 
+/** One of many. */
+export interface BulkItem {
+  readonly item: ConnectionImport;
+  /** As for one that is imported alone. */
+  readonly runHooks: boolean;
+}
+
 export interface Imports {
   /**
    * Each for itself: a bad item spoils no other. All that are good are one commit, so that the call is as fast as
    * the disk and no slower; of two with the same reference the later wins.
    */
-  importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]>;
+  importAll(items: readonly BulkItem[], actor: string): Promise<readonly Imported[]>;
   /** One item; throws what is wrong with it. */
   importOne(
     item: ConnectionImport,
@@ -104,8 +111,8 @@ interface ImportsOptions {
 export interface FiledConnection {
   readonly ref: ConnectionRef;
   readonly isNew: boolean;
-  /** One of many that are brought in at once. */
-  readonly isBulk: boolean;
+  /** Not one of many that are brought in at once, unless whoever brings them asks for it. */
+  readonly runHooks: boolean;
 }
 
 interface Home {
@@ -148,7 +155,6 @@ export function createImports(options: ImportsOptions): Imports {
     readonly actor: string;
     /** Of the one item that there is then. */
     readonly authorized?: Authorized;
-    readonly isBulk?: boolean;
   }
 
   /** What is remembered of the renewals of those that are there. */
@@ -163,11 +169,8 @@ export function createImports(options: ImportsOptions): Imports {
     return known.map((one) => (one === undefined ? undefined : found.next().value));
   }
 
-  async function importAll(
-    items: readonly ConnectionImport[],
-    { actor, authorized, isBulk = false }: Whose,
-  ): Promise<readonly Imported[]> {
-    const named = items.map((item) => (item.id === "" ? { ...item, id: randomUUID() } : item));
+  async function importAll(items: readonly BulkItem[], { actor, authorized }: Whose): Promise<readonly Imported[]> {
+    const named = items.map(({ item }) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
       create(ConnectionRefSchema, { environment, integration, id }),
     );
@@ -195,14 +198,13 @@ export function createImports(options: ImportsOptions): Imports {
           outcomes.push(fault);
           continue;
         }
-        const pending = await merged({ item, ref, home, before, base, record: records[i], authorized });
+        const runHooks = items[i]?.runHooks === true || batch.get(at)?.runHooks === true;
+        const pending = await merged({ item, ref, runHooks, home, before, base, record: records[i], authorized });
         batch.set(at, pending);
         outcomes.push(pending);
       }
       try {
-        const revision = BigInt(
-          await commit([...batch.values()], { actor, isBulk, ...(authorized && { authorized }) }),
-        );
+        const revision = BigInt(await commit([...batch.values()], { actor, ...(authorized && { authorized }) }));
         return outcomes.map((outcome, i): Imported => {
           const ref = refs[i] ?? create(ConnectionRefSchema);
           if (outcome instanceof Fault) return { ref, fault: outcome };
@@ -224,11 +226,13 @@ export function createImports(options: ImportsOptions): Imports {
     readonly record: Stored<RefreshRecord> | undefined;
     readonly home: Home;
     readonly created: boolean;
+    readonly runHooks: boolean;
   }
 
   interface MergeStep {
     readonly item: ConnectionImport;
     readonly ref: ConnectionRef;
+    readonly runHooks: boolean;
     readonly home: Home;
     readonly before: Stored<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
@@ -238,7 +242,7 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
+  async function merged({ item, ref, runHooks, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
@@ -273,10 +277,10 @@ export function createImports(options: ImportsOptions): Imports {
       record,
       grantedAtMs: authorized === undefined ? undefined : world.now(),
     });
-    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined };
+    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined, runHooks };
   }
 
-  async function commit(batch: readonly Pending[], { actor, authorized, isBulk = false }: Whose): Promise<number> {
+  async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {
     const action = authorized === undefined ? "connection.import" : "connection.authorize";
     const changes = batch.flatMap((one) => one.changes);
     const byEnvironment = Map.groupBy(batch, ({ after }) => after.ref?.environment ?? "");
@@ -297,10 +301,12 @@ export function createImports(options: ImportsOptions): Imports {
     const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
-    for (const { ref, home, created } of batch) {
+    for (const { ref, home, before, runHooks } of batch) {
       const isAuthorized = authorized !== undefined;
-      const filed = { ref, ...home, isAuthorized, isNew: created, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew: created, isBulk }));
+      // Of two items for one connection the later says that it was there already: it is new all the same.
+      const isNew = before === undefined;
+      const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
+      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew, runHooks }));
     }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));
@@ -322,7 +328,7 @@ export function createImports(options: ImportsOptions): Imports {
     return log.end({ failed: false }).changes();
   }
 
-  async function importCounted(items: readonly ConnectionImport[], whose: Whose): Promise<readonly Imported[]> {
+  async function importCounted(items: readonly BulkItem[], whose: Whose): Promise<readonly Imported[]> {
     const results = await importAll(items, whose);
     for (const one of results) {
       const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
@@ -332,15 +338,15 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   return {
-    importAll: (items, actor) => importCounted(items, { actor, isBulk: true }),
+    importAll: (items, actor) => importCounted(items, { actor }),
     async importOne(item, actor) {
-      const [result] = await importCounted([item], { actor });
+      const [result] = await importCounted([{ item, runHooks: true }], { actor });
       if (result === undefined) throw new Error("one item has one result");
       if (result.fault !== undefined) throw result.fault;
       return result;
     },
     async authorizeOne(authorized, actor) {
-      const [result] = await importAll([authorized.item], { actor, authorized });
+      const [result] = await importAll([{ item: authorized.item, runHooks: true }], { actor, authorized });
       if (result === undefined) throw new Error("one item has one result");
       if (result.fault !== undefined) throw result.fault;
       return result;

@@ -9,7 +9,7 @@ import type { Destinations } from "./destinations.ts";
 import type { Runs } from "./runs.ts";
 
 /** For the commit of a notification: the runs of the syncs that hear of it, one for each connection that it matches. */
-export type NotifiedSyncs = (notification: Notification, kind: string | undefined) => Change[];
+export type NotifiedSyncs = (notification: Notification, kinds: readonly string[]) => Change[];
 
 interface NotifiedSyncsOptions {
   readonly scripts: ScriptHost;
@@ -19,13 +19,13 @@ interface NotifiedSyncsOptions {
 }
 
 export function createNotifiedSyncs({ scripts, runs, destinations, world }: NotifiedSyncsOptions): NotifiedSyncs {
-  return ({ id: notificationId, environment, integration, matches }, kind) => {
+  return ({ id: notificationId, environment, integration, matches }, kinds) => {
     if (matches.length === 0) return [];
     const hearing = scripts
       .all()
       .filter(
         (script): script is SyncScript =>
-          script.kind === "sync" && script.integration === integration && hears(script, kind),
+          script.kind === "sync" && script.integration === integration && hears(script, kinds),
       );
     const environmentId = destinations.environmentByName(environment)?.id ?? "";
     return hearing.flatMap(({ name }) =>
@@ -42,5 +42,5 @@ export function createNotifiedSyncs({ scripts, runs, destinations, world }: Noti
   };
 }
 
-const hears = ({ hasOnWebhook, webhookSubscriptions }: SyncScript, kind: string | undefined): boolean =>
-  hasOnWebhook && (webhookSubscriptions.includes("*") || (kind !== undefined && webhookSubscriptions.includes(kind)));
+const hears = ({ hasOnWebhook, webhookSubscriptions }: SyncScript, kinds: readonly string[]): boolean =>
+  hasOnWebhook && webhookSubscriptions.some((wanted) => wanted === "*" || kinds.includes(wanted));

@@ -157,7 +157,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         !(await file({
           stored,
           made,
-          heard: [...heardOf(notification, values), ...notified(notification, undefined)],
+          heard: [...heardOf(notification, values), ...notified(notification, values.kinds)],
           nowMs,
         }))
       )

@@ -127,6 +127,7 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     connectionDefaults: one.connection_defaults ?? {},
     useRecord: useRecords[one.use_record ?? ""] ?? 0,
     keepSetCookie: one.keep_set_cookie ?? false,
+    credentialsInScripts: one.credentials_in_scripts ?? false,
   };
 }
 

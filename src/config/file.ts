@@ -123,6 +123,7 @@ export const fileSchema = v.strictObject({
         connection_defaults: v.optional(v.record(v.string(), v.string())),
         use_record: v.optional(v.picklist(["off", "host", "path"])),
         keep_set_cookie: v.optional(v.boolean()),
+        credentials_in_scripts: v.optional(v.boolean()),
       }),
     ),
   ),

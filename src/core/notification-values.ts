@@ -14,6 +14,8 @@ export interface NotificationValues {
   readonly number: string | undefined;
   /** The provider's id of what that channel watches. */
   readonly resourceId: string | undefined;
+  /** What it tells of, in the provider's words, such as `push`; none where it does not say. */
+  readonly kinds: readonly string[];
   /** It announces the channel, and no change. */
   readonly isSync: boolean;
 }
@@ -25,7 +27,7 @@ const maxValues = 1_000;
 
 export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
   const { values = {}, messageId = [], lookups = [], channel = "", number = "" } = rules ?? {};
-  const { state = "", resourceId = "" } = rules ?? {};
+  const { state = "", resourceId = "", kind = "" } = rules ?? {};
   const found = new Map(Object.entries(values).map(([name, rule]) => [name, valuesOf(rule, reading)]));
   const first = (name: string) => found.get(name)?.[0];
   return {
@@ -36,6 +38,7 @@ export function notificationValues(rules: NotificationRules | undefined, reading
     channel: first(channel),
     number: first(number),
     resourceId: first(resourceId),
+    kinds: found.get(kind) ?? [],
     isSync: state !== "" && rules?.syncState !== "" && first(state) === rules?.syncState,
   };
 }

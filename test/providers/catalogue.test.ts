@@ -187,11 +187,12 @@ describe.each(all)("%s", (name, provider) => {
       number,
       state,
       resourceId,
+      kind,
     } = provider.notification ?? {};
     for (const { header, body, query, form } of Object.values(values)) {
       expect([header, body, query, form].filter((one) => one !== "")).toHaveLength(1);
     }
-    const others = [channel, number, state, resourceId].filter((one) => one !== undefined && one !== "");
+    const others = [channel, number, state, resourceId, kind].filter((one) => one !== undefined && one !== "");
     const used = [...lookups.map(({ value }) => value), ...messageId, ...others];
     expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
   });

@@ -78,6 +78,7 @@ it.each([
   [{ channel: "a", number: "b" }, "number"],
   [{ state: "b", sync_state: "sync" }, "state"],
   [{ resource_id: "b" }, "resource_id"],
+  [{ kind: "b" }, "kind"],
   [{ header_prefix: "X-A-" }, "header_prefix"],
   [{ secret_headers: ["X-A"] }, "secret_headers.0"],
   [{ values: { a: {} } }, "values.a"],
