@@ -17,8 +17,8 @@ import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
+import { createHeldLease } from "../store/held-lease.ts";
 import { after, partsOf } from "../store/keys.ts";
-import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type ChannelCalls, newChannelId } from "./channel-calls.ts";
 import type { ChannelLooks } from "./channel-looks.ts";
 import { type ChannelSlots, partsOfPlace } from "./channel-slots.ts";
@@ -49,9 +49,7 @@ interface KeeperOptions {
   readonly world: World;
 }
 
-const leaseName = "channels";
 const leaseMs = 15_000;
-const renewEveryMs = 5_000;
 const lookEveryMs = 1_000;
 /** At a fifth of a second a call, 20 a second: less than what providers allow an app, and a thousand within a minute. */
 const mostOfIntegration = 4;
@@ -70,7 +68,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   const { store, collections, slots, calls, looks, providers, publicUrl, world } = options;
   const { channels, connections, integrations } = collections;
   const { metrics, log } = world;
-  const leases = createLeases(store);
+  const lease = createHeldLease({ store, name: "channels", lengthMs: leaseMs });
   const ended = new AbortController();
   /** By slot. */
   const underWay = new Map<string, Promise<void>>();
@@ -79,8 +77,6 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   const held = new Map<string, number>();
   /** What failed for a reason of our own, such as a store that is away. */
   const troubled = new Map<string, number>();
-  let lease: Lease | undefined;
-  let renewedAt = 0;
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let walkedAt = Number.NEGATIVE_INFINITY;
@@ -88,23 +84,6 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   /** Found due by the last scan, and not begun. */
   let waiting: StoredChannel[] = [];
   let walkPosition: string | undefined;
-
-  async function hold(): Promise<boolean> {
-    if (lease !== undefined) {
-      if (lease.remainingMs() > 0 && performance.now() - renewedAt < renewEveryMs) return true;
-      try {
-        // One that ran out while the process was held up is still ours where nobody has taken it.
-        await lease.renew();
-        renewedAt = performance.now();
-        return true;
-      } catch (error) {
-        if (!(error instanceof LeaseLost)) throw error;
-      }
-    }
-    lease = await leases.take(leaseName, leaseMs);
-    renewedAt = performance.now();
-    return lease !== undefined;
-  }
 
   const integrationOf = (stored: StoredChannel): string => {
     const { environment, integration } = placeOf(stored).ref;
@@ -122,11 +101,12 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
 
   /** How many were begun. */
   async function look(): Promise<number> {
-    if (publicUrl() === "" || !(await hold())) return 0;
+    const held = publicUrl() === "" ? undefined : await lease.hold();
+    if (held === undefined) return 0;
     if (performance.now() - walkedAt > walkEveryMs) {
       walkedAt = performance.now();
       await walk();
-      if (lease !== undefined) await looks.look({ lease, signal: ended.signal });
+      await looks.look({ lease: held, signal: ended.signal });
     }
     if (performance.now() - scannedAt < lookEveryMs) {
       const begun = beginWaiting();
@@ -348,9 +328,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
       await looking;
       // What a provider answers is to be written down; what takes longer is of unknown outcome, as after a crash.
       await Promise.race([Promise.allSettled(underWay.values()), sleep(closeWithinMs, undefined, { ref: false })]);
-      await lease?.release().catch(() => {
-        /* It runs out by itself. */
-      });
+      await lease.release();
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
-import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
+import { createHeldLease } from "../store/held-lease.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect-sweep.ts";
 import { createDeliverySweep } from "./delivery-retention.ts";
@@ -43,15 +43,18 @@ const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const { store, collections, health, keeper, destinations, world } = options;
-  const leases = createLeases(store);
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
   const runSweep = createRunSweep({ store, collections, destinations });
   const recordSweep = createRecordSweep({ store, collections, world });
+  const lease = createHeldLease({
+    ...{ store, name: "housekeeping", lengthMs: leaseMs },
+    // Whoever had it meanwhile has deleted some.
+    onTaken: () => logSweep.forget(),
+  });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
-  let lease: Lease | undefined;
   let round: Promise<void> | undefined;
   const timer = setInterval(() => void run(), everyMs);
   timer.unref();
@@ -69,7 +72,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   }
 
   async function keep(): Promise<void> {
-    const held = await hold();
+    const held = await lease.hold();
     if (held === undefined) return;
     const { signal } = ended;
     await health.sweep(signal);
@@ -82,21 +85,6 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     await recordSweep({ maxAgeMs: retention.recordsMs, nowMs: world.now(), lease: held, signal });
   }
 
-  async function hold(): Promise<Lease | undefined> {
-    try {
-      if (lease !== undefined && lease.remainingMs() > 0) await lease.renew();
-      else lease = undefined;
-    } catch (error) {
-      lease = undefined;
-      if (!(error instanceof LeaseLost)) throw error;
-    }
-    if (lease !== undefined) return lease;
-    // Whoever had it meanwhile has deleted some.
-    logSweep.forget();
-    lease = await leases.take("housekeeping", leaseMs);
-    return lease;
-  }
-
   return {
     retain(wanted) {
       retention = wanted;
@@ -106,9 +94,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
       clearInterval(timer);
       ended.abort();
       await round;
-      await lease?.release().catch(() => {
-        /* It runs out by itself. */
-      });
+      await lease.release();
     },
   };
 }

@@ -9,8 +9,8 @@ import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
+import { createHeldLease } from "../store/held-lease.ts";
 import { after, partsOf } from "../store/keys.ts";
-import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type Stored, transact } from "../store/records.ts";
 import { type Collections, runsDue, syncsDue, timeOfDueKey } from "./collections.ts";
 import type { Destinations } from "./destinations.ts";
@@ -47,7 +47,6 @@ interface KeeperOptions {
   readonly world: World;
 }
 
-const leaseName = "runs";
 const usualLeaseMs = 15_000;
 const lookEveryMs = 1_000;
 const pageSize = 200;
@@ -65,7 +64,14 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
   const { leaseMs = usualLeaseMs } = options;
   const { metrics, log } = world;
-  const leases = createLeases(store);
+  const lease = createHeldLease({
+    ...{ store, name: "runs", lengthMs: leaseMs },
+    onTaken: takeOver,
+    onLost() {
+      // Whoever has it now takes what runs here for interrupted: it can write nothing more.
+      for (const { stop } of underWay.values()) stop.abort(new Interruption());
+    },
+  });
   const ended = new AbortController();
   /** By the run's id. */
   const underWay = new Map<
@@ -75,8 +81,6 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   const ofIntegration = new Map<string, number>();
   const busyLanes = new Set<string>();
   const troubled = new Map<string, number>();
-  let lease: Lease | undefined;
-  let renewedAt = 0;
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let wantsLook = false;
@@ -108,25 +112,6 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     const [, environment = ""] = partsOf(key);
     const found = await runs.stored({ environment, id }).catch(() => undefined);
     if (found?.value.cancelling === true) underWay.get(id)?.stop.abort();
-  }
-
-  async function hold(): Promise<boolean> {
-    if (lease !== undefined) {
-      if (lease.remainingMs() > 0 && performance.now() - renewedAt < leaseMs / 3) return true;
-      try {
-        await lease.renew();
-        renewedAt = performance.now();
-        return true;
-      } catch (error) {
-        if (!(error instanceof LeaseLost)) throw error;
-        // Whoever has it now takes what runs here for interrupted: it can write nothing more.
-        for (const { stop } of underWay.values()) stop.abort(new Interruption());
-      }
-    }
-    lease = await leases.take(leaseName, leaseMs);
-    renewedAt = performance.now();
-    if (lease !== undefined) await takeOver();
-    return lease !== undefined;
   }
 
   /** What runs by the store and not here, runs no more. */
@@ -225,7 +210,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
 
   /** How many were begun. */
   async function look(): Promise<number> {
-    if (!(await hold())) return 0;
+    if ((await lease.hold()) === undefined) return 0;
     const nowMs = world.now();
     if (performance.now() - walkedAt > walkEveryMs) await walk();
     const count = await schedule(nowMs);
@@ -282,14 +267,14 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     troubled.delete(id);
     busyLanes.add(lane);
     ofIntegration.set(at, (ofIntegration.get(at) ?? 0) + 1);
-    metrics.runsOpen.set(underWay.size + 1);
+    metrics.runsOpen.inc();
     const over = execution
       .execute(waiting, AbortSignal.any([stop.signal, ended.signal]))
       .catch((err: unknown) => {
         if (ended.signal.aborted) return;
         troubled.set(id, performance.now() + troubleMs);
         // By the store it runs: whoever has the lease, and be it we, has to find it.
-        lease = undefined;
+        lease.forget();
         log.error("a run was not brought to its end, and will be begun anew", { run: id, err });
       })
       .finally(() => {
@@ -298,7 +283,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
         const left = (ofIntegration.get(at) ?? 1) - 1;
         if (left === 0) ofIntegration.delete(at);
         else ofIntegration.set(at, left);
-        metrics.runsOpen.set(underWay.size);
+        metrics.runsOpen.dec();
         lookSoon();
       });
     underWay.set(id, { lane, stop, over });
@@ -387,9 +372,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       ended.abort(new Interruption());
       await over();
       watch.close();
-      await lease?.release().catch(() => {
-        /* It runs out by itself. */
-      });
+      await lease.release();
     },
   };
 }

@@ -12,6 +12,7 @@ import { refresh } from "./refresh.ts";
 import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
+import { syncs } from "./syncs.ts";
 import { webhooks } from "./webhooks.ts";
 
 const text = { type: "string" } as const;
@@ -35,6 +36,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   scripts,
   start,
   store,
+  syncs,
   webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),
 };
 const [name = ""] = positionals;
