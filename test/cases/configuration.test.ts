@@ -45,11 +45,6 @@ it.each([
   ],
   ["a level that is none", { LATCHKEY_LOG_LEVEL: "loud" }, /LATCHKEY_LOG_LEVEL must be one of debug, info/],
   ["a store that is none", { LATCHKEY_STORE: "redis://x" }, /LATCHKEY_STORE must be level:/],
-  [
-    "what comes with a later room",
-    { LATCHKEY_SCRIPTS: "/scripts" },
-    /LATCHKEY_SCRIPTS: this version cannot do that yet/,
-  ],
 ])("F02 refuses %s by name", async (_what, env, message) => {
   const { code, said } = await refusal(env);
   expect(code).toBe(78);
