@@ -124,9 +124,6 @@ export const defaultLimits: Limits = {
   webhookBodyBytes: 5 * 1024 * 1024,
 };
 
-/** Announced for later rooms: refused with a word of explanation, rather than ignored. */
-const notYet = ["LATCHKEY_SCRIPTS"];
-
 /** The whole configuration, or every mistake in it. */
 export function parseConfig({ env, files }: ConfigSource): Config {
   const mistakes: string[] = [];
@@ -275,9 +272,7 @@ function checkVariableNames(env: ConfigSource["env"], refuse: Refuse): void {
   ]);
   for (const name of Object.keys(env)) {
     if (!name.startsWith("LATCHKEY_") || known.has(name)) continue;
-    refuse(
-      notYet.includes(name) ? `${name}: this version cannot do that yet` : `${name} is not a variable of latchkey's`,
-    );
+    refuse(`${name} is not a variable of latchkey's`);
   }
 }
 
