@@ -210,7 +210,8 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
 
   /** How many were begun. */
   async function look(): Promise<number> {
-    if ((await lease.hold()) === undefined) return 0;
+    // Where there are no scripts nobody needs the lease, whose renewals are commits. What waits, waits for its script.
+    if (scripts.all().length === 0 || (await lease.hold()) === undefined) return 0;
     const nowMs = world.now();
     if (performance.now() - walkedAt > walkEveryMs) await walk();
     const count = await schedule(nowMs);
