@@ -58,7 +58,7 @@ export async function assemble(folder: string): Promise<void> {
   const beside = external.flatMap(closureOf);
   for (const one of beside) {
     const there = join(opt, relative(checkout, one.folder));
-    cpSync(one.folder, there, { recursive: true, filter: (path) => !isSource(relative(one.folder, path)) });
+    cpSync(one.folder, there, { recursive: true, filter: (path) => !isLeftOut(one.name, relative(one.folder, path)) });
     for (const foreign of foreignPrebuilds(there)) rmSync(foreign, { recursive: true });
   }
   // Whoever builds it may keep files to himself; in the image they are for all to read.
@@ -71,8 +71,9 @@ export async function assemble(folder: string): Promise<void> {
   }
 }
 
-/** C++ that was compiled already, and what belongs to other packages. */
-const isSource = (path: string): boolean => /^(?:deps|node_modules)(?:\/|$)|\.(?:cc|gyp)$/.test(path);
+/** C++ that was compiled already, what belongs to other packages, and a program that lies in a package of its own as well. */
+const isLeftOut = (name: string, path: string): boolean =>
+  /^(?:deps|node_modules)(?:\/|$)|\.(?:cc|gyp)$/.test(path) || (name === "esbuild" && /^bin(?:\/|$)/.test(path));
 
 function addDebian(root: string): DebianPackage[] {
   const downloads = mkdtempSync(join(tmpdir(), "latchkey-debian-"));

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../../bin/steps.ts";
 
@@ -17,6 +17,8 @@ interface Manifest {
   readonly version?: string;
   readonly license?: string;
   readonly dependencies?: Readonly<Record<string, string>>;
+  /** Of which npm has installed those that are for this system. */
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
 interface Locked {
@@ -38,8 +40,12 @@ export function closureOf(name: string): NpmPackage[] {
   const add = (path: string): void => {
     if (paths.has(path)) return;
     paths.add(path);
-    const { dependencies = {} } = readJson<Manifest>(join(root, path, "package.json"));
+    const { dependencies = {}, optionalDependencies = {} } = readJson<Manifest>(join(root, path, "package.json"));
     for (const needed of Object.keys(dependencies)) add(find(needed, path));
+    for (const wanted of Object.keys(optionalDependencies)) {
+      const found = find(wanted, path);
+      if (existsSync(join(root, found))) add(found);
+    }
   };
   add(find(name, ""));
   return [...paths].map(packageAt);
