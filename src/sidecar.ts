@@ -178,7 +178,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
-      const toProviders = { ...common, name: "data" as const, proxy, guard: createDoorGuard({ hosts }) };
+      const hasFastLane = config.fastLane;
+      const toProviders = { ...common, name: "data" as const, proxy, hasFastLane, guard: createDoorGuard({ hosts }) };
       const dataDoor = createDoor({ ...toProviders, routes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);
       for (const { name, address } of config.aliases) {

@@ -28,6 +28,7 @@ export const testVariables = (folder: string): Readonly<Record<string, string>> 
   LATCHKEY_SECRET_KEY: secretKey,
   LATCHKEY_ADMIN_KEY: adminKey,
   LATCHKEY_GRACE: "2s",
+  LATCHKEY_FAST_LANE: process.env["LATCHKEY_TEST_LANE"] === "general" ? "off" : "on",
 });
 
 /** A sidecar in this process, on ports of its own, over a store of its own, and what a caller needs to reach it. */

@@ -81,6 +81,8 @@ export interface Config {
   readonly retention: Retention;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
+  /** Ordinary requests to providers do without `node:http`. */
+  readonly fastLane: boolean;
   readonly graceMs: number;
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
@@ -209,6 +211,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
+    fastLane:
+      choice({ name: "LATCHKEY_FAST_LANE", text: text("LATCHKEY_FAST_LANE") ?? "on", of: ["on", "off"], refuse }) ===
+      "on",
     graceMs: durationOf({ text: text("LATCHKEY_GRACE") ?? "25s", refuse }),
     logLevel: choice({ name: "LATCHKEY_LOG_LEVEL", text: text("LATCHKEY_LOG_LEVEL") ?? "info", of: logLevels, refuse }),
     logFormat: optionalChoice({

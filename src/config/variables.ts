@@ -72,6 +72,11 @@ export const variables = [
     default: "none",
     meaning: "PEM file of authorities that providers' certificates may come from, beside the usual ones",
   },
+  {
+    name: "LATCHKEY_FAST_LANE",
+    default: "on",
+    meaning: "`off`: every request to a provider is read by `node:http`, also the ordinary ones",
+  },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take" },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },
   { name: "LATCHKEY_LOG_FORMAT", default: "`pretty` on a terminal, else `json`", meaning: "`json` or `pretty`" },

@@ -20,6 +20,7 @@ import { answered, createDoorAnswers } from "./door-answers.ts";
 import { createDoorCount } from "./door-count.ts";
 import { createHeadCheck, isInAbsoluteForm } from "./door-head.ts";
 import { createDoorLines } from "./door-lines.ts";
+import { createFastLane } from "./fast-lane.ts";
 import type { PageOrigins } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -57,6 +58,8 @@ interface DoorOptions {
     readonly pathBytes: number;
   };
   readonly tls: ListenerTls | undefined;
+  /** Ordinary requests to providers do without `node:http`; not over TLS. */
+  readonly hasFastLane?: boolean;
   readonly warn: RareWarning;
   readonly world: World;
 }
@@ -64,10 +67,26 @@ interface DoorOptions {
 /** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
 const silentTunnelMs = 1_000;
 /** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
+/** So many cost as much more there as a new connection does, a few times over. */
+const slowRequests = 200;
 const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
-  const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
+  const {
+    name: door,
+    routes,
+    proxy,
+    alias,
+    aliases,
+    access,
+    guard,
+    pages,
+    limits,
+    tls,
+    hasFastLane,
+    warn,
+    world,
+  } = options;
   const { metrics } = world;
   const router = createRouter(routes);
   const count = createDoorCount(metrics, door);
@@ -116,7 +135,7 @@ export function createDoor(options: DoorOptions): Door {
     return isPreflight && browser !== "script" ? undefined : browser;
   }
 
-  function aliasOf({ headers }: IncomingMessage): ConnectionRef | undefined {
+  function aliasOf({ headers }: Pick<IncomingMessage, "headers">): ConnectionRef | undefined {
     if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
     return aliases.get(hostName(headers.host ?? "") ?? "");
   }
@@ -251,10 +270,25 @@ export function createDoor(options: DoorOptions): Door {
   };
   /** Connections that have not asked for anything yet. */
   const silent = new Set<Socket>();
+  /** How many requests a connection of the general lane may still bring; that of the fast lane has no end. */
+  const left = new WeakMap<Socket, number>();
+  /**
+   * One request that was out of the ordinary, and its connection is in the general lane. Where requests are many and
+   * ordinary again, that is worth a new connection now and then: it is told to end, with an answer, as any may be.
+   */
+  function endSlowLine({ request: { socket }, response }: Asked): void {
+    if (fastLane === undefined) return;
+    const requests = (left.get(socket) ?? slowRequests) - 1;
+    left.set(socket, requests);
+    if (requests > 0) return;
+    lines.end(socket);
+    response.shouldKeepAlive = false;
+  }
   const onAsked = (asked: Asked) => {
     const { socket } = asked.request;
     silent.delete(socket);
     if (!lines.begin(asked.response)) return;
+    endSlowLine(asked);
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
   };
@@ -314,10 +348,24 @@ export function createDoor(options: DoorOptions): Door {
     lines.refuse(socket, fault);
   });
 
+  const fastLane =
+    proxy === undefined || tls !== undefined || hasFastLane !== true
+      ? undefined
+      : createFastLane({
+          proxy,
+          check: head.checkForProvider,
+          aliasOf,
+          count,
+          textOf: answers.textOf,
+          handOver: inFront(server, (socket) => fastLane?.open(socket)),
+          refuse: (socket, code) => server.emit("clientError", Object.assign(new Error(code), { code }), socket),
+        });
+
   return {
     server,
     async drain() {
       draining = true;
+      fastLane?.drain();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
       // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
@@ -328,8 +376,18 @@ export function createDoor(options: DoorOptions): Door {
     },
     destroy() {
       server.closeAllConnections();
+      fastLane?.destroy();
       for (const socket of tunnels) socket.destroy();
     },
+  };
+}
+
+/** Puts somebody else before a server's own way to take connections, and returns that. */
+function inFront(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
+  const own = server.listeners("connection");
+  server.removeAllListeners("connection").on("connection", take);
+  return (socket) => {
+    for (const listener of own) listener.call(server, socket);
   };
 }
 

@@ -27,7 +27,13 @@ import { isUseRecorded, type Use, type Uses } from "./uses.ts";
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
 export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
-  begin(asking: Asking, outcome: Outcome): void;
+  begin(asking: Answered, outcome: Outcome): void;
+  /**
+   * The same when memory has the connection and nobody writes its uses down; undefined otherwise. Throws what `fail`
+   * would be told. No token of a rate is taken: `admit` does that, and says whether there was one.
+   */
+  peek(asking: Asking): ProviderCall | undefined;
+  admit(call: ProviderCall): boolean;
   /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
   renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** What `outgoing` makes the provider's request of. */
@@ -36,13 +42,28 @@ export interface ProviderCalls {
   heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
+/** The head of a request, whoever has read it: names are those of `IncomingMessage`. */
+export interface AskedHead {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly rawHeaders: readonly string[];
+  /** By their names in lower case; all that anybody here asks for. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly socket: Socket;
+}
+
 export interface Asking {
+  readonly request: AskedHead;
+  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
+  readonly alias?: ConnectionRef | undefined;
+}
+
+/** One whose answer can be watched. */
+export interface Answered extends Asking {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
-  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
-  readonly alias?: ConnectionRef;
 }
 
 interface Outcome {
@@ -53,6 +74,7 @@ interface Outcome {
 /** A request whose connection is at hand, and which may go. */
 export interface ProviderCall {
   readonly since: number;
+  readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
   readonly asked: Asked;
@@ -84,7 +106,7 @@ export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 type Place = Pick<ProviderCall, "origin" | "host">;
 
-type Found = Pick<ProviderCall, "since" | "live" | "options" | "use"> & { readonly key: string };
+type Found = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 interface Authenticated {
   readonly authorization: string | undefined;
@@ -99,7 +121,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   const lastKeys = new WeakMap<Socket, Authenticated>();
   const nonces = createProviderNonces();
 
-  function begin(asking: Asking, { ready, fail }: Outcome): void {
+  function begin(asking: Answered, { ready, fail }: Outcome): void {
     const since = performance.now();
     try {
       const { request } = asking;
@@ -111,7 +133,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const held = live.peek(ref);
       const found = (one: LiveConnection) => {
         const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
-        ready(callOf(asking, { since, live: one, key, options, use }));
+        ready(callOf(asking, { since, caller, live: one, key, options, use }));
       };
       if (held !== undefined) found(held);
       else
@@ -124,10 +146,21 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
   }
 
+  function peek(asking: Asking): ProviderCall | undefined {
+    const since = performance.now();
+    const { request, alias } = asking;
+    const { key, caller } = authenticate(request);
+    const ref = refOf(request, { environment: caller.environment, alias });
+    const options = proxyOptions((name) => headerOf(request, name));
+    const held = live.peek(ref);
+    if (held === undefined || isUseRecorded(held)) return undefined;
+    return callOf(asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: IncomingMessage): Authenticated {
+  function authenticate(request: AskedHead): Authenticated {
     const { headers, socket } = request;
-    const { authorization } = headers;
+    const authorization = headerOf(request, "authorization");
     const last = lastKeys.get(socket);
     const isAlone = headers["latchkey-key"] === undefined && headers["proxy-authorization"] === undefined;
     if (isAlone && last !== undefined && last.authorization === authorization && access.isCurrent(last.caller)) {
@@ -141,7 +174,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return authenticated;
   }
 
-  function callOf({ request, alias }: Asking, { since, live: found, key, options, use }: Found): ProviderCall {
+  function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
     const own = attachments(found);
     const { attachment, binding } = own;
     const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
@@ -155,7 +188,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const asked = { method, path, rawHeaders, body: bodyOf(request), key };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
-    return { since, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
+    return { since, caller, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
   }
 
   function admit(attached: Attached, { origin: href }: Address): Place {
@@ -174,11 +207,16 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   return {
     begin,
+    peek,
+    admit({ caller, live: { connection }, since }) {
+      const { tryTake } = rates;
+      return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+    },
     async renewed(asking, refused) {
-      const { since, options, use, asked } = refused;
+      const { since, caller, options, use, asked } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
-      return callOf(asking, { since, live: fresh, key: asked.key ?? "", options, use });
+      return callOf(asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
     },
     goingOf: (call, asked, content) => ({
       asked,
@@ -199,13 +237,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
 const nonce = () => randomBytes(16).toString("hex");
 
-function requireMethod({ method = "" }: IncomingMessage): void {
+function requireMethod({ method = "" }: AskedHead): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
   throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
-function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+function headerOf({ headers }: AskedHead, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "string" ? value : value?.[0];
 }
@@ -216,7 +254,7 @@ interface Naming {
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf({ headers }: IncomingMessage, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: AskedHead, { environment, alias }: Naming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {

@@ -3,8 +3,8 @@ import type { World } from "../base/world.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { namesOf, outgoing } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
-import { type Answering, Caller } from "../relay/caller.ts";
 import type { Receiver } from "../relay/connection.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
 import type { RelayFailure } from "../relay/failure.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
 import type { Exchange, Upstream } from "../relay/upstream.ts";
@@ -22,10 +22,18 @@ import type { ProxyCount } from "./proxy-count.ts";
 import type { AttemptTrace, ProxyTrace } from "./proxy-trace.ts";
 import { guardReflection } from "./reflection.ts";
 
-export interface ProxyCall extends Asking {
+/** A request to be relayed, whichever lane it came by. */
+export interface ProxyCall {
+  readonly asking: Asking;
+  /** The caller has left. */
+  readonly isGone: boolean;
+  /** The caller has left, or its answer has begun: there is nothing to be said to it. */
+  readonly isSettled: boolean;
+  /** The half that faces the caller. */
+  face(answering: Answering): Facing;
   /** Tells a caller that waits for it to send the body. */
-  readonly proceed: () => void;
-  readonly answerFault: (fault: Fault) => void;
+  proceed(): void;
+  answerFault(fault: Fault): void;
 }
 
 /** What all proxied requests have in common. */
@@ -34,10 +42,10 @@ export interface Shared {
   readonly upstream: Upstream;
   readonly world: World;
   readonly count: ProxyCount;
-  readonly fail: (call: ProxyCall, error: unknown) => void;
+  readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }
 
-/** One caller, who sees one answer, however many attempts that takes. A class for the same reason as `Caller`. */
+/** One caller, who sees one answer, however many attempts that takes. A class, because there is one for each request. */
 export class ProxiedRequest implements Answering, Receiver {
   readonly #shared: Shared;
   readonly #call: ProxyCall;
@@ -46,7 +54,7 @@ export class ProxiedRequest implements Answering, Receiver {
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
-  readonly #caller: Caller;
+  readonly #caller: Facing;
   /** Sees the answer first, and hands on to the caller what that may see. */
   readonly #guard: Receiver;
   #exchange: Exchange | undefined;
@@ -62,7 +70,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#ready = ready;
     this.#content = content;
     this.#trace = trace;
-    this.#caller = new Caller(call.request, call.response, this);
+    this.#caller = call.face(this);
     const { integration } = ready.live;
     const { attachment } = ready;
     this.#guard = guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() });
@@ -109,8 +117,8 @@ export class ProxiedRequest implements Answering, Receiver {
   /** Whether it is tried again; an answer that is never reaches the caller. */
   #isTriedAgain(happened: Again): boolean {
     const { options } = this.#ready;
-    const { response } = this.#call;
-    if (this.#tried === options.retries || response.destroyed) return false;
+    const call = this.#call;
+    if (this.#tried === options.retries || call.isGone) return false;
     const { world, count } = this.#shared;
     const content = this.#content;
     const delayMs = againAfter(happened, { going: this.#ready, content, tried: this.#tried, nowMs: world.now() });
@@ -119,7 +127,7 @@ export class ProxiedRequest implements Answering, Receiver {
     count.proxyRetries.inc();
     this.#trace?.again();
     setTimeout(() => {
-      if (!response.destroyed) this.attempt();
+      if (!call.isGone) this.attempt();
     }, delayMs);
     return true;
   }
@@ -139,7 +147,7 @@ export class ProxiedRequest implements Answering, Receiver {
     if (head.status !== 401 || this.#wasRefused) return false;
     this.#wasRefused = true;
     const { calls, count, world } = this.#shared;
-    const looking = calls.renewed(this.#call, this.#ready);
+    const looking = calls.renewed(this.#call.asking, this.#ready);
     if (!this.#maySendAgain()) {
       // For the next one.
       looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
@@ -171,7 +179,7 @@ export class ProxiedRequest implements Answering, Receiver {
   #sendAgain(renewed: ProviderCall): void {
     this.#refusal = undefined;
     this.#exchange?.abort();
-    if (this.#call.response.destroyed) return;
+    if (this.#call.isGone) return;
     this.#ready = renewed;
     this.#trace?.again();
     this.attempt();
@@ -240,7 +248,7 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   fieldsFor({ fields }: ResponseHead): readonly string[] {
-    const { alias } = this.#call;
+    const { alias } = this.#call.asking;
     const ready = this.#ready;
     return incomingFields({
       fields,

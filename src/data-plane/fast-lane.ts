@@ -1,0 +1,140 @@
+import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import type { Fault } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
+import type { Line, LineOwner, Taken } from "../relay/line.ts";
+import { createLines, type Lines } from "../relay/lines.ts";
+import type { RequestHead } from "../relay/request-head.ts";
+import type { DoorAnswers } from "./door-answers.ts";
+import type { DoorCount } from "./door-count.ts";
+import type { CheckedHead, HeadCheck } from "./door-head.ts";
+import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
+import type { ProxyCall } from "./proxied-request.ts";
+import type { ProviderProxy } from "./proxy.ts";
+
+interface FastLaneOptions {
+  readonly proxy: ProviderProxy;
+  readonly check: HeadCheck["checkForProvider"];
+  /** The connection that a request is for because of where, or by what name, it came. */
+  readonly aliasOf: (head: Pick<CheckedHead, "headers">) => ConnectionRef | undefined;
+  readonly count: DoorCount;
+  readonly textOf: DoorAnswers["textOf"];
+  /** To the general lane, which is `node:http`. */
+  readonly handOver: (socket: Socket) => void;
+  readonly refuse: LineOwner["refuse"];
+}
+
+/**
+ * What most requests to providers are, without `node:http` before it: a plain head, and a body of known length or
+ * none. It is decided here, with nothing done yet, whether a request is one of these and can go; all others, those
+ * that are to be refused among them, go with their bytes unread to the general lane, and so does what follows on their
+ * connection. From there on both lanes are the same: `ProxiedRequest`, and the relay's other half.
+ */
+export function createFastLane(options: FastLaneOptions): Lines {
+  const { proxy, check, aliasOf, handOver, refuse } = options;
+
+  function take(line: Line, read: RequestHead): boolean {
+    const headers = headersOf(read);
+    if (headers === undefined) return false;
+    const { method, url, httpVersion, rawHeaders } = read;
+    const request = { method, url, httpVersion, rawHeaders, headers, socket: line.socket };
+    let asking: Asking;
+    let ready: ProviderCall | undefined;
+    try {
+      const alias = aliasOf(request);
+      if (alias === undefined && !url.startsWith(`${proxyPrefix}/`)) return false;
+      check(request);
+      asking = { request, alias };
+      ready = proxy.ready(asking);
+    } catch {
+      /* The general lane comes to the same, and says it. */
+      return false;
+    }
+    if (ready === undefined) return false;
+    proxy.relay(new FastCall(options, { line, asking, since: ready.since }), ready);
+    return true;
+  }
+
+  return createLines({ take, handOver, refuse });
+}
+
+/** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
+const ofPages = new Set(["origin", "sec-fetch-site"]);
+const asked = new Set([
+  "authorization",
+  "base-url-override",
+  "connection-id",
+  "content-length",
+  "content-type",
+  "host",
+  "latchkey-key",
+  "provider-config-key",
+  "proxy-authorization",
+  "retries",
+  "retry-on",
+]);
+
+/** Undefined for a page's. What is there twice is found out by whoever looks at all of them. */
+function headersOf({ rawHeaders }: RequestHead): IncomingHttpHeaders | undefined {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const lower = lowerCase(rawHeaders[i] ?? "");
+    if (asked.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
+    else if (ofPages.has(lower)) return undefined;
+  }
+  return headers;
+}
+
+type Counting = Pick<FastLaneOptions, "proxy" | "count" | "textOf">;
+
+interface Begun {
+  readonly line: Line;
+  readonly asking: Asking;
+  readonly since: number;
+}
+
+class FastCall implements ProxyCall, Taken {
+  readonly asking: Asking;
+  readonly #counting: Counting;
+  readonly #line: Line;
+  readonly #since: number;
+  #isOver = false;
+
+  constructor(counting: Counting, { line, asking, since }: Begun) {
+    this.#counting = counting;
+    this.#line = line;
+    this.#since = since;
+    this.asking = asking;
+    counting.count.begin();
+  }
+
+  get isGone(): boolean {
+    return this.#isOver || this.#line.isGone;
+  }
+
+  get isSettled(): boolean {
+    return this.#isOver || this.#line.isSettled;
+  }
+
+  face(answering: Answering): Facing {
+    return this.#line.begin(answering, this);
+  }
+
+  /** Who waits to be told is on the general lane. */
+  proceed(): void {}
+
+  answerFault(fault: Fault): void {
+    const { status, headers, body } = this.#counting.textOf(fault);
+    const fields = [...Object.entries(headers), ["content-length", String(Buffer.byteLength(body))] as const];
+    this.#line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
+  }
+
+  over(status: number): void {
+    const { proxy, count } = this.#counting;
+    this.#isOver = true;
+    proxy.left();
+    count.end({ route: `${proxyPrefix}/*`, status, since: this.#since });
+  }
+}
