@@ -6,7 +6,7 @@ import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Answering, Facing } from "../relay/facing.ts";
 import type { Line, LineOwner, Taken } from "../relay/line.ts";
 import { createLines, type Lines } from "../relay/lines.ts";
-import type { RequestHead } from "../relay/request-head.ts";
+import type { RequestFields, RequestHead } from "../relay/request-head.ts";
 import type { DoorAnswers } from "./door-answers.ts";
 import type { DoorCount } from "./door-count.ts";
 import type { CheckedHead, HeadCheck } from "./door-head.ts";
@@ -35,11 +35,11 @@ interface FastLaneOptions {
 export function createFastLane(options: FastLaneOptions): Lines {
   const { proxy, check, aliasOf, handOver, refuse } = options;
 
-  function take(line: Line, read: RequestHead): boolean {
-    const headers = headersOf(read);
-    if (headers === undefined) return false;
-    const { method, url, httpVersion, rawHeaders } = read;
-    const request = { method, url, httpVersion, rawHeaders, headers, socket: line.socket };
+  function take(line: Line, { method, url, fields }: RequestHead): boolean {
+    const headers = headersOf(fields);
+    if (headers === "of a page") return false;
+    const { rawHeaders } = fields;
+    const request = { method, url, httpVersion: "1.1", rawHeaders, comeAgain: true, headers, socket: line.socket };
     let asking: Asking;
     let ready: ProviderCall | undefined;
     try {
@@ -76,13 +76,25 @@ const asked = new Set([
   "retry-on",
 ]);
 
-/** Undefined for a page's. What is there twice is found out by whoever looks at all of them. */
-function headersOf({ rawHeaders }: RequestHead): IncomingHttpHeaders | undefined {
+type Headers = IncomingHttpHeaders | "of a page";
+
+const known = new WeakMap<RequestFields, Headers>();
+
+function headersOf(fields: RequestFields): Headers {
+  const before = known.get(fields);
+  if (before !== undefined) return before;
+  const made = headersIn(fields);
+  known.set(fields, made);
+  return made;
+}
+
+/** What is there twice is found out by whoever looks at all of them. */
+function headersIn({ rawHeaders }: RequestFields): Headers {
   const headers: Record<string, string> = {};
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const lower = lowerCase(rawHeaders[i] ?? "");
     if (asked.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
-    else if (ofPages.has(lower)) return undefined;
+    else if (ofPages.has(lower)) return "of a page";
   }
   return headers;
 }

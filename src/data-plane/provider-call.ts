@@ -47,6 +47,8 @@ export interface AskedHead {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly rawHeaders: readonly string[];
+  /** The same array may be there with the next request. */
+  readonly comeAgain?: boolean;
   /** By their names in lower case; all that anybody here asks for. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: Socket;
@@ -185,7 +187,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
-    const asked = { method, path, rawHeaders, body: bodyOf(request), key };
+    const comeAgain = request.comeAgain === true;
+    const asked = { method, path, rawHeaders, comeAgain, body: bodyOf(request), key };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
     return { since, caller, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };

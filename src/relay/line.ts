@@ -242,8 +242,8 @@ export class Line implements Facing {
     this.#state = states.carrying;
     this.#hasAsked = true;
     this.#isHead = head.method === "HEAD";
-    this.#closes = head.closes;
-    this.#bodyLeft = head.contentLength;
+    this.#closes = head.fields.closes;
+    this.#bodyLeft = head.fields.contentLength;
     this.#status = 200;
     this.#hasBegun = false;
     this.#received = 0;
