@@ -16,7 +16,11 @@ export default defineConfig({
         test: {
           ...common,
           name: "general lane",
-          include: ["test/cases/proxy-*.test.ts", "test/data-plane/proxy-keys.test.ts", "test/peers/nango-proxy.test.ts"],
+          include: [
+            "test/cases/proxy-*.test.ts",
+            "test/data-plane/proxy-keys.test.ts",
+            "test/peers/nango-proxy.test.ts",
+          ],
           exclude: ["test/cases/proxy-{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "general" },
         },

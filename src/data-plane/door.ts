@@ -13,6 +13,7 @@ import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Lines } from "../relay/lines.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -348,7 +349,7 @@ export function createDoor(options: DoorOptions): Door {
     lines.refuse(socket, fault);
   });
 
-  const fastLane =
+  const fastLane: Lines | undefined =
     proxy === undefined || tls !== undefined || hasFastLane !== true
       ? undefined
       : createFastLane({
@@ -357,9 +358,14 @@ export function createDoor(options: DoorOptions): Door {
           aliasOf,
           count,
           textOf: answers.textOf,
-          handOver: inFront(server, (socket) => fastLane?.open(socket)),
+          handOver(socket) {
+            metrics.proxyHandedOver.inc();
+            toGeneral(socket);
+          },
           refuse: (socket, code) => server.emit("clientError", Object.assign(new Error(code), { code }), socket),
         });
+
+  const toGeneral = fastLane === undefined ? () => {} : inFront(server, fastLane.open);
 
   return {
     server,
