@@ -35,13 +35,13 @@ interface FastLaneOptions {
 export function createFastLane(options: FastLaneOptions): Lines {
   const { proxy, check, aliasOf, handOver, refuse } = options;
 
-  function take(line: Line, { method, url, fields }: RequestHead): boolean {
+  function take(line: Line, { method, url, fields }: RequestHead): boolean | Promise<void> {
     const headers = headersOf(fields);
     if (headers === "of a page") return false;
     const { rawHeaders } = fields;
     const request = { method, url, httpVersion: "1.1", rawHeaders, comeAgain: true, headers, socket: line.socket };
     let asking: Asking;
-    let ready: ProviderCall | undefined;
+    let ready: ProviderCall | Promise<void> | undefined;
     try {
       const alias = aliasOf(request);
       if (alias === undefined && !url.startsWith(`${proxyPrefix}/`)) return false;
@@ -53,6 +53,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
       return false;
     }
     if (ready === undefined) return false;
+    if (ready instanceof Promise) return ready;
     proxy.relay(new FastCall(options, { line, asking, since: ready.since }), ready);
     return true;
   }

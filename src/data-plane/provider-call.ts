@@ -29,10 +29,11 @@ export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
   begin(asking: Answered, outcome: Outcome): void;
   /**
-   * The same when memory has the connection and nobody writes its uses down; undefined otherwise. Throws what `fail`
-   * would be told. No token of a rate is taken: `admit` does that, and says whether there was one.
+   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does. A promise
+   * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
+   * and says whether there was one.
    */
-  peek(asking: Asking): ProviderCall | undefined;
+  peek(asking: Asking): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
   /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
   renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
@@ -148,14 +149,16 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
   }
 
-  function peek(asking: Asking): ProviderCall | undefined {
+  function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
     const { request, alias } = asking;
     const { key, caller } = authenticate(request);
     const ref = refOf(request, { environment: caller.environment, alias });
     const options = proxyOptions((name) => headerOf(request, name));
     const held = live.peek(ref);
-    if (held === undefined || isUseRecorded(held)) return undefined;
+    // Why it cannot be had, whoever asks for it in full is told.
+    if (held === undefined) return live.get(ref).then(nothing, nothing);
+    if (isUseRecorded(held)) return undefined;
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
   }
 
@@ -238,6 +241,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   };
 }
 
+const nothing = () => {};
 const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: AskedHead): void {

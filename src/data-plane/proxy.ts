@@ -33,9 +33,10 @@ export interface ProviderProxy {
   handle(call: HttpCall): boolean;
   /**
    * What can go at once, and of which nothing has to be known but its head; undefined, or a throw, for whatever is
-   * to be handled or refused in full. Of the first kind the tokens of its rates are taken, and `relay` is called.
+   * to be handled or refused in full. Of the first kind the tokens of its rates are taken, and `relay` is called. A
+   * promise settles when it is known which it is.
    */
-  ready(asking: Asking): ProviderCall | undefined;
+  ready(asking: Asking): ProviderCall | Promise<void> | undefined;
   /** Then `left` is called once it is over. */
   relay(call: ProxyCall, ready: ProviderCall): void;
   /** The same for a request that asks to go on as a WebSocket. */
@@ -129,7 +130,8 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     ready(asking) {
       if (tracing !== undefined || !load.hasRoom()) return undefined;
       const ready = calls.peek(asking);
-      const isPlain = ready !== undefined && !ready.isLastHop && !needsContent(asking.request, ready);
+      if (ready === undefined || ready instanceof Promise) return ready;
+      const isPlain = !ready.isLastHop && !needsContent(asking.request, ready);
       return isPlain && calls.admit(ready) ? ready : undefined;
     },
     relay(call, ready) {

@@ -8,8 +8,11 @@ import { createYoungCollection } from "./young-collection.ts";
 
 /** Whom a line asks, and tells. */
 export interface LineOwner {
-  /** Returns whether this request is to be relayed: then `begin` was called. Nothing has happened otherwise. */
-  take(line: Line, head: RequestHead): boolean;
+  /**
+   * Returns whether this request is to be relayed: then `begin` was called. Otherwise nothing has happened; a promise
+   * is for somebody who asks again when it has settled, however it did.
+   */
+  take(line: Line, head: RequestHead): boolean | Promise<void>;
   /** What is not plain, and whatever follows on its connection, is for another reader; its bytes are unread again. */
   handOver(line: Line, socket: Socket): void;
   /** What has come never becomes a request. The codes are those of `node:http`. */
@@ -46,7 +49,7 @@ const smallBytes = 16 * 1024;
 const keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1_000}\r\n`;
 const closes = "Connection: close\r\n";
 
-const states = { waiting: 0, carrying: 1, ending: 2, handedOver: 3 } as const;
+const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();
 
 /**
@@ -219,12 +222,12 @@ export class Line implements Facing {
       this.#readHead(this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]));
     } else if (this.#bodyLeft > 0) {
       this.#readBody(bytes);
-    } else if (this.#state === states.carrying) {
+    } else if (this.#state === states.carrying || this.#state === states.asking) {
       this.#keep(bytes);
     }
   };
 
-  #readHead(bytes: Buffer): void {
+  #readHead(bytes: Buffer, isAskedAgain = false): void {
     this.#unread = undefined;
     const text = bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes));
     const end = text.indexOf("\r\n\r\n") + 4;
@@ -239,6 +242,14 @@ export class Line implements Facing {
       return;
     }
     if (bytes.length > end) this.#unread = bytes.subarray(end);
+    this.#expect(head);
+    const taken = this.#owner.take(this, head);
+    if (taken === true) return;
+    if (taken === false || isAskedAgain) this.#handOver(bytes);
+    else this.#askAgain(bytes, taken);
+  }
+
+  #expect(head: RequestHead): void {
     this.#state = states.carrying;
     this.#hasAsked = true;
     this.#isHead = head.method === "HEAD";
@@ -247,7 +258,15 @@ export class Line implements Facing {
     this.#status = 200;
     this.#hasBegun = false;
     this.#received = 0;
-    if (!this.#owner.take(this, head)) this.#handOver(bytes);
+  }
+
+  #askAgain(bytes: Buffer, settled: Promise<void>): void {
+    this.#state = states.asking;
+    this.#unread = bytes;
+    this.#bodyLeft = 0;
+    settled.then(() => {
+      if (this.#state === states.asking && !this.socket.destroyed) this.#readUnread(true);
+    });
   }
 
   #waitForMore(bytes: Buffer): void {
@@ -343,12 +362,15 @@ export class Line implements Facing {
   }
 
   readNext(): void {
+    if (this.#state === states.waiting && !this.socket.destroyed) this.#readUnread(false);
+  }
+
+  #readUnread(isAskedAgain: boolean): void {
     const bytes = this.#unread;
-    if (bytes === undefined || this.#state !== states.waiting || this.socket.destroyed) return;
-    this.#unread = undefined;
+    if (bytes === undefined) return;
     // If it was paused for what had come before its turn.
     this.socket.resume();
-    this.#readHead(bytes);
+    this.#readHead(bytes, isAskedAgain);
   }
 
   /** Of the request that is carried, nothing more is done. */
