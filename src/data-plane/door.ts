@@ -69,7 +69,7 @@ interface DoorOptions {
 const silentTunnelMs = 1_000;
 /** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
 /** So many cost as much more there as a new connection does, a few times over. */
-const slowRequests = 200;
+const slowRequests = 100;
 const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {

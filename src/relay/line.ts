@@ -404,8 +404,9 @@ export class Line implements Facing {
 
   /** Who says nothing more has left: as `node:http` holds. */
   readonly #ended = (): void => {
-    const isWithinRequest = this.#state === states.waiting ? this.#unread !== undefined : this.#bodyLeft > 0;
-    if (isWithinRequest && !this.#hasBegun) {
+    const isWithinHead = this.#state === states.waiting && this.#unread !== undefined;
+    const isWithinBody = this.#state === states.carrying && this.#bodyLeft > 0;
+    if (isWithinHead || (isWithinBody && !this.#hasBegun)) {
       this.#answering?.leave();
       this.#end();
       this.#refuse("HPE_INVALID_EOF_STATE");

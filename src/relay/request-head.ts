@@ -31,7 +31,9 @@ const field = `${token}:${value}\\r\\n`;
 const lineFirst = new RegExp(`^${line}`);
 const fieldsThen = new RegExp(`^(?:${field})+\\r\\n$`);
 /** Cut off within its path, its protocol, or its fields. */
-const wellBegun = new RegExp(`^${start}(?: [HTP/1.]{0,8}\\r?)?$|^${line}(?:${field})*(?:${token}(?::${value}\\r?)?|\\r)?$`);
+const wellBegun = new RegExp(
+  `^${start}(?: [HTP/1.]{0,8}\\r?)?$|^${line}(?:${field})*(?:${token}(?::${value}\\r?)?|\\r)?$`,
+);
 /** With one of these there is more to it than a head and a body of known length, or more than one reader reads. */
 const extraordinary = new Set(["expect", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
 const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
