@@ -117,11 +117,21 @@ interface Authenticated {
   readonly caller: Caller;
 }
 
+/** What the fields of a request ask for, and who asks. */
+interface Wanted {
+  readonly key: string;
+  readonly caller: Caller;
+  readonly ref: ConnectionRef;
+  readonly alias: ConnectionRef | undefined;
+  readonly options: ProxyOptions;
+}
+
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
   const { access, live, attachments, upstream, rates, uses, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
+  const wanted = new WeakMap<AskedHead["headers"], Wanted>();
   const nonces = createProviderNonces();
 
   function begin(asking: Answered, { ready, fail }: Outcome): void {
@@ -151,15 +161,23 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
-    const { request, alias } = asking;
-    const { key, caller } = authenticate(request);
-    const ref = refOf(request, { environment: caller.environment, alias });
-    const options = proxyOptions((name) => headerOf(request, name));
+    const { caller, key, ref, options } = wantedBy(asking);
     const held = live.peek(ref);
     // Why it cannot be had, whoever asks for it in full is told.
     if (held === undefined) return live.get(ref).then(nothing, nothing);
     if (isUseRecorded(held)) return undefined;
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
+  /** Of fields that come again, what they say is known; whether the key still holds is asked each time. */
+  function wantedBy({ request, alias }: Asking): Wanted {
+    const known = wanted.get(request.headers);
+    if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
+    const { key, caller } = authenticate(request);
+    const ref = refOf(request, { environment: caller.environment, alias });
+    const made = { key, caller, ref, alias, options: proxyOptions((name) => headerOf(request, name)) };
+    wanted.set(request.headers, made);
+    return made;
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
