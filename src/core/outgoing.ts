@@ -88,10 +88,10 @@ interface WrittenParts extends Omit<OutgoingParts, "fields"> {
 }
 
 function writtenParts(going: Going): WrittenParts {
-  const { fields, ...parts } = outgoingParts(going);
+  const { target, fields, attached, contentLength } = outgoingParts(going);
   let lines = "";
   for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  return { ...parts, lines };
+  return { target, lines, attached, contentLength };
 }
 
 type Keepable = Going & { readonly attachment: Extract<Attachment, { kind: "fixed" }> };
