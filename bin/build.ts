@@ -2,17 +2,20 @@
 import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
-import { root } from "./steps.ts";
+import { bundlePrelude } from "../src/scripts/bundle.ts";
+import { root, tool } from "./steps.ts";
 
-/** Native code cannot be bundled: its package stays a dependency. */
-const external = ["level"];
+/** Native code and WebAssembly cannot be bundled, and zod is read into the customers' bundles: their packages stay dependencies. */
+export const external = ["level", "esbuild", "@jitl/quickjs-ng-wasmfile-release-sync", "zod"];
 
-export async function build(dist: string): Promise<void> {
+/** Returns the files that went into it, as they are named from the checkout. */
+export async function build(dist: string): Promise<readonly string[]> {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(dist, { recursive: true });
-  await bundle({
+  const { metafile } = await bundle({
     absWorkingDir: root,
-    entryPoints: { latchkey: "src/main.ts" },
+    // A thread is a program of its own, and what scripts import is read by their authors' tools.
+    entryPoints: { latchkey: "src/main.ts", "script-thread": "src/scripts/thread.ts", scripts: "src/scripts/sdk.ts" },
     outdir: dist,
     bundle: true,
     platform: "node",
@@ -24,12 +27,27 @@ export async function build(dist: string): Promise<void> {
       js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
     },
     legalComments: "linked",
+    metafile: true,
   });
+  writeFileSync(join(dist, "script-guest.js"), await bundlePrelude(join(root, "src/scripts/guest/main.ts")));
+  scriptTypes(dist);
   cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "README.md"), join(dist, "README.md"));
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
   chmodSync(join(dist, "latchkey.js"), 0o755);
+  return Object.keys(metafile.inputs);
+}
+
+/** What scripts import, as types: `sdk.ts` stands alone, so that it is one file. */
+function scriptTypes(dist: string): void {
+  const made = join(dist, "types");
+  const [source, options] = [join(root, "src/scripts/sdk.ts"), ["--target", "es2023", "--module", "nodenext"]];
+  if (!tool("tsc", source, ...options, "--ignoreConfig", "--declaration", "--emitDeclarationOnly", "--outDir", made)) {
+    throw new Error("the types of scripts could not be made");
+  }
+  cpSync(join(made, "sdk.d.ts"), join(dist, "scripts.d.ts"));
+  rmSync(made, { recursive: true });
 }
 
 /** Of the checkout's manifest what concerns those who install the package: they bring their own Node. */
@@ -45,6 +63,7 @@ function manifest() {
     type,
     engines,
     bin: { latchkey: "latchkey.js" },
+    exports: { "./scripts": { types: "./scripts.d.ts", default: "./scripts.js" }, "./package.json": "./package.json" },
     dependencies: Object.fromEntries(external.map((dependency) => [dependency, dependencies?.[dependency]])),
   };
 }

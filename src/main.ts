@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { readFileSync, unwatchFile, watchFile } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import type { OwnCommand } from "./cli/own-command.ts";
 import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
@@ -10,6 +10,16 @@ import { variablesHelp } from "./config/variables.ts";
 
 /** How often a file is looked at. Kubernetes swaps a whole folder behind a link: looking sees that, being told does not. */
 const watchEveryMs = 2_000;
+
+/** Of what a path leads to at the moment, through whatever links. Node's own `watchFile` looks first some time after it was called. */
+function stateOf(path: string): string {
+  try {
+    const { dev, ino, mode, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+    return [dev, ino, mode, size, mtimeNs, ctimeNs].join();
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "unknown error";
+  }
+}
 
 // Whatever is written from here on is its owner's alone: LevelDB would make its files readable to all.
 process.umask(0o077);
@@ -43,8 +53,14 @@ const own: Process = {
     process.on("uncaughtException", (error) => handle("exception", error));
   },
   watchFile(path, onChange) {
-    watchFile(path, { interval: watchEveryMs, persistent: false }, onChange);
-    return () => unwatchFile(path, onChange);
+    let known = stateOf(path);
+    const looking = setInterval(() => {
+      const state = stateOf(path);
+      if (state === known) return;
+      known = state;
+      onChange();
+    }, watchEveryMs).unref();
+    return () => clearInterval(looking);
   },
 };
 

@@ -6,6 +6,7 @@ import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
+import { certificateEndMs } from "./base/tls.ts";
 import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
@@ -14,13 +15,16 @@ import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.t
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
 import { defaultScopes } from "./core/scopes.ts";
+import { noScripts, type ScriptHost } from "./core/script.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createLoad, type Load } from "./data-plane/load.ts";
 import { createOpsDoor } from "./data-plane/ops.ts";
+import { isOwnPath } from "./data-plane/own-paths.ts";
 import { createProxy } from "./data-plane/proxy.ts";
 import { createRateLimits } from "./data-plane/rate-limits.ts";
 import { restRoutes } from "./data-plane/rest.ts";
+import { declaredRoutes } from "./data-plane/script-routes.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
@@ -90,6 +94,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     }
     const at = describeListener(door.server, tls !== undefined);
     opened.push({ name, door });
+    if (tls !== undefined) metrics.certificateEnds.set({ door: name }, certificateEndMs(tls) / 1_000);
     log.info("listening", { door: name, address: at });
     return at;
   }
@@ -104,6 +109,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     let upstream: Upstream | undefined;
     let toApplication: Upstream | undefined;
     let load: Load | undefined;
+    let scripts: ScriptHost | undefined;
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
     const ops = createOpsDoor({ readiness, trouble, tls: doors.ops.tls, world });
@@ -152,8 +158,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         limits: config.relay,
         extraCa: config.providerCa,
       });
+      scripts = await openScripts(config, world);
       broker = await openBroker({
         ...{ store, backend, catalogue, publicUrl, retention, send, refreshLeaseMs, deliveryLeaseMs, world },
+        scripts,
         sendToApplication: createSend(toApplication),
         webhooks: config.webhooks,
       });
@@ -178,9 +186,14 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
-      const hasFastLane = config.fastLane;
-      const toProviders = { ...common, name: "data" as const, proxy, hasFastLane, guard: createDoorGuard({ hosts }) };
-      const dataDoor = createDoor({ ...toProviders, routes, pages, aliases: refs, tls: doors.data.tls });
+      const stallMs = Math.min(config.relay.idleMs, maxStallMs);
+      const toProviders = {
+        ...{ ...common, name: "data" as const, proxy, stallMs },
+        hasFastLane: config.fastLane,
+        guard: createDoorGuard({ hosts }),
+      };
+      const otherRoutes = (path: string) => declaredRoutes(held, path);
+      const dataDoor = createDoor({ ...toProviders, routes, otherRoutes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);
       for (const { name, address } of config.aliases) {
         const alias = refs.get(`${name}.localhost`);
@@ -221,17 +234,27 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
         async stop() {
           readiness.set("draining");
-          shutdown.abort();
           const since = performance.now();
           const grace = setTimeout(() => {
             log.warn("the grace period is over; what is still under way is cut off");
             for (const { door } of opened) door.destroy();
           }, config.graceMs);
+          const streams = setTimeout(() => {
+            for (const { door } of opened) door.endStreams?.();
+          }, config.streamGraceMs);
+          for (const { door } of opened) door.leave?.();
+          // Closing waits for the same, and tells of what went wrong.
+          held.retire().catch(() => {});
+          // Whoever leads callers here has yet to hear that we are not ready: until then they are served.
+          if (config.drainDelayMs > 0) await sleep(config.drainDelayMs);
+          shutdown.abort();
           // Probes are answered to the end: whoever drains us wants to see it.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
+          clearTimeout(streams);
           // Renewals under way are waited for: what a provider gives must be written down.
           await held.close();
+          await scripts?.close();
           upstream?.destroy();
           toApplication?.destroy();
           load?.close();
@@ -244,6 +267,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
       };
     } catch (error) {
+      await scripts?.close();
       upstream?.destroy();
       toApplication?.destroy();
       load?.close();
@@ -256,6 +280,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
   }
 }
 
+/** What is ready for a caller over HTTP/2 and not taken is kept no longer. */
+const maxStallMs = 60_000;
 /** Requests that took all of the grace period are the ones whose spans somebody will look for. */
 const minSpanFlushMs = 500;
 
@@ -321,13 +347,20 @@ function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
   );
 }
 
-interface Opened extends Pick<Door, "drain" | "destroy"> {
+interface Opened extends Pick<Door, "drain" | "destroy">, Partial<Pick<Door, "leave" | "endStreams">> {
   readonly server: Server;
 }
 
 interface Closing {
   readonly name: DoorName | `alias ${string}`;
   readonly door: Opened;
+}
+
+/** Not loaded unless there are any: it is an engine of its own. */
+async function openScripts({ scriptsFolder }: Config, world: World): Promise<ScriptHost> {
+  if (scriptsFolder === undefined) return noScripts;
+  const { createScriptHost } = await import("./scripts/host.ts");
+  return createScriptHost({ folder: scriptsFolder, world, isOwnPath });
 }
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {

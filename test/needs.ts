@@ -9,6 +9,7 @@ const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
   /** A browser: Debian's, or whichever is called so. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
+  nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
   /** A C compiler, and a system that lets what it made step in front of libc. */
   compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,
@@ -18,6 +19,11 @@ const present = {
   /** Takes files away from a process that runs. */
   prlimit: () => spawnSync("prlimit", ["--version"]).status === 0,
   slowhttptest: () => spawnSync("slowhttptest", ["-h"]).error === undefined,
+  /** Builds images without an engine, out of Debian's packages, which it is the system to have. */
+  buildah: () => spawnSync("buildah", ["--version"]).status === 0 && spawnSync("apt-get", ["--version"]).status === 0,
+  /** Processes and mounts that nobody else sees: what a container is made of. */
+  namespaces: () => spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status === 0,
+  promtool: () => spawnSync("promtool", ["--version"]).status === 0,
   /** A small disk of one's own, to fill. */
   tmpfs: () => {
     const folder = mkdtempSync(join(tmpdir(), "latchkey-mount-"));

@@ -4,6 +4,8 @@ import { onTestFinished } from "vitest";
 import { testVariables } from "./harness.ts";
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+/** What Node has made of the sources, for the next of the many processes: it halves what the start of one takes. */
+const compiled = fileURLToPath(new URL("../node_modules/.cache/latchkey-compiled", import.meta.url));
 
 /** A latchkey in a process of its own, as an operator starts it. */
 export interface Running {
@@ -31,6 +33,7 @@ export function launch(args: readonly string[], { env = {}, folder, cwd, program
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     HOME: process.env["HOME"],
+    NODE_COMPILE_CACHE: compiled,
     ...testVariables(folder),
     ...env,
   };

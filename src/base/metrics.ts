@@ -411,8 +411,44 @@ export const metricTable = {
   channelAlerts: {
     kind: "counter",
     name: "latchkey_channel_alerts_total",
-    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, outcome_unknown.",
+    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
     labels: ["kind"],
+  },
+  runs: {
+    kind: "counter",
+    name: "latchkey_runs_total",
+    help: "Executions of scripts that ended, by kind of script and outcome: succeeded, failed, cancelled, interrupted.",
+    labels: ["kind", "outcome"],
+  },
+  runSeconds: {
+    kind: "histogram",
+    name: "latchkey_run_seconds",
+    help: "Time that executions of scripts took, by kind of script.",
+    labels: ["kind"],
+  },
+  runsOpen: {
+    kind: "gauge",
+    name: "latchkey_runs_open",
+    help: "Executions of scripts that are under way in this process.",
+    labels: [],
+  },
+  runsOverdue: {
+    kind: "gauge",
+    name: "latchkey_runs_overdue_seconds",
+    help: "For how long the execution has waited that has waited longest.",
+    labels: [],
+  },
+  scriptsBroken: {
+    kind: "gauge",
+    name: "latchkey_scripts_broken",
+    help: "Files of scripts that are refused as they stand.",
+    labels: [],
+  },
+  channelCatchUps: {
+    kind: "counter",
+    name: "latchkey_channel_catch_ups_total",
+    help: "How often syncs were asked to catch up with what a channel may have lost, by outcome: asked, failed.",
+    labels: ["outcome"],
   },
   channelsOverdue: {
     kind: "gauge",
@@ -425,6 +461,12 @@ export const metricTable = {
     name: "latchkey_config_rejected",
     help: "1 while the configuration file as it stands is refused and the last good one is in force.",
     labels: [],
+  },
+  certificateEnds: {
+    kind: "gauge",
+    name: "latchkey_certificate_end_seconds",
+    help: "When the certificate of a door that speaks TLS runs out, in seconds since 1970, by door.",
+    labels: ["door"],
   },
   spansDropped: {
     kind: "counter",

@@ -29,6 +29,8 @@ export interface SmallAnswer {
   readonly status: number;
   /** The first of that name, which is given in lower case. */
   header(name: string): string | undefined;
+  /** Name, value, name, value, as they came. */
+  readonly fields: readonly string[];
   readonly body: Buffer;
 }
 

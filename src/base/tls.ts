@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import type { SecureContextOptions, TLSSocket, TlsOptions } from "node:tls";
 import type { ListenerTls } from "./listener.ts";
 
@@ -8,6 +9,9 @@ export const tlsServerOptions = ({ cert, key, clientCa }: ListenerTls): TlsOptio
   minVersion: "TLSv1.2",
   ...(clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
 });
+
+/** Until when callers believe the door: of a chain, its own certificate stands first. */
+export const certificateEndMs = ({ cert }: ListenerTls): number => Date.parse(new X509Certificate(cert).validTo);
 
 /** A certificate of the right CA that was issued to somebody else opens nothing. */
 export function requireClientName(socket: TLSSocket, { clientNames }: ListenerTls): void {

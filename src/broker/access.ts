@@ -35,8 +35,11 @@ export interface NewKey {
 }
 
 export interface Access {
-  /** The caller that a secret makes one. Throws what the door answers otherwise. */
-  authenticate(secret: string): Caller;
+  /**
+   * The caller that a secret makes one, without a promise when memory has it. Throws, or rejects with, what the door
+   * answers otherwise.
+   */
+  authenticate(secret: string): Caller | Promise<Caller>;
   /** Whether a caller that `authenticate` gave out would be given out again. */
   isCurrent(caller: Caller): boolean;
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
@@ -130,14 +133,22 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     ];
   }
 
+  const knownBy = (digest: string) => declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
+
+  function callerOf(known: Known | undefined): Caller {
+    if (known === undefined) throw new Fault("unknown_key", "the key is not known");
+    if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
+    touches.touch(known.touched);
+    return known.caller;
+  }
+
   return {
     authenticate(secret) {
       const digest = digestOf(secret);
-      const known = declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
-      if (known === undefined) throw new Fault("unknown_key", "the key is not known");
-      if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
-      touches.touch(known.touched);
-      return known.caller;
+      const known = knownBy(digest);
+      // It may have been made through another replica a moment ago.
+      const behind = known === undefined ? store.caughtUp() : undefined;
+      return behind === undefined ? callerOf(known) : behind.then(() => callerOf(knownBy(digest)));
     },
     isCurrent(caller) {
       const known = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
@@ -183,6 +194,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     async list({ environment }, { size, token }) {
       const tokens = pageTokens(["keys", environment]);
       const from = tokens.read(token);
+      await store.caughtUp();
       const all = [...declared.values(), ...stored.values()]
         .map(({ key }) => key)
         .filter((key) => environment === "" || key.environment === environment)
@@ -201,6 +213,8 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         throw new Fault("read_only", `the key "${id}" is declared in configuration and is taken out there`);
       }
       await transact(store, async () => {
+        // Its digests go with it: one that were left behind would open whatever has its id next.
+        await store.caughtUp();
         const before = await collections.keys.get(id);
         if (before === undefined) throw new Fault("not_found", `there is no key "${id}"`);
         requireRevision(before, expectedRevision);
@@ -212,6 +226,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       });
     },
     async deletionOfAll(environment) {
+      await store.caughtUp();
       const ids = [...stored.values()].filter(({ key }) => key.environment === environment).map(({ key }) => [key.id]);
       const found = await collections.keys.getMany(ids);
       return found.flatMap((before) => (before === undefined ? [] : deletion(before)));

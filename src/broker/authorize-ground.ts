@@ -56,7 +56,7 @@ export function createGrounds({
       throw new Fault("unknown_provider_config", `this connect session is not for the integration "${key}"`);
     const { value: integration } = await integrations.get({ environment, key });
     const existing = reconnect === undefined ? undefined : (await connections.get(reconnect)).value;
-    return { session, integration, provider: providers.find(integration.provider), existing };
+    return { session, integration, provider: await providers.findNow(integration.provider), existing };
   }
 
   async function contextOf({ environment, key, provider, callback }: Integration): Promise<string> {

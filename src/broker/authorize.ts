@@ -19,6 +19,7 @@ import type { LiveGrants } from "./live-grants.ts";
 import type { Logs } from "./logs.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
+import type { ScriptHooks } from "./script-hooks.ts";
 import type { Sessions } from "./sessions.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
@@ -55,6 +56,7 @@ interface AuthorizationsOptions {
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;
   readonly grants: LiveGrants;
+  readonly hooks: Pick<ScriptHooks, "validate">;
   readonly logs: Logs;
   readonly publicUrl: () => string;
   readonly audit: Audit;

@@ -16,6 +16,7 @@ import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
 import type { LiveGrants } from "./live-grants.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
+import type { ScriptHooks } from "./script-hooks.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** What an end user brought along, once it is in hand. */
@@ -57,17 +58,20 @@ interface AuthorizedConnectionsOptions {
   readonly imports: Imports;
   readonly asks: ProviderAsks;
   readonly grants: LiveGrants;
+  readonly hooks: Pick<ScriptHooks, "validate">;
 }
 
 export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
-  const { collections, integrations, sessions, imports, asks, grants } = options;
+  const { collections, integrations, sessions, imports, asks, grants, hooks } = options;
 
   async function file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed> {
     const { session, integration, provider, existing } = ground;
     const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
     const { environment, key } = integration;
     const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
-    const { connectionConfig, metadata } = await asks.describe(await draftOf(ground, brought, id));
+    const draft = await draftOf(ground, brought, id);
+    const { connectionConfig, metadata } = await asks.describe(draft);
+    await hooks.validate(draft);
     const as = { connectionId: id, missingScopes: brought.missingScopes };
     const item = create(ConnectionImportSchema, {
       environment,

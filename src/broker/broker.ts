@@ -1,6 +1,7 @@
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
+import type { ScriptHost } from "../core/script.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
@@ -10,16 +11,20 @@ import type { Backend, StoreStatus } from "../store/contract.ts";
 import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed.ts";
 import { type Access, openAccess } from "./access.ts";
+import { type Actions, createActions } from "./actions.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type Audit, createAudit } from "./audit.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
+import { createCatchUp } from "./catch-up.ts";
 import { createChannelCalls } from "./channel-calls.ts";
 import { createChannelKeeper } from "./channel-keeper.ts";
+import { createChannelLooks } from "./channel-looks.ts";
 import { createChannelSlots } from "./channel-slots.ts";
 import { openChannelTokens } from "./channel-tokens.ts";
 import { type Channels, createChannels } from "./channels.ts";
 import { createCollections } from "./collections.ts";
-import { deletingWithChannels } from "./connection-deletion.ts";
+import { deletingInOrder } from "./connection-deletion.ts";
+import { createConnectionRequests } from "./connection-request.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import { createDeliveries, type DeliveryLimits } from "./deliver.ts";
@@ -44,6 +49,7 @@ import { createLookupFields } from "./lookup-fields.ts";
 import { openLookupFiling } from "./lookup-filing.ts";
 import { createNotificationProofs } from "./notification-proofs.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
+import { createNotifiedSyncs } from "./notified-syncs.ts";
 import { createNumbers } from "./numbers.ts";
 import { type Origins, openOrigins } from "./origins.ts";
 import { openOutbox } from "./outbox.ts";
@@ -52,9 +58,19 @@ import { createProviderAsks } from "./provider-asks.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
 import { openResources, type Resources } from "./resources.ts";
+import { createRunExecution } from "./run-execution.ts";
+import { openRunKeeper } from "./run-keeper.ts";
+import { createRunNow, type RunNow } from "./run-now.ts";
+import { createRuns, type Runs } from "./runs.ts";
+import { createScriptHooks } from "./script-hooks.ts";
+import { createScriptRequests } from "./script-requests.ts";
+import { createScriptToolbox } from "./script-tools.ts";
+import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
+import { createSyncRecords, type SyncRecords } from "./sync-records.ts";
+import { createSyncs, type Syncs } from "./syncs.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 import { createTokenEndpoint } from "./token-requests.ts";
 import { createTouches } from "./touches.ts";
@@ -96,6 +112,15 @@ export interface Broker {
   readonly forwards: Forwards;
   readonly destinations: Destinations;
   readonly destinationsOf: (environment: string) => readonly Destination[];
+  /** The customer's scripts. */
+  readonly scripts: ScriptHost;
+  readonly syncs: Syncs;
+  readonly runs: Runs;
+  readonly actions: Actions;
+  readonly runNow: RunNow;
+  readonly variables: ScriptVariables;
+  /** What syncs save. */
+  readonly records: SyncRecords;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
     readonly channels: (request: FeedRequest) => AsyncGenerator<FeedStep<StoredChannel>>;
@@ -111,8 +136,12 @@ export interface Broker {
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
   /** What is done once a minute, now. */
   readonly keepHouse: () => Promise<void>;
+  /** What is due of scripts, and what that brings about. */
+  readonly keepRuns: () => Promise<void>;
   /** Of it, what is due of channels. */
   readonly keepChannels: () => Promise<void>;
+  /** Takes up nothing more of what another replica can do as well, and lets go of it. What is asked for is still done. */
+  retire(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -130,11 +159,14 @@ interface BrokerOptions {
   readonly webhooks: WebhookLimits & DeliveryLimits;
   readonly refreshLeaseMs?: number | undefined;
   readonly deliveryLeaseMs?: number | undefined;
+  readonly runLeaseMs?: number | undefined;
+  readonly scripts: ScriptHost;
   readonly world: World;
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, retention, send, sendToApplication, refreshLeaseMs, world } = options;
+  const { store, backend, catalogue, publicUrl, retention, send, sendToApplication, refreshLeaseMs, scripts, world } =
+    options;
   if (!backend.isShared) await endAllLeases(store);
   const lookupFields = createLookupFields();
   const collections = createCollections(store, { fieldsOf: lookupFields.of });
@@ -153,14 +185,50 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const events = createEvents({ forwards, world });
   const stored = { store, collections, integrations, providers };
   const health = createConnectionHealth({ ...stored, logs, events, world });
-  const connections = createConnections({ ...stored, touches, health, events, audit, world });
+  const connections = createConnections({
+    ...{ ...stored, touches, health, events, audit, world },
+    scriptedRemoval: (ref) => syncs.removedFor(ref),
+  });
+  const webhookUrls = createWebhookUrls({ environments, publicUrl });
+  const records = createSyncRecords({ store, collections, connections, world });
+  const runs = createRuns({ store, collections, destinations, audit, world });
+  const syncs: Syncs = createSyncs({ ...stored, scripts, runs, connections, destinations, records, audit, world });
+
   const numbers = createNumbers(store);
-  const slots = createChannelSlots({ store, collections, providers, events, logs, world });
-  const imports = createImports({ ...stored, slots, numbers, health, logs, events, audit, world });
+  const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
+  const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
-  const asks = createProviderAsks({ attachments, send, world });
+  const askWith = createConnectionRequests({ attachments, send, world });
+  const asks = createProviderAsks({ askWith, world });
   const grants = createLiveGrants({ collections, logs, world });
+  const refresher = createRefresher({
+    leaseMs: refreshLeaseMs,
+    store,
+    health,
+    integrations,
+    providers,
+    tokens,
+    grants,
+    world,
+  });
+  const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
+  const variables = createScriptVariables();
+  const toolbox = createScriptToolbox({
+    ...{ connections, integrations, syncs, urls: webhookUrls, world },
+    send: createScriptRequests({ live, askWith, world }),
+    runAction: (asked) => actions.run(asked),
+    variablesOf: variables.of,
+  });
+  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
+  const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
+  const imports = createImports({
+    ...{ ...stored, slots, numbers, health, logs, events, audit, world },
+    scripted: ({ ref, isNew, runHooks }) => [
+      ...(isNew ? syncs.addedFor(ref, world.now()) : []),
+      ...(runHooks ? hooks.created(ref) : []),
+    ],
+  });
   const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
   const authorizations = createAuthorizations({
     store,
@@ -174,6 +242,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     tokenEndpoint: tokens,
     asks,
     grants,
+    hooks,
     logs,
     publicUrl,
     audit,
@@ -181,39 +250,58 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
-  const refresher = createRefresher({
-    leaseMs: refreshLeaseMs,
-    store,
-    health,
-    integrations,
-    providers,
-    tokens,
-    grants,
-    world,
-  });
-  const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
   const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
   const unwell = await openUnwellCount({ store, world });
   const lookupFiling = await openLookupFiling({ store, collections, fields: lookupFields, world });
   const resources = await openResources({ store, world });
-  const webhookUrls = createWebhookUrls({ environments, publicUrl });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
   const tokensOfChannels = await openChannelTokens({ store, world });
   const calls = createChannelCalls({ slots, live, asks, urls: webhookUrls, world });
-  const channels = createChannels({ ...stored, slots, calls, connections, audit, world });
-  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, providers, publicUrl, world });
+  const channels = createChannels({ ...stored, slots, calls, connections, destinations, audit, world });
+  const catchUp = createCatchUp({ scripts, syncs, logs, world });
+  const looks = createChannelLooks({ store, collections, slots, providers, catchUp, world });
+  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, looks, providers, publicUrl, world });
   const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens: tokensOfChannels, world });
+  const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
   const webhooks = createWebhooks({
-    ...{ store, collections, receivers, proofs, resources, tokens: tokensOfChannels, forwards, bodies, outbox },
+    ...{
+      store,
+      collections,
+      receivers,
+      proofs,
+      resources,
+      tokens: tokensOfChannels,
+      forwards,
+      bodies,
+      outbox,
+      notified,
+    },
     ...{ urls: webhookUrls, limits: options.webhooks, world },
   });
   const deliveries = createDeliveries({
     ...{ store, collections, outbox, destinations, bodies, secrets: signingSecrets },
     ...{ send, sendToApplication, limits: options.webhooks, leaseMs: options.deliveryLeaseMs, world },
   });
-  const declare = createDeclarations({ environments, access, signingSecrets, integrations, providers });
-  const housekeeping = startHousekeeping({ store, collections, health, keeper, retention, world });
+  const execution = createRunExecution({
+    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, world },
+    payloadOf: bodies.payloadOf,
+  });
+  const runKeeper = await openRunKeeper({
+    ...{ store, collections, scripts, runs, execution, destinations, world },
+    limits: { atOnce: 16, atOncePerIntegration: 8 },
+    leaseMs: options.runLeaseMs,
+  });
+  const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
+  const declare = createDeclarations({ environments, access, signingSecrets, variables, integrations, providers });
+  const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
+  let retired: Promise<unknown> | undefined;
+  const retire = async () => {
+    retired ??= Promise.all(
+      [runKeeper, channelKeeper, deliveries, housekeeping, lookupFiling].map((one) => one.close()),
+    );
+    await retired;
+  };
   return {
     access,
     audit,
@@ -223,7 +311,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     signingSecrets,
     providers,
     integrations,
-    connections: deletingWithChannels(connections, channels),
+    connections: deletingInOrder(connections, { channels, hooks }),
     channels,
     imports,
     sessions,
@@ -243,6 +331,13 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     forwards,
     destinations,
     destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
+    records,
+    scripts,
+    syncs,
+    runs,
+    actions,
+    runNow,
+    variables,
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
       channels: (request) => feed({ store, records: collections.channels, world }, request),
@@ -261,6 +356,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       // Not before it is known where to, and with what it is signed.
       await deliveries.start();
       channelKeeper.start();
+      runKeeper.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
     configureWebhooks(limits) {
@@ -272,19 +368,18 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await lookupFiling.run();
       await channelKeeper.run();
     },
+    keepRuns: () => runKeeper.run(),
     keepChannels: () => channelKeeper.run(),
+    retire,
     async close() {
-      await channelKeeper.close();
+      await retire();
       tokensOfChannels.close();
-      await deliveries.close();
       outbox.close();
       receivers.close();
       destinations.close();
       outcomes.close();
       origins.close();
       await authorizations.close();
-      await housekeeping.close();
-      await lookupFiling.close();
       resources.close();
       unwell.close();
       await refresher.close();

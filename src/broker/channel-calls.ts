@@ -47,12 +47,6 @@ export interface ChannelCalls {
   ): Promise<StopVerdict>;
   /** What whoever made this move has claimed to stop. */
   stopClaimed(place: Place, moved: Moved | undefined, claim: Claim): Promise<void>;
-  /** One that we did not make. */
-  stopForeign(
-    ref: ConnectionRef,
-    told: { readonly id: string; readonly resourceId: string },
-    signal: AbortSignal,
-  ): Promise<StopVerdict>;
 }
 
 export interface WatchOptions extends Pick<MoveOptions, "alongside"> {
@@ -140,7 +134,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     const values = { id: idOf(asked), address, token, expiration, resource };
     try {
       const answer = await askWith(found, { template: watch.watch, values, deadlineMs: watchWithinMs });
-      return watchVerdict(watch, { answer, body: jsonOf(answer), nowMs: world.now() });
+      return watchVerdict(watched, { answer, body: jsonOf(answer), nowMs: world.now() });
     } catch (error) {
       if (error instanceof Unanswered)
         return { kind: error.mayHaveArrived ? "unheard" : "put_off", code: error.reason };
@@ -259,24 +253,14 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
 
   async function stop(place: Place, { id, resourceId }: { id: string; resourceId: string }, signal?: AbortSignal) {
     const verdict = await callStop(place.ref, { id, resourceId }, signal);
-    const { environment, integration, id: connection } = place.ref;
-    let isFirst = false;
     await noted(() =>
       slots.move(
         place,
-        (slot) => {
-          isFirst = slot.find((one) => idOf(one) === id)?.failures === 0;
-          return verdict.kind === "stopped" ? stopped(slot, id, world.now()) : notStopped(slot, id, verdict, now());
-        },
+        (slot) => (verdict.kind === "stopped" ? stopped(slot, id, world.now()) : notStopped(slot, id, verdict, now())),
         { leavesMetadata: signal !== undefined },
       ),
     );
     metrics.channelStops.inc({ outcome: verdict.kind });
-    if (verdict.kind === "not_stopped") {
-      const fields = { environment, integration, connection, channel: id, code: verdict.code };
-      const say = isFirst ? log.error : log.debug;
-      say.call(log, "a channel was not stopped; it is tried again until it has run out", fields);
-    }
     return verdict;
   }
 
@@ -311,6 +295,5 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
       }
       return { retryAfterMs };
     },
-    stopForeign: (ref, told, signal) => callStop(ref, told, signal),
   };
 }

@@ -1,7 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../base/world.ts";
-import { isWanted, placeOf, shown, wished } from "../core/channel-life.ts";
-import { defaultWatched } from "../core/channel-rules.ts";
+import {
+  adopted,
+  applied,
+  isNothing,
+  isWanted,
+  joined,
+  overtaken,
+  type Place,
+  placeOf,
+  shown,
+  wished,
+} from "../core/channel-life.ts";
+import { defaultWatched, toldChannel } from "../core/channel-rules.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
@@ -9,8 +20,9 @@ import type { Store } from "../store/contract.ts";
 import { after, partsOf } from "../store/keys.ts";
 import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import { type ChannelCalls, newChannelId } from "./channel-calls.ts";
+import type { ChannelLooks } from "./channel-looks.ts";
 import { type ChannelSlots, partsOfPlace } from "./channel-slots.ts";
-import { type Collections, channelDueMs, channelsDue } from "./collections.ts";
+import { type Collections, channelsDue, timeOfDueKey } from "./collections.ts";
 import type { Providers } from "./providers.ts";
 
 /**
@@ -30,6 +42,7 @@ interface KeeperOptions {
   readonly collections: Collections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
+  readonly looks: ChannelLooks;
   readonly providers: Providers;
   /** Empty until the doors listen: providers cannot be told where to send anything before that. */
   readonly publicUrl: () => string;
@@ -46,6 +59,7 @@ const mostInAll = 32;
 const pageSize = 500;
 /** So many of the due are looked through for some that can be begun. */
 const lookedThrough = 20_000;
+const mostWaiting = 1_000;
 const troubleMs = 5_000;
 const closeWithinMs = 10_000;
 /** Connections that are looked at, a stretch a minute, for channels that they should have and have not. */
@@ -53,7 +67,7 @@ const walkEveryMs = 60_000;
 const perWalk = 1_000;
 
 export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
-  const { store, collections, slots, calls, providers, publicUrl, world } = options;
+  const { store, collections, slots, calls, looks, providers, publicUrl, world } = options;
   const { channels, connections, integrations } = collections;
   const { metrics, log } = world;
   const leases = createLeases(store);
@@ -70,6 +84,9 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let walkedAt = Number.NEGATIVE_INFINITY;
+  let scannedAt = Number.NEGATIVE_INFINITY;
+  /** Found due by the last scan, and not begun. */
+  let waiting: StoredChannel[] = [];
   let walkPosition: string | undefined;
 
   async function hold(): Promise<boolean> {
@@ -109,23 +126,55 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     if (performance.now() - walkedAt > walkEveryMs) {
       walkedAt = performance.now();
       await walk();
+      if (lease !== undefined) await looks.look({ lease, signal: ended.signal });
     }
+    if (performance.now() - scannedAt < lookEveryMs) {
+      const begun = beginWaiting();
+      if (begun > 0 || (waiting.length > 0 && underWay.size > 0)) return begun;
+    }
+    return scan();
+  }
+
+  /** What was due a moment ago and could not begin then: looked through without a read each time that one is done. */
+  function beginWaiting(): number {
+    let begun = 0;
+    const left: StoredChannel[] = [];
+    for (const [i, one] of waiting.entries()) {
+      if (underWay.size >= mostInAll) {
+        left.push(...waiting.slice(i));
+        break;
+      }
+      // Whoever looks after a slot does all that is due of it.
+      if (underWay.has(slotOf(one))) continue;
+      if (mayBegin(one)) {
+        begin(one);
+        begun += 1;
+      } else left.push(one);
+    }
+    waiting = left;
+    return begun;
+  }
+
+  async function scan(): Promise<number> {
+    scannedAt = performance.now();
     const nowMs = world.now();
     let { from, to } = channelsDue(nowMs);
     let begun = 0;
     let isFirst = true;
+    waiting = [];
     for (let seen = 0; seen < lookedThrough && underWay.size < mostInAll && !ended.signal.aborted; seen += pageSize) {
       const page = await store.list({ from, to, limit: pageSize });
       const oldest = page[0];
       if (isFirst)
-        metrics.channelsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - channelDueMs(oldest.key)) / 1_000);
+        metrics.channelsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
       isFirst = false;
       const found = await channels.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
       for (const one of found) {
-        if (one !== undefined && mayBegin(one.value)) {
+        if (one === undefined) continue;
+        if (mayBegin(one.value)) {
           begin(one.value);
           begun += 1;
-        }
+        } else if (waiting.length < mostWaiting) waiting.push(one.value);
       }
       const last = page.at(-1);
       if (last === undefined || page.length < pageSize) break;
@@ -134,9 +183,11 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     return begun;
   }
 
+  const slotOf = (stored: StoredChannel): string => partsOfPlace(placeOf(stored)).join("\0");
+
   function mayBegin(stored: StoredChannel): boolean {
     const at = integrationOf(stored);
-    const slot = partsOfPlace(placeOf(stored)).join("\0");
+    const slot = slotOf(stored);
     return (
       underWay.size < mostInAll &&
       !underWay.has(slot) &&
@@ -148,7 +199,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
 
   function begin(stored: StoredChannel): void {
     const at = integrationOf(stored);
-    const slot = partsOfPlace(placeOf(stored)).join("\0");
+    const slot = slotOf(stored);
     ofIntegration.set(at, (ofIntegration.get(at) ?? 0) + 1);
     troubled.delete(slot);
     const tended = calls
@@ -190,28 +241,73 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   }
 
   /**
-   * Where channels are automatic, a connection that has none is given one: those that were there before they became
-   * automatic, and whatever went another way than foreseen. One that somebody has stopped stays stopped.
+   * Channels that scripts have made are known from the metadata. Where channels are automatic, a connection that has
+   * none is given one: those that were there before they became automatic, and whatever went another way than
+   * foreseen. One that somebody has stopped stays stopped.
    */
   async function walk(): Promise<void> {
     const all = await integrations.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
-    const automatic = all.filter(({ value }) => value.channels?.automatic === true);
-    if (automatic.length === 0) return;
-    const isAutomatic = new Set(automatic.map(({ value }) => `${value.environment}\0${value.key}`));
+    const watchable = all.filter(({ value }) => defaultWatched(providers.find(value.provider)) !== undefined);
+    if (watchable.length === 0) return;
+    const isAutomatic = new Map(
+      watchable.map(({ value }) => [`${value.environment}\0${value.key}`, value.channels?.automatic === true]),
+    );
     const page = await connections.page({ under: [], after: walkPosition, limit: perWalk });
     walkPosition = page.length < perWalk ? undefined : page.at(-1)?.position;
-    for (const { value } of page) {
-      const { ref, state } = value;
-      if (ref === undefined || !isAutomatic.has(`${ref.environment}\0${ref.integration}`)) continue;
-      if (state === Connection_State.REAUTHORIZATION_REQUIRED) continue;
-      await ensure(value);
+    const found = page.flatMap(({ value }) => {
+      const automatic = isAutomatic.get(`${value.ref?.environment}\0${value.ref?.integration}`);
+      return automatic === undefined ? [] : [{ connection: value, automatic }];
+    });
+    await adopt(found);
+    for (const { connection, automatic } of found) {
+      if (automatic && connection.state !== Connection_State.REAUTHORIZATION_REQUIRED) await ensure(connection);
     }
   }
 
-  async function ensure({ ref, provider }: Connection): Promise<void> {
+  interface Walked {
+    readonly connection: Connection;
+    readonly automatic: boolean;
+  }
+
+  /** What the metadata tells of is known; where channels are automatic, ours takes its place. */
+  async function adopt(found: readonly Walked[]): Promise<void> {
+    const told = found.flatMap((one) => {
+      const id = toldIn(one.connection)?.id;
+      return id === undefined ? [] : [{ ...one, id }];
+    });
+    const known = await channels.getMany(told.map(({ connection, id }) => [connection.ref?.environment ?? "", id]));
+    for (const [i, { connection, automatic }] of told.entries()) {
+      const place = known[i] === undefined ? placeIn(connection) : undefined;
+      if (place === undefined) continue;
+      await slots.move(
+        place,
+        (slot, now) => {
+          const channel = now === undefined ? undefined : toldIn(now);
+          if (channel === undefined) return undefined;
+          const moved = adopted(slot, place, channel, world.now());
+          if (!automatic || isNothing(moved)) return moved;
+          return joined(moved, overtaken(applied(slot, moved), world.now()));
+        },
+        { leavesMetadata: true },
+      );
+    }
+  }
+
+  const toldIn = ({ provider, metadata = {} }: Connection) => {
+    const rules = providers.find(provider).channel;
+    return rules === undefined ? undefined : toldChannel(metadata, rules);
+  };
+
+  function placeIn({ ref, provider }: Connection): Place | undefined {
     const watched = defaultWatched(providers.find(provider));
-    if (ref === undefined || watched === undefined) return;
-    const place = { ref, kind: watched.kind, resource: watched.resource };
+    return ref === undefined || watched === undefined
+      ? undefined
+      : { ref, kind: watched.kind, resource: watched.resource };
+  }
+
+  async function ensure(connection: Connection): Promise<void> {
+    const place = placeIn(connection);
+    if (place === undefined) return;
     const isSettled = (one: StoredChannel) => {
       const { state, stateReason } = shown(one);
       return (
@@ -220,8 +316,8 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     };
     await slots.move(
       place,
-      (slot, connection) => {
-        if (connection === undefined || slot.some(isSettled)) return undefined;
+      (slot, now) => {
+        if (now === undefined || slot.some(isSettled)) return undefined;
         const nowMs = world.now();
         const wish = wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
         return { put: [wish], gone: [], told: [] };
@@ -237,6 +333,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
     },
     async run() {
       walkedAt = Number.NEGATIVE_INFINITY;
+      scannedAt = Number.NEGATIVE_INFINITY;
       // One that is under way was begun before now.
       await looking;
       while (!ended.signal.aborted) {

@@ -18,7 +18,7 @@ import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
-import { type Collections, channelHeardKey } from "./collections.ts";
+import { type Collections, channelHeardKey, channelRhythmKey } from "./collections.ts";
 import type { Events } from "./events.ts";
 import type { Logs } from "./logs.ts";
 import type { Providers } from "./providers.ts";
@@ -53,6 +53,8 @@ interface SlotsOptions {
   readonly providers: Providers;
   readonly events: Events;
   readonly logs: Logs;
+  /** Empty: not known here yet. */
+  readonly environmentIdOf: (environment: string) => string;
   readonly world: World;
 }
 
@@ -64,7 +66,7 @@ export const partsOfPlace = ({ ref: { environment, integration, id }, kind, reso
 ];
 
 export function createChannelSlots(options: SlotsOptions): ChannelSlots {
-  const { store, collections, providers, events, logs, world } = options;
+  const { store, collections, providers, events, logs, environmentIdOf, world } = options;
   const { channels, connections } = collections;
   const { metrics, log } = world;
 
@@ -75,14 +77,19 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   function changesOf(found: readonly Stored<StoredChannel>[], { put, gone }: Moved): Change[] {
     const before = new Map(found.map((one) => [idOf(one.value), one]));
     return [
-      ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after })),
+      ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after: ofNow(after) })),
       // What came and went within the move was never there.
       ...gone.flatMap((one) => [
         ...channels.change({ before: before.get(idOf(one)), after: undefined }),
         { key: channelHeardKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
+        { key: channelRhythmKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
       ]),
     ].filter(({ value, expect }) => value !== undefined || expect !== 0);
   }
+
+  /** Whose it is, should another environment come to have its name. */
+  const ofNow = (one: StoredChannel): StoredChannel =>
+    one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(placeOf(one).ref.environment) };
 
   /** What the connection's metadata says of its channels, when this move is made. */
   function metadataChanges(slot: Slot, before: Stored<Connection>, moved: Moved): Change[] {
@@ -114,7 +121,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
       const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
       writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
       const ended = writer.end({ failed: true }).changes();
-      if (kind === "outcome_unknown" || connection === undefined) return ended;
+      if (kind === "outcome_unknown" || kind === "not_stopped" || connection === undefined) return ended;
       const provider = providers.find(connection.provider).name;
       return [...ended, ...events.channel({ operation: kind, channel, provider, code })];
     });
@@ -124,7 +131,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     for (const { kind, channel, code } of told) {
       const { environment, integration, id: connection } = placeOf(channel).ref;
       metrics.channelAlerts.inc({ kind });
-      const say = kind === "outcome_unknown" ? log.info : log.warn;
+      const say = kind === "outcome_unknown" ? log.info : kind === "not_stopped" ? log.error : log.warn;
       say.call(log, sentences[kind], { environment, integration, connection, channel: idOf(channel), code });
     }
   }
@@ -169,6 +176,9 @@ const sentences: Readonly<Record<Happening["kind"], string>> = {
   renewal_failed: "a channel runs out soon, and its provider did not renew it",
   expired: "a channel has run out before there was another in its place",
   failed: "the provider refuses a channel",
+  gap: "a channel has lost something: its provider has sent notifications that did not come",
+  silent: "a channel has fallen silent: nothing came over it for longer than it ever pauses",
+  not_stopped: "a channel was not stopped; it is tried again until it has run out",
   outcome_unknown:
     "whether the provider has made a channel is not known: another is made, and that one is stopped if it is there",
 };

@@ -3,15 +3,13 @@ import { Channel_StateSchema } from "../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, keyOf, under } from "../store/keys.ts";
-import { channelStateSpace, channelTokenSpace } from "./collections.ts";
+import { channelStateSpace, channelTokenSpace, unknownToken } from "./collections.ts";
 
 /** By what notifications of our channels are proven, known in memory: receiving one reads nothing from the store. */
 export interface ChannelTokens {
   /** SHA-256 of the token that the channel was given, in hex; undefined: it is none of ours, as far as is known here. */
   expectedOf(channel: ChannelOfIntegration): string | undefined;
-  /** The same by a look at the store, for what is about to be refused: it may have been made a moment ago elsewhere. */
-  lookUp(channel: ChannelOfIntegration): Promise<string | undefined>;
-  /** With which connection it was made; undefined: it is none of ours. */
+  /** With which connection it was made; undefined: it is neither ours nor known from a connection's metadata. */
   connectionOf(channel: ChannelOfIntegration): string | undefined;
   close(): void;
 }
@@ -91,16 +89,13 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   const partIn = (known: string | undefined, { integration }: ChannelOfIntegration, part: "hash" | "connection") => {
     const [of, id] = known?.slice(hashLength).split("\0", 2) ?? [];
     if (known === undefined || of !== integration) return undefined;
-    return part === "hash" ? known.slice(0, hashLength) : id;
+    if (part === "connection") return id;
+    return known.startsWith(unknownToken) ? undefined : known.slice(0, hashLength);
   };
 
   return {
     expectedOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "hash"),
     connectionOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "connection"),
-    async lookUp(channel) {
-      const entry = await store.get(keyFor(channel));
-      return entry === undefined ? undefined : partIn(Buffer.from(entry.value).toString(), channel, "hash");
-    },
     close: () => watch.close(),
   };
 }

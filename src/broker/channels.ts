@@ -3,10 +3,15 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import {
+  adopted,
+  applied,
   currentOf,
   idOf,
+  isManaged,
   isOver,
   isWanted,
+  joined,
+  nothing,
   type Place,
   placeOf,
   renewSoon,
@@ -31,6 +36,7 @@ import type { ChannelSlots } from "./channel-slots.ts";
 import { type Collections, channelHeardKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { type Connections, targetOf } from "./connections.ts";
+import type { Destinations } from "./destinations.ts";
 import type { Integrations } from "./integrations.ts";
 import { type Page, type PageOf, siftedPage } from "./page.ts";
 import type { Providers } from "./providers.ts";
@@ -75,6 +81,7 @@ interface ChannelsOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;
+  readonly destinations: Pick<Destinations, "isOfNow">;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -83,13 +90,19 @@ interface ChannelsOptions {
 const stopAllWithinMs = 10_000;
 
 export function createChannels(options: ChannelsOptions): Channels {
-  const { store, collections, slots, calls, connections, integrations, providers, audit, world } = options;
+  const { store, collections, slots, calls, connections, integrations, providers, destinations, audit, world } =
+    options;
   const { channels } = collections;
-  const { log, metrics } = world;
+  const { log } = world;
+
+  /** Not one of an environment that was deleted, and had the same name. */
+  const isOfNow = (stored: StoredChannel): boolean =>
+    destinations.isOfNow({ environment: placeOf(stored).ref.environment, environmentId: stored.environmentId });
 
   async function find({ environment, id }: ChannelAt): Promise<Stored<StoredChannel>> {
     const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
-    if (found === undefined) throw new Fault("not_found", `there is no channel "${id}", or not any more`);
+    if (found === undefined || !isOfNow(found.value))
+      throw new Fault("not_found", `there is no channel "${id}", or not any more`);
     return found;
   }
 
@@ -145,7 +158,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   return {
     async create({ ref, id: given, expiresAt, ...named }, actor) {
       const { value: connection } = await connections.get(ref);
-      const watched = watchedBy(providers.find(connection.provider), named);
+      const watched = watchedBy(await providers.findNow(connection.provider), named);
       requireChannelId(given, watched.rules);
       const nowMs = world.now();
       const lifeMs = askedLifeMs(expiresAt === undefined ? {} : { expiresAt }, nowMs);
@@ -183,7 +196,7 @@ export function createChannels(options: ChannelsOptions): Channels {
         question: ["channels", environment, integration, connectionId, [...states].sort()],
         page,
         read: (request) => (isNone ? Promise.resolve([]) : channels.pageBy("slot", { under, ...request })),
-        isWanted: (stored) => states.length === 0 || states.includes(stateOf(stored)),
+        isWanted: (stored) => isOfNow(stored) && (states.length === 0 || states.includes(stateOf(stored))),
         isPast: () => false,
       });
       return { items: await withHeard(items), next };
@@ -191,6 +204,9 @@ export function createChannels(options: ChannelsOptions): Channels {
     async renew({ environment, id, expectedRevision }, actor) {
       const found = await find({ environment, id });
       requireRevision(found, expectedRevision);
+      if (!isManaged(found.value)) {
+        throw new Fault("conflict", "the channel is a script's own: one that is created takes its place");
+      }
       if (stateOf(found.value) !== State.ACTIVE) {
         throw new Fault("conflict", "only a channel that is active, and is not being renewed, can be renewed");
       }
@@ -230,43 +246,42 @@ export function createChannels(options: ChannelsOptions): Channels {
   };
 
   async function stopAll(ref: ConnectionRef, signal: AbortSignal): Promise<void> {
-    const mine = await slots.readAll(ref);
-    const live = mine.filter((one) => !isOver(one));
-    const places = Map.groupBy(live, (one) => JSON.stringify([placeOf(one).kind, placeOf(one).resource]));
     const { value: connection } = await connections.get(ref);
-    const foreign = await foreignOf(connection, mine);
-    await Promise.all([
-      ...[...places.values()].map(async ([first]) => {
-        if (first === undefined) return;
-        const place = placeOf(first);
+    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
+    const isOurs = integration.channels?.automatic === true;
+    const mine = (await slots.readAll(ref)).filter((one) => !isOver(one) && (isOurs || isManaged(one)));
+    const places = new Map(
+      mine.map((one) => [JSON.stringify([placeOf(one).kind, placeOf(one).resource]), placeOf(one)]),
+    );
+    // One that the metadata tells of and we did not make, where channels are ours to keep.
+    const foreign = isOurs ? foreignOf(connection) : undefined;
+    if (foreign !== undefined) places.set(JSON.stringify([foreign.place.kind, foreign.place.resource]), foreign.place);
+    await Promise.all(
+      [...places.values()].map(async (place) => {
         // Kept apart from the connection: its revision is what its deletion may rest on.
         const nowMs = world.now();
-        const moved = await slots.move(place, (slot) => allStopped(slot, nowMs), { leavesMetadata: true });
+        const moved = await slots.move(
+          place,
+          (slot) => {
+            const isItsPlace = foreign?.place.kind === place.kind && foreign.place.resource === place.resource;
+            const come = isItsPlace ? adopted(slot, place, foreign.told, nowMs) : nothing;
+            const after = applied(slot, come);
+            return joined(come, allStopped(isOurs ? after : after.filter(isManaged), nowMs));
+          },
+          { leavesMetadata: true },
+        );
         await calls.stopClaimed(place, moved, { nowMs, signal });
       }),
-      ...(foreign === undefined
-        ? []
-        : [
-            calls.stopForeign(ref, foreign, signal).then((verdict) => {
-              metrics.channelStops.inc({ outcome: verdict.kind });
-              if (verdict.kind === "stopped") return;
-              const { environment, integration, id } = ref;
-              const fields = { environment, integration, connection: id, channel: foreign.id, code: verdict.code };
-              log.error("a channel of a connection that is deleted was not stopped", fields);
-            }),
-          ]),
-    ]);
+    );
   }
 
-  /** One that the metadata tells of and we did not make, where channels are ours to keep. */
-  async function foreignOf(connection: Connection, mine: Slot) {
-    const { ref, metadata = {}, provider } = connection;
-    if (ref === undefined) return undefined;
-    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
-    const rules = providers.find(provider).channel;
-    const told =
-      rules === undefined || integration.channels?.automatic !== true ? undefined : toldChannel(metadata, rules);
-    return told === undefined || mine.some((one) => idOf(one) === told.id) ? undefined : told;
+  function foreignOf({ ref, metadata = {}, provider }: Connection) {
+    const description = providers.find(provider);
+    const { channel: rules } = description;
+    const watched = defaultWatched(description);
+    const told = rules === undefined ? undefined : toldChannel(metadata, rules);
+    if (ref === undefined || watched === undefined || told === undefined) return undefined;
+    return { told, place: { ref, kind: watched.kind, resource: watched.resource } };
   }
 }
 

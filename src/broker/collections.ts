@@ -13,6 +13,8 @@ import {
   PendingAuthorizationSchema,
   type PendingDevice,
   PendingDeviceSchema,
+  type RecordModel,
+  RecordModelSchema,
   type RefreshRecord,
   RefreshRecordSchema,
   type SigningSecrets,
@@ -25,6 +27,10 @@ import {
   StoredForwardSchema,
   type StoredNotification,
   StoredNotificationSchema,
+  type StoredRun,
+  StoredRunSchema,
+  type StoredSync,
+  StoredSyncSchema,
   WaitingForwardSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
@@ -42,6 +48,7 @@ import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../gen
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+import { Run_State } from "../gen/latchkey/v1/sync_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { keyOf, partsOf, under } from "../store/keys.ts";
@@ -241,11 +248,49 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
       },
       facets: { token: tokenOf, state: ({ channel }: StoredChannel) => Buffer.from(String(channel?.state ?? 0)) },
     }),
+    syncs: createRecords({
+      store,
+      name: "sync",
+      schema: StoredSyncSchema,
+      key: ({ environment, integration, connectionId, name, variant }: StoredSync) => [
+        ...[environment, integration, connectionId],
+        ...[name, variant],
+      ],
+      keyParts: 5,
+      complete,
+      strip,
+      indexes: {
+        due: ({ dueMs, paused }: StoredSync) => (dueMs > 0 && !paused ? [[sortable(dueMs)]] : []),
+      },
+    }),
+    runs: createRecords({
+      store,
+      name: "run",
+      schema: StoredRunSchema,
+      key: ({ run }: StoredRun) => [run?.connection?.environment ?? "", run?.id ?? ""],
+      keyParts: 2,
+      indexes: {
+        connection: ({ run }: StoredRun) => {
+          const { environment = "", integration = "", id = "" } = run?.connection ?? {};
+          return [[environment, integration, id, run?.id ?? ""]];
+        },
+        queued: ({ run, dueMs }: StoredRun) => (run?.state === Run_State.QUEUED ? [[sortable(dueMs)]] : []),
+        running: ({ run }: StoredRun) => (run?.state === Run_State.RUNNING ? [[]] : []),
+      },
+    }),
     destinations: createRecords({
       store,
       name: "destination",
       schema: StoredDestinationSchema,
       key: ({ environment, url }: StoredDestination) => [environment, hash("sha256", url)],
+    }),
+    recordModels: createRecords({
+      store,
+      name: "record-model",
+      schema: RecordModelSchema,
+      key: ({ connectionNumber, model, variant }: RecordModel) => [String(connectionNumber), model, variant],
+      keyParts: 3,
+      indexes: { touched: ({ touchedMs }: RecordModel) => (touchedMs === 0 ? [] : [[sortable(touchedMs)]]) },
     }),
   } as const;
 }
@@ -266,10 +311,14 @@ const slotOf = ({ channel }: StoredChannel): readonly string[] => {
   return [environment, integration, id, channel?.resourceKind ?? "", channel?.resource ?? ""];
 };
 
+/** In the place of the hash of a token that we do not know, of a channel that a script has made. */
+export const unknownToken = "-".repeat(64);
+
 /** What notifications of a channel are proven by: SHA-256 of its token in hex, and whose channel it is. */
 function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
   const { integration = "", id = "" } = channel?.connection ?? {};
-  return tokenHash === "" ? undefined : Buffer.from(`${tokenHash}${integration}\0${id}`);
+  const known = channel?.managed === false ? unknownToken : tokenHash;
+  return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}`);
 }
 
 /** When a record was made, as `sortable` has it. */
@@ -318,13 +367,60 @@ export const channelTokenSpace = "channel.token";
 export const channelStateSpace = "channel.state";
 /** Of a channel, what was last heard over it. */
 export const channelHeardKey = (environment: string, id: string) => keyOf("channel-heard", environment, id);
+/** Of a channel, what looks at how it is heard remember. */
+export const channelRhythmKey = (environment: string, id: string) => keyOf("channel-rhythm", environment, id);
 /** Keys of the secondary index of channels about which something is to be done by then; each ends in the channel's. */
 export const channelsDue = (nowMs: number) => ({
   from: under("channel.due").from,
   to: keyOf("channel.due", sortable(nowMs + 1)),
 });
+/** Keys of the secondary index of syncs that are due by then; each ends in the sync's. */
+export const syncsDue = (nowMs: number) => ({
+  from: under("sync.due").from,
+  to: keyOf("sync.due", sortable(nowMs + 1)),
+});
+/** Keys of the secondary index of runs that may begin by then; each ends in the run's. */
+export const runsDue = (nowMs: number) => ({
+  from: under("run.queued").from,
+  to: keyOf("run.queued", sortable(nowMs + 1)),
+});
 /** When, by such a key. */
-export const channelDueMs = (key: string): number => Number(partsOf(key)[1]);
+export const timeOfDueKey = (key: string): number => Number(partsOf(key)[1]);
+/** Sealed: what a run was given and what it gave, in JSON. */
+export const runInputKey = (environment: string, id: string) => keyOf("run-input", environment, id);
+export const runOutputKey = (environment: string, id: string) => keyOf("run-output", environment, id);
+// Records that syncs saved, in the space of their model: by their place, and by a hash of their id.
+
+/** Sealed. As many digits as the largest number that is exact. */
+export const recordKey = (space: string, sequence: bigint) =>
+  keyOf("record", space, String(sequence).padStart(16, "0"));
+export const recordsUnder = (space: string) => under("record", space);
+/** Its place, by such a key. */
+export const recordSequence = (key: string): bigint => BigInt(partsOf(key)[2] ?? 0);
+/** Sealed. */
+export const recordPlaceKey = (space: string, digest: string) => keyOf("record-place", space, digest);
+export const recordPlacesUnder = (space: string) => under("record-place", space);
+export const recordPlaceDigest = (key: string): string => partsOf(key)[2] ?? "";
+/** Records that are deleted, by when; removed after a while. */
+export const deletedRecordKey = (deletedMs: number, space: string, digest: string) =>
+  keyOf("record-deleted", sortable(deletedMs), space, digest);
+export const deletedRecordsUntil = (ms: number) => ({
+  from: under("record-deleted").from,
+  to: keyOf("record-deleted", sortable(ms + 1)),
+});
+/** Of a model whose records were all dropped, and of a deleted connection: what is still to be removed. */
+export const droppedSpaceKey = (space: string) => keyOf("record-dropped", space);
+export const droppedSpaces = under("record-dropped");
+export const droppedConnectionKey = (connectionNumber: number) =>
+  keyOf("record-dropped-connection", String(connectionNumber));
+export const droppedConnections = under("record-dropped-connection");
+/** Keys of the secondary index of models that no run had to do with since; each ends in the model's. */
+export const recordModelsUntouchedSince = (ms: number) => ({
+  from: under("record-model.touched").from,
+  to: keyOf("record-model.touched", sortable(ms)),
+});
+/** Sealed: what ids are hashed with. */
+export const recordDigestKey = keyOf("record-digest-key");
 /** Keys of what connections are filed under, each with its digests: environment, integration and id. */
 export const lookupSpace = "connection.lookups";
 export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);

@@ -1,12 +1,20 @@
 import type { Channels } from "./channels.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Connections } from "./connections.ts";
+import type { ScriptHooks } from "./script-hooks.ts";
 
-/** A connection's channels are stopped while there are still credentials to do it with; that they cannot be keeps none from being deleted. */
-export const deletingWithChannels = (connections: Connections, channels: Channels): Connections => ({
+/**
+ * While there are still credentials to do it with, the customer's own code is told that a connection goes, and then
+ * its channels are stopped; that either cannot be done keeps none from being deleted.
+ */
+export const deletingInOrder = (
+  connections: Connections,
+  { channels, hooks }: { readonly channels: Channels; readonly hooks: ScriptHooks },
+): Connections => ({
   ...connections,
   async delete(asked, actor) {
     requireRevision(await connections.get(asked.ref), asked.expectedRevision);
+    await hooks.beforeDeletion(asked.ref);
     await channels.stopAllOf(asked.ref);
     await connections.delete(asked, actor);
   },

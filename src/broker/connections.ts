@@ -22,7 +22,7 @@ import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credenti
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
-import { type Collections, connectionTouchKey, credentialsKey } from "./collections.ts";
+import { type Collections, connectionTouchKey, credentialsKey, droppedConnectionKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
@@ -69,6 +69,8 @@ interface ConnectionsOptions {
   readonly touches: Touches;
   readonly health: ConnectionHealth;
   readonly events: Events;
+  /** What goes with a connection that the customer's scripts have to do with. */
+  readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
   readonly audit: Audit;
   readonly world: World;
 }
@@ -77,7 +79,8 @@ interface ConnectionsOptions {
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
-  const { store, collections, integrations, providers, touches, health, events, audit, world } = options;
+  const { store, collections, integrations, providers, touches, health, events, scriptedRemoval, audit, world } =
+    options;
   const { connections } = collections;
 
   async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
@@ -106,7 +109,8 @@ export function createConnections(options: ConnectionsOptions): Connections {
     }
     if (asked.connectionConfig !== undefined) {
       after.connectionConfig = asked.connectionConfig;
-      requireValid(checkConnectionConfig(asked.connectionConfig, providers.find(before.provider).connectionFields));
+      const { connectionFields } = await providers.findNow(before.provider);
+      requireValid(checkConnectionConfig(asked.connectionConfig, connectionFields));
     }
     if (asked.webhookUrlOverride !== undefined) {
       requireValid(checkWebhookUrl(asked.webhookUrlOverride, ["webhook_url_override"]));
@@ -193,11 +197,14 @@ export function createConnections(options: ConnectionsOptions): Connections {
           changes: [
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
+            // There may be a million of them.
+            { key: droppedConnectionKey(before.value.number), value: new Uint8Array() },
             ...remembered.changes,
+            ...(await scriptedRemoval(ref)),
             ...events.auth({
               operation: "deletion",
               connection: before.value,
-              provider: providers.find(before.value.provider),
+              provider: await providers.findNow(before.value.provider),
             }),
             ...audit.changes({ actor, action: "connection.delete", environment, targets: [targetOf(ref)] }),
           ],

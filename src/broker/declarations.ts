@@ -3,12 +3,14 @@ import type { Access } from "./access.ts";
 import type { Environments } from "./environments.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Providers } from "./providers.ts";
+import type { ScriptVariables } from "./script-variables.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 
 interface DeclarationsOptions {
   readonly environments: Environments;
   readonly access: Access;
   readonly signingSecrets: SigningSecrets;
+  readonly variables: ScriptVariables;
   readonly integrations: Integrations;
   readonly providers: Providers;
 }
@@ -18,7 +20,7 @@ interface DeclarationsOptions {
  * connections: it becomes changeable again. Applied twice, the second time changes nothing.
  */
 export const createDeclarations =
-  ({ environments, access, signingSecrets, integrations, providers }: DeclarationsOptions) =>
+  ({ environments, access, signingSecrets, variables, integrations, providers }: DeclarationsOptions) =>
   async (declared: Declared): Promise<void> => {
     // Checked before anything is changed: a file that cannot be applied whole is not applied at all.
     const known = new Set(declared.providers.map(({ name }) => name));
@@ -28,6 +30,7 @@ export const createDeclarations =
 
     providers.declare(declared.providers);
     access.declare(declared.keys);
+    variables.declare(declared.variables);
     await signingSecrets.declare(declared.signingSecrets);
     await environments.declare(declared.environments);
     for (const integration of declared.integrations) await integrations.declare(integration);

@@ -2,6 +2,7 @@ import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { type AuthEvent, authEventBody } from "../core/auth-event.ts";
 import { type ChannelEvent, channelEventBody } from "../core/channel-event.ts";
+import { type SyncEvent, syncEventBody } from "../core/sync-event.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../store/contract.ts";
@@ -11,10 +12,11 @@ import type { Forwards } from "./forwards.ts";
 export interface Events {
   auth(event: AuthEvent): Change[];
   channel(event: ChannelEvent): Change[];
+  sync(event: SyncEvent): Change[];
 }
 
 export function createEvents({ forwards, world }: { readonly forwards: Forwards; readonly world: World }): Events {
-  function changes(ref: ConnectionRef | undefined, type: "auth" | "channel", body: Uint8Array): Change[] {
+  function changes(ref: ConnectionRef | undefined, type: "auth" | "channel" | "sync", body: Uint8Array): Change[] {
     if (ref === undefined) throw new Error("a connection has a ref");
     const { environment, integration, id } = ref;
     const cause = {
@@ -30,5 +32,6 @@ export function createEvents({ forwards, world }: { readonly forwards: Forwards;
   return {
     auth: (event) => changes(event.connection.ref, "auth", authEventBody(event)),
     channel: (event) => changes(event.channel.connection, "channel", channelEventBody(event)),
+    sync: (event) => changes(event.run.connection, "sync", syncEventBody(event)),
   };
 }

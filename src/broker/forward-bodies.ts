@@ -6,6 +6,8 @@ import type { Collections } from "./collections.ts";
 /** What is sent, byte for byte the same each time: of a notification made anew from what came, so that it is kept once. */
 export interface ForwardBodies {
   of(forward: StoredForward): Promise<Uint8Array>;
+  /** What a notification said, as JSON text; undefined: it is gone. */
+  payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
   /** It has just come, and will be asked for at once. */
   know(notification: StoredNotification): void;
 }
@@ -33,20 +35,22 @@ export function createForwardBodies({ notifications }: Pick<Collections, "notifi
     return payload;
   }
 
-  async function payloadFor({ environment, notificationId }: StoredForward): Promise<Payload> {
-    const known = payloads.get(keyOf(environment, notificationId));
+  async function payloadFor(environment: string, id: string): Promise<Payload | undefined> {
+    const known = payloads.get(keyOf(environment, id));
     if (known !== undefined) return known;
-    const stored = await notifications.get(environment, notificationId);
-    if (stored === undefined) throw new Error("the notification of a forward that waits is gone");
-    return know(stored.value);
+    const stored = await notifications.get(environment, id);
+    return stored === undefined ? undefined : know(stored.value);
   }
 
   return {
     know: (notification) => void know(notification),
+    payloadOf: async ({ environment, id }) => (await payloadFor(environment, id))?.json,
     async of(forward) {
       const { type, body, integration, connectionId } = forward;
       if (forward.notificationId === "") return body;
-      const { from, json: payload } = await payloadFor(forward);
+      const found = await payloadFor(forward.environment, forward.notificationId);
+      if (found === undefined) throw new Error("the notification of a forward that waits is gone");
+      const { from, json: payload } = found;
       return envelopeOf({
         from,
         providerConfigKey: integration,

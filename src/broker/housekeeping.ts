@@ -4,13 +4,18 @@ import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect-sweep.ts";
 import { createDeliverySweep } from "./delivery-retention.ts";
+import type { Destinations } from "./destinations.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Keeper } from "./keeper.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
+import { createRecordSweep } from "./record-retention.ts";
+import { createRunSweep } from "./run-retention.ts";
 
 export interface Retention extends LogRetention {
   /** Of notifications and their forwards. */
   readonly deliveriesMs: number;
+  /** Of records that are deleted, and of those that no run has had to do with. */
+  readonly recordsMs: number;
 }
 
 /** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
@@ -28,6 +33,7 @@ interface HousekeepingOptions {
   readonly health: ConnectionHealth;
   readonly keeper: Keeper;
   readonly retention: Retention;
+  readonly destinations: Pick<Destinations, "isOfNow">;
   readonly world: World;
 }
 
@@ -36,10 +42,12 @@ const everyMs = 60_000;
 const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
-  const { store, collections, health, keeper, world } = options;
+  const { store, collections, health, keeper, destinations, world } = options;
   const leases = createLeases(store);
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
+  const runSweep = createRunSweep({ store, collections, destinations });
+  const recordSweep = createRecordSweep({ store, collections, world });
   const connectSweep = createConnectSweep({ store, collections, world });
   const ended = new AbortController();
   let { retention } = options;
@@ -70,6 +78,8 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });
     world.metrics.logsDeleted.inc(deleted);
     await deliverySweep({ maxAgeMs: retention.deliveriesMs, nowMs: world.now(), lease: held, signal });
+    await runSweep({ maxAgeMs: retention.maxAgeMs, nowMs: world.now(), lease: held, signal });
+    await recordSweep({ maxAgeMs: retention.recordsMs, nowMs: world.now(), lease: held, signal });
   }
 
   async function hold(): Promise<Lease | undefined> {

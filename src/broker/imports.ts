@@ -52,12 +52,19 @@ export type Imported =
     }
   | { readonly ref: ConnectionRef; readonly fault: Fault };
 
+/** One of many. */
+export interface BulkItem {
+  readonly item: ConnectionImport;
+  /** As for one that is imported alone. */
+  readonly runHooks: boolean;
+}
+
 export interface Imports {
   /**
    * Each for itself: a bad item spoils no other. All that are good are one commit, so that the call is as fast as
    * the disk and no slower; of two with the same reference the later wins.
    */
-  importAll(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]>;
+  importAll(items: readonly BulkItem[], actor: string): Promise<readonly Imported[]>;
   /** One item; throws what is wrong with it. */
   importOne(
     item: ConnectionImport,
@@ -92,11 +99,20 @@ interface ImportsOptions {
   readonly providers: Providers;
   readonly numbers: Numbers;
   readonly slots: ChannelSlots;
+  /** What the customer's scripts have to do with a connection that is filed. */
+  readonly scripted: (filed: FiledConnection) => readonly Change[];
   readonly health: ConnectionHealth;
   readonly logs: Logs;
   readonly events: Events;
   readonly audit: Audit;
   readonly world: World;
+}
+
+export interface FiledConnection {
+  readonly ref: ConnectionRef;
+  readonly isNew: boolean;
+  /** Not one of many that are brought in at once, unless whoever brings them asks for it. */
+  readonly runHooks: boolean;
 }
 
 interface Home {
@@ -106,7 +122,8 @@ interface Home {
 }
 
 export function createImports(options: ImportsOptions): Imports {
-  const { store, collections, integrations, providers, numbers, slots, health, logs, events, audit, world } = options;
+  const { store, collections, integrations, providers, numbers, slots, scripted, health, logs, events, audit, world } =
+    options;
   const { connections, refreshes } = collections;
 
   /** The integrations of a batch: each looked up once, found or not. */
@@ -118,7 +135,7 @@ export function createImports(options: ImportsOptions): Imports {
       try {
         const stored = await integrations.get({ environment, key });
         const { value: integration } = stored;
-        homes.set(at, { stored, integration, provider: providers.find(integration.provider) });
+        homes.set(at, { stored, integration, provider: await providers.findNow(integration.provider) });
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         homes.set(at, error);
@@ -152,11 +169,8 @@ export function createImports(options: ImportsOptions): Imports {
     return known.map((one) => (one === undefined ? undefined : found.next().value));
   }
 
-  async function importAll(
-    items: readonly ConnectionImport[],
-    { actor, authorized }: Whose,
-  ): Promise<readonly Imported[]> {
-    const named = items.map((item) => (item.id === "" ? { ...item, id: randomUUID() } : item));
+  async function importAll(items: readonly BulkItem[], { actor, authorized }: Whose): Promise<readonly Imported[]> {
+    const named = items.map(({ item }) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
       create(ConnectionRefSchema, { environment, integration, id }),
     );
@@ -184,7 +198,8 @@ export function createImports(options: ImportsOptions): Imports {
           outcomes.push(fault);
           continue;
         }
-        const pending = await merged({ item, ref, home, before, base, record: records[i], authorized });
+        const runHooks = items[i]?.runHooks === true || batch.get(at)?.runHooks === true;
+        const pending = await merged({ item, ref, runHooks, home, before, base, record: records[i], authorized });
         batch.set(at, pending);
         outcomes.push(pending);
       }
@@ -211,11 +226,13 @@ export function createImports(options: ImportsOptions): Imports {
     readonly record: Stored<RefreshRecord> | undefined;
     readonly home: Home;
     readonly created: boolean;
+    readonly runHooks: boolean;
   }
 
   interface MergeStep {
     readonly item: ConnectionImport;
     readonly ref: ConnectionRef;
+    readonly runHooks: boolean;
     readonly home: Home;
     readonly before: Stored<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
@@ -225,7 +242,7 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
+  async function merged({ item, ref, runHooks, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
@@ -260,7 +277,7 @@ export function createImports(options: ImportsOptions): Imports {
       record,
       grantedAtMs: authorized === undefined ? undefined : world.now(),
     });
-    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined };
+    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined, runHooks };
   }
 
   async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {
@@ -284,10 +301,12 @@ export function createImports(options: ImportsOptions): Imports {
     const conditions = [...homes, ...unremembered];
     // Nothing was imported: then nothing comes of it either.
     if (changes.length === 0) return 0;
-    for (const { ref, home, created } of batch) {
+    for (const { ref, home, before, runHooks } of batch) {
       const isAuthorized = authorized !== undefined;
-      const filed = { ref, ...home, isAuthorized, isNew: created, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)));
+      // Of two items for one connection the later says that it was there already: it is new all the same.
+      const isNew = before === undefined;
+      const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
+      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew, runHooks }));
     }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));
@@ -309,8 +328,8 @@ export function createImports(options: ImportsOptions): Imports {
     return log.end({ failed: false }).changes();
   }
 
-  async function importCounted(items: readonly ConnectionImport[], actor: string): Promise<readonly Imported[]> {
-    const results = await importAll(items, { actor });
+  async function importCounted(items: readonly BulkItem[], whose: Whose): Promise<readonly Imported[]> {
+    const results = await importAll(items, whose);
     for (const one of results) {
       const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
       world.metrics.imports.inc({ result });
@@ -319,15 +338,15 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   return {
-    importAll: importCounted,
+    importAll: (items, actor) => importCounted(items, { actor }),
     async importOne(item, actor) {
-      const [result] = await importCounted([item], actor);
+      const [result] = await importCounted([{ item, runHooks: true }], { actor });
       if (result === undefined) throw new Error("one item has one result");
       if (result.fault !== undefined) throw result.fault;
       return result;
     },
     async authorizeOne(authorized, actor) {
-      const [result] = await importAll([authorized.item], { actor, authorized });
+      const [result] = await importAll([{ item: authorized.item, runHooks: true }], { actor, authorized });
       if (result === undefined) throw new Error("one item has one result");
       if (result.fault !== undefined) throw result.fault;
       return result;

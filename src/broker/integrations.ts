@@ -109,7 +109,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     const home = await environments.get(environment);
     if (home === undefined) throw new Fault("unknown_environment", `there is no environment "${environment}"`);
     const custom = await collections.providers.get(provider);
-    if (custom === undefined) providers.find(provider);
+    if (custom === undefined) await providers.findNow(provider);
     return [environments.unchanged(home), ...(custom === undefined ? [] : [collections.providers.unchanged(custom)])];
   }
 

@@ -107,7 +107,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       await connections.get(ref);
       throw new Error("a connection has no credentials");
     }
-    const provider = providers.find(connection.provider);
+    const provider = await providers.findNow(connection.provider);
     const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
     const until = isOfFormerClient ? 0 : goodUntil(credentials);
     const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;

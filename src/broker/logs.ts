@@ -7,7 +7,7 @@ import type { LogFields } from "../core/log-fields.ts";
 import { createLineCollector, keptLines, type RawLine } from "../core/log-lines.ts";
 import { namesNothing } from "../core/names.ts";
 import { createRedaction } from "../core/redaction.ts";
-import { type Log, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
+import { type Log, type LogLine, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
@@ -47,6 +47,8 @@ export interface LogOutcome {
 
 export interface EndedLog {
   readonly id: string;
+  /** As they are stored: without secrets, and bounded. */
+  readonly lines: readonly LogLine[];
   /** For the commit of what it tells of, so that neither is there alone. */
   changes(): Change[];
   /** A commit of its own. */
@@ -163,6 +165,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
       const changes = () => collections.logs.change({ before: undefined, after: log });
       return {
         id,
+        lines: kept.lines,
         changes,
         async write() {
           await store.commit(changes());

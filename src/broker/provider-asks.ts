@@ -1,11 +1,8 @@
-import { randomBytes } from "node:crypto";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
-import { type Send, type SendOptions, type SmallAnswer, Unanswered } from "../base/sending.ts";
+import { type SendOptions, type SmallAnswer, Unanswered } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { describedValues, type Filed } from "../core/described-values.ts";
-import { outgoingParts } from "../core/outgoing.ts";
-import { mistakeInPath } from "../core/provider-path.ts";
 import {
   type ChannelValues,
   type FilledRequest,
@@ -14,7 +11,7 @@ import {
 } from "../core/request-template.ts";
 import type { DescribeRule, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../providers/dotted-path.ts";
-import type { Attachments } from "./attachments.ts";
+import type { AskWithConnection } from "./connection-request.ts";
 import type { LiveConnection } from "./live.ts";
 
 /** Small requests of our own with a connection's credentials: to the provider's hosts, as the proxy would send them. */
@@ -38,8 +35,7 @@ export interface ChannelAsk {
 }
 
 interface ProviderAsksOptions {
-  readonly attachments: Attachments;
-  readonly send: Send;
+  readonly askWith: AskWithConnection;
   readonly world: World;
 }
 
@@ -48,45 +44,18 @@ const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
 
-export function createProviderAsks({ attachments, send, world }: ProviderAsksOptions): ProviderAsks {
+export function createProviderAsks({ askWith, world }: ProviderAsksOptions): ProviderAsks {
   async function ask(
     live: LiveConnection,
     { method, path, body }: FilledRequest,
     options: SendOptions = { deadlineMs },
   ): Promise<SmallAnswer> {
-    const { attachment, binding } = attachments(live);
-    const mistake = mistakeInPath(path);
-    if (mistake !== undefined) throw new Fault("invalid_path", mistake);
-    const { origin, basePath } = binding.addressFor(path);
     const content = body === "" ? undefined : Buffer.from(body);
-    const { target, fields, attached } = outgoingParts({
-      asked: {
-        method,
-        path,
-        rawHeaders: [
-          "Accept",
-          "application/json",
-          ...(content === undefined ? [] : ["Content-Type", "application/json"]),
-        ],
-        body: content === undefined ? "none" : "length",
-        key: undefined,
-      },
-      scheme: "https",
-      host: new URL(origin).host,
-      basePath,
-      attachment,
-      proxy: live.provider.proxy,
-      wantsPlain: false,
-      content,
-      nowMs: world.now(),
-      nonce: () => randomBytes(16).toString("base64url"),
-    });
-    const headers: Record<string, string> = {};
-    for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
-    for (const [name, value] of attached) headers[name] = value;
-    const { clientCertificate } = attachment;
-    const request = { url: `${origin}${target}`, method, headers, body: content, clientCertificate };
-    return send(request, { ...options, maxBytes });
+    const rawHeaders = [
+      ...["Accept", "application/json"],
+      ...(content === undefined ? [] : ["Content-Type", "application/json"]),
+    ];
+    return askWith(live, { method, path, rawHeaders, content }, { ...options, maxBytes });
   }
 
   const configOf = ({ integration, connection }: LiveConnection) => ({
@@ -95,10 +64,10 @@ export function createProviderAsks({ attachments, send, world }: ProviderAsksOpt
   });
 
   async function described(live: LiveConnection, template: RequestTemplate, rules: readonly DescribeRule[]) {
-    const request = filledRequest(template, configOf(live));
-    if (request === undefined) return nothing;
+    const filled = filledRequest(template, configOf(live));
+    if (filled === undefined) return nothing;
     try {
-      const answer = await ask(live, request);
+      const answer = await ask(live, filled);
       const body = answer.status >= 200 && answer.status < 300 ? jsonOf(answer) : undefined;
       if (body !== undefined) return describedValues(rules, body);
       world.log.warn("a new connection's provider said nothing of it", { ...namesOf(live), status: answer.status });

@@ -15,6 +15,8 @@ import type { Page, PageOf } from "./page.ts";
 export interface Providers {
   /** From memory, at once. */
   find(name: string): Provider;
+  /** The same, and one that was described through another replica a moment ago. */
+  findNow(name: string): Promise<Provider>;
   list(filter: { readonly search: string }, page: Page): PageOf<Provider>;
   create(provider: Provider, actor: string): Promise<Provider>;
   update(asked: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
@@ -88,6 +90,10 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
 
   return {
     find,
+    async findNow(name) {
+      if (lookUp(name) === undefined) await store.caughtUp();
+      return find(name);
+    },
     lookUp,
     declared: () => [...declared.keys()],
     findBuiltIn(name) {

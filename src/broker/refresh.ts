@@ -113,7 +113,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     if (known === undefined) {
       throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
     }
-    return { known, integration, secrets, provider: providers.find(known.connection.value.provider) };
+    return { known, integration, secrets, provider: await providers.findNow(known.connection.value.provider) };
   }
 
   async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {

@@ -71,7 +71,7 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
     const before = changes;
     const ref = { environment: environment.name, key };
     const [{ value: integration }, secrets] = await Promise.all([integrations.get(ref), integrations.secretsOf(ref)]);
-    const found = { environment, integration, provider: providers.find(integration.provider), secrets };
+    const found = { environment, integration, provider: await providers.findNow(integration.provider), secrets };
     if (changes === before) known.set(at, found);
     return found;
   }

@@ -24,6 +24,7 @@ import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
+import type { NotifiedSyncs } from "./notified-syncs.ts";
 import { headingKey, type Outbox } from "./outbox.ts";
 import type { Resources } from "./resources.ts";
 import type { Receiver, WebhookReceivers } from "./webhook-receivers.ts";
@@ -31,7 +32,7 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
-  /** Throws `not_found` for an address that is nobody's. */
+  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked. */
   requireReceiver(environmentId: string, integration: string): Promise<void>;
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
@@ -81,6 +82,7 @@ interface WebhooksOptions {
   readonly tokens: ChannelTokens;
   readonly forwards: Forwards;
   readonly bodies: ForwardBodies;
+  readonly notified: NotifiedSyncs;
   readonly outbox: Outbox;
   readonly limits: WebhookLimits;
   readonly urls: WebhookUrls;
@@ -94,11 +96,22 @@ const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, urls, world } = options;
+  const { store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, notified, urls, world } =
+    options;
   const { metrics } = world;
   let { limits } = options;
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
+
+  /**
+   * A notification is judged and matched by everything that was committed when it came: what another replica did a
+   * moment ago may be the very cause of it. True: there was something to wait for.
+   */
+  async function caughtUp(): Promise<boolean> {
+    const behind = store.caughtUp();
+    await behind;
+    return behind !== undefined;
+  }
 
   function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
     const found = resources.match({ environment, integration }, values.lookups);
@@ -140,7 +153,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     coming += waiting.length;
     try {
       bodies.know(stored);
-      if (!(await file({ stored, made, heard: heardOf(notification, values), nowMs }))) return undefined;
+      if (
+        !(await file({
+          stored,
+          made,
+          heard: [...heardOf(notification, values), ...notified(notification, values.kinds)],
+          nowMs,
+        }))
+      )
+        return undefined;
     } finally {
       coming -= waiting.length;
     }
@@ -177,13 +198,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
-  /** Of a channel of ours, that it is heard of. */
+  /** Of a channel that is known, that it is heard of. */
   function heardOf(
     { environment, integration, receivedAt }: Notification,
-    { channel: id, number = "" }: NotificationValues,
+    { channel: id, number = "", resourceId = "" }: NotificationValues,
   ): Change[] {
     if (id === undefined || tokens.connectionOf({ environment, integration, id }) === undefined) return [];
-    const heard = create(ChannelHeardSchema, { number, ...(receivedAt !== undefined && { at: receivedAt }) });
+    const at = receivedAt === undefined ? {} : { at: receivedAt };
+    const heard = create(ChannelHeardSchema, { number, resourceId, ...at });
     return [{ key: channelHeardKey(environment, id), value: toBinary(ChannelHeardSchema, heard) }];
   }
 
@@ -242,17 +264,22 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
 
   return {
     async requireReceiver(environmentId, integration) {
-      await receivers.find(environmentId, integration);
+      await receivers.find(environmentId, integration).catch(async (error: unknown) => {
+        const isMiss = error instanceof Fault && error.status === 404;
+        if (!isMiss || !(await caughtUp())) throw error;
+        await receivers.find(environmentId, integration);
+      });
     },
     async receive({ environmentId, integration, received, method, url }) {
-      const receiver = await receivers.find(environmentId, integration);
+      const addressed = await receivers.find(environmentId, integration);
       const reading = readingOf(received);
-      const rules = receiver.provider.notification;
+      const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
       if (challenge !== undefined) {
         metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
+      const receiver = (await caughtUp()) ? await receivers.find(environmentId, integration) : addressed;
       const proof = await proofs.of(receiver, { reading, method, url });
       if (!proof.proven) {
         const { reason } = proof;
@@ -268,6 +295,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       return taken;
     },
     async accept(receiver, received) {
+      await caughtUp();
       const notification = await take(receiver, readingOf(received));
       if (notification === undefined) {
         throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
@@ -278,6 +306,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     async explain(receiver, received) {
       const { notification: rules } = receiver.provider;
       const reading = readingOf(received);
+      await caughtUp();
       const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
       // The URL and the method are part of what some sign: those of a webhook are meant.
       const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });

@@ -1,3 +1,5 @@
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+
 /** Numbers for a person: `1,000,000`. */
 export const amount = (count: number): string => count.toLocaleString("en-US", { maximumFractionDigits: 0 });
 
@@ -12,3 +14,10 @@ export function span(ms: number): string {
 
 /** `1 connection`, `2 connections`. */
 export const counted = (count: number, noun: string): string => `${amount(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Of what is mostly short: `12 ms`, `1.2 s`; empty where nobody knows. */
+export function took(duration: Duration | undefined): string {
+  if (duration === undefined) return "";
+  const ms = durationMs(duration);
+  return ms < 1_000 ? `${amount(ms)} ms` : span(ms);
+}

@@ -228,8 +228,10 @@ function statesNamed(text: string, before: readonly Channel_State[] = []): reado
   return [...before, state];
 }
 
-const stateText = ({ state, stateReason }: Channel): string =>
-  stateReason === "" ? nameOfState(state) : `${nameOfState(state)}: ${stateReason}`;
+function stateText({ state, stateReason, managed }: Channel): string {
+  const text = stateReason === "" ? nameOfState(state) : `${nameOfState(state)}: ${stateReason}`;
+  return managed ? text : `${text} (a script's own)`;
+}
 
 function stateTone(channel: Channel): Tone {
   if (isCurrent(channel)) return channel.stateReason === "" ? "good" : "warning";

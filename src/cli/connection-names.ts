@@ -15,6 +15,10 @@ export function connectionName(text: string): ConnectionName {
   return { integration: text.slice(0, at), id: text.slice(at + 1) };
 }
 
+/** An integration, or one connection of it: `calendar`, `calendar/ada`. An empty id: whichever it has. */
+export const placeName = (text: string): ConnectionName =>
+  text.includes("/") ? connectionName(text) : { integration: text, id: "" };
+
 export const connectionNames = (text: string, before: readonly ConnectionName[] = []): readonly ConnectionName[] => [
   ...before,
   connectionName(text),

@@ -26,6 +26,9 @@ const integrations = [
   { key: "unified", provider: "sandbox-unified", displayName: "Sandbox files, mail, calendar and spreadsheets" },
 ] as const;
 
+/** One of Ada's for each. */
+export const connections: readonly string[] = integrations.map(({ key }) => `${key}/${id}`);
+
 /** What is there to play with now. */
 export interface Furnished {
   /** By integration, what the sandbox calls the grant behind the connection. */

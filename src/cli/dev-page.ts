@@ -1,3 +1,10 @@
+/** The customer's own code, where there is a folder of it. */
+export interface Scripts {
+  readonly folder: string;
+  /** The words behind `scripts run`, of one that can be tried. */
+  readonly trial?: readonly string[];
+}
+
 interface Furnished {
   /** Addresses of the doors. */
   readonly data: string;
@@ -16,6 +23,7 @@ interface Furnished {
   readonly left: readonly string[];
   /** Where the calendar's webhooks are to be sent, on the data door. */
   readonly webhookPath: string;
+  readonly scripts?: Scripts | undefined;
 }
 
 /** One thing to try: what it shows, and what to paste. */
@@ -56,7 +64,16 @@ Stop with Ctrl-C.
 `;
 }
 
-function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants, webhookPath }: Furnished): readonly Step[] {
+function stepsOf({
+  data,
+  sandbox,
+  secretKey,
+  latchkey,
+  flags,
+  grants,
+  webhookPath,
+  scripts,
+}: Furnished): readonly Step[] {
   const key = `-H ${quoted(`Authorization: Bearer ${secretKey}`)}`;
   const by = (integration: string) => `-H 'Provider-Config-Key: ${integration}' -H 'Connection-Id: ada'`;
   const get = (path: string, ...more: readonly string[]) =>
@@ -96,6 +113,17 @@ function stepsOf({ data, sandbox, secretKey, latchkey, flags, grants, webhookPat
       ],
     },
     { shows: "All connections, and how they are", commands: [cli("connections list -e dev")] },
+    ...(scripts === undefined
+      ? []
+      : [
+          {
+            shows: `Your scripts, in ${scripts.folder}${scripts.trial === undefined ? "" : "; and what one of them would do"}`,
+            commands: [
+              cli("scripts list"),
+              ...(scripts.trial === undefined ? [] : [cli("scripts run", ...scripts.trial, "--dry-run -e dev")]),
+            ],
+          },
+        ]),
     ...(grant === undefined
       ? []
       : [

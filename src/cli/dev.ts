@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { newSecretKey } from "../base/ids.ts";
 import { parseListenAddress } from "../base/listener.ts";
@@ -6,8 +7,8 @@ import { allowPrivateFor } from "../sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "../sandbox/sandbox.ts";
 import type { Sidecar } from "../sidecar.ts";
 import { describeStoreLocation } from "../store/location.ts";
-import { furnish } from "./dev-furnish.ts";
-import { devPage } from "./dev-page.ts";
+import { connections, furnish } from "./dev-furnish.ts";
+import { devPage, type Scripts } from "./dev-page.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { sealKeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process } from "./process.ts";
@@ -16,6 +17,8 @@ import { UsageMistake } from "./usage-mistake.ts";
 
 const defaultSandbox = "127.0.0.1:3010";
 const defaultStore = "level:./.latchkey";
+/** The folder of scripts, where it is there and nobody has named another. */
+const usualScripts = "./scripts";
 /** Where the command line looks when it is told nothing. */
 const defaultControl = "http://127.0.0.1:3004";
 
@@ -41,7 +44,8 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       async onStarted(sidecar, config) {
         const furnished = await furnish(sidecar, sandbox);
         const places = placesOf(sidecar, config, process.env);
-        process.stdout.write(devPage({ ...places, ...furnished, sandbox: sandbox.origin }));
+        const scripts = scriptsOf(sidecar, config, furnished.left);
+        process.stdout.write(devPage({ ...places, ...furnished, scripts, sandbox: sandbox.origin }));
       },
     });
   } finally {
@@ -69,11 +73,31 @@ function variablesFor(env: Variables, sandbox: string): Record<string, string> {
     LATCHKEY_ALLOW_PRIVATE: [env["LATCHKEY_ALLOW_PRIVATE"] ?? "", allowPrivateFor(sandbox)]
       .filter((entry) => entry.trim() !== "")
       .join(","),
+    ...(!isSet("LATCHKEY_SCRIPTS") && isFolder(usualScripts) ? { LATCHKEY_SCRIPTS: usualScripts } : {}),
     ...(needsSealKey ? { LATCHKEY_SEAL_KEYS: sealKeyFile(folder).value } : {}),
     ...(needsSecretKey
       ? { LATCHKEY_SECRET_KEY: folder === undefined ? newSecretKey() : secretKeyFile(folder).value }
       : {}),
   };
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** The customer's scripts, and one that can be tried on a connection of ours as it is: an action may need an input. */
+function scriptsOf(
+  { broker }: Sidecar,
+  { scriptsFolder: folder }: Config,
+  left: readonly string[],
+): Scripts | undefined {
+  if (folder === undefined) return undefined;
+  const all = broker.scripts.all();
+  const connection = ({ integration }: { readonly integration: string }) =>
+    connections.find((one) => one.startsWith(`${integration}/`) && !left.includes(one));
+  const script =
+    all.find((one) => one.kind === "sync" && connection(one) !== undefined) ??
+    all.find((one) => one.kind === "event" && connection(one) !== undefined);
+  const trial = script && [connection(script) ?? "", script.name, "--kind", script.kind];
+  return { folder, ...(trial && { trial }) };
 }
 
 /** Where things are, and what the command line must be told of it. */

@@ -23,6 +23,7 @@ const readBytes = 256 * 1024;
 interface Given {
   readonly errors?: string;
   readonly fromLine?: number;
+  readonly runHooks?: true;
   readonly quiet?: true;
 }
 
@@ -33,6 +34,7 @@ export function addImport(connections: Command, act: Act): void {
     .argument("<file>", "one JSON object a line, as in POST /connections; - reads what is piped in")
     .option("--errors <file>", "write every failure to this file, one JSON object a line")
     .option("--from-line <line>", "leave out the lines before this one", count)
+    .option("--run-hooks", "run the scripts that follow a connection's making, as for one that is made alone")
     .option("--quiet", "show no progress")
     .summary("import connections from a file; running it again is safe")
     .addHelpText("after", helpText)
@@ -51,7 +53,7 @@ Exit code: 0 when every line was imported, 3 when some were not, 1 when the stre
 
 async function importFile(session: Session, file: string, given: Given): Promise<number> {
   const { terminal, client, output, environment } = session;
-  const { errors, fromLine = 1, quiet = false } = given;
+  const { errors, fromLine = 1, runHooks = false, quiet = false } = given;
   const input = await openInput(file, terminal);
   const errorsFile = errors === undefined ? undefined : openErrors(errors);
   const began = performance.now();
@@ -64,6 +66,7 @@ async function importFile(session: Session, file: string, given: Given): Promise
       send: (requests) => client(ConnectionService).streamImportConnections(requests),
       maxInFlight,
       environment,
+      runHooks,
       settle(outcome) {
         report.settle(outcome);
         const { bytes: done, failed } = report.counts;

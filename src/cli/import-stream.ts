@@ -32,6 +32,8 @@ interface ImportOptions {
   readonly maxInFlight: number;
   /** For lines that name no environment of their own. */
   readonly environment: string;
+  /** What scripts have to do with a connection that is made is done for these, too. */
+  readonly runHooks?: boolean;
   /** Called once for each line, in the order of the file, as soon as its fate is certain. */
   readonly settle: (outcome: Outcome) => void;
 }
@@ -65,7 +67,8 @@ interface Waiting {
 }
 
 /** Sends every line that holds a connection, in order and with bounded memory. Throws BrokenStream. */
-export async function importLines({ lines, send, maxInFlight, environment, settle }: ImportOptions): Promise<void> {
+export async function importLines(options: ImportOptions): Promise<void> {
+  const { lines, send, maxInFlight, environment, runHooks = false, settle } = options;
   const waiting: Waiting[] = [];
   const room = createBell();
   let answered = 0n;
@@ -87,7 +90,7 @@ export async function importLines({ lines, send, maxInFlight, environment, settl
         if (ended) return;
         const { request, ...entry } = prepare(line, environment);
         waiting.push(entry);
-        if (request !== undefined) yield request;
+        if (request !== undefined) yield { ...request, runHooks };
         else settleFailed();
       }
       allRead = true;

@@ -41,6 +41,7 @@ interface Settings {
   readonly reflection?: keyof typeof reflections;
   readonly useRecord?: keyof typeof useRecords;
   readonly keepSetCookie?: boolean;
+  readonly credentialsInScripts?: boolean;
   readonly host?: readonly string[];
   readonly automaticChannels?: boolean;
   readonly catchUpSync?: readonly string[];
@@ -185,6 +186,8 @@ const withSettings = (command: Command): Command =>
     )
     .option("--keep-set-cookie", "pass the provider's Set-Cookie on")
     .option("--no-keep-set-cookie", "leave it out")
+    .option("--credentials-in-scripts", "show scripts the credentials of their connections")
+    .option("--no-credentials-in-scripts", "let scripts use them, and not see them")
     .option(
       "--host <[prefix=]origin>",
       "a further origin that credentials may travel to; repeatable, replaces all",
@@ -234,6 +237,7 @@ async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSe
     connection_defaults: given.connectionDefault,
     use_record: given.useRecord,
     keep_set_cookie: given.keepSetCookie,
+    credentials_in_scripts: given.credentialsInScripts,
   };
   const paths = Object.entries(mask).flatMap(([path, value]) => (value === undefined ? [] : [path]));
   return { fields: fieldsOf(given, secrets), paths };
@@ -263,6 +267,7 @@ function fieldsOf(
     connectionDefaults: { ...given.connectionDefault },
     useRecord: given.useRecord === undefined ? Integration_UseRecord.UNSPECIFIED : useRecords[given.useRecord],
     keepSetCookie: given.keepSetCookie === true,
+    credentialsInScripts: given.credentialsInScripts === true,
   };
 }
 

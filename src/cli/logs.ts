@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JsonValue } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
-import { type Log, type LogLine, LogSchema, LogService } from "../gen/latchkey/v1/log_pb.ts";
+import { type Log, LogSchema, LogService } from "../gen/latchkey/v1/log_pb.ts";
 import { type ConnectionName, connectionName } from "./connection-names.ts";
+import { told } from "./log-lines.ts";
 import { moment } from "./moment.ts";
 import { count } from "./option-values.ts";
 import type { Output } from "./output.ts";
@@ -145,37 +145,4 @@ function story(log: Log, paint: Paint): string {
     ...(log.truncated ? [paint("dim", "lines were left out, for size")] : []),
     ...log.lines.flatMap((line) => told(line, paint)),
   ].join("\n");
-}
-
-const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", warn: "warning", error: "bad" };
-
-function told({ at, level, message, fields = {} }: LogLine, paint: Paint): string[] {
-  const time = at === undefined ? "" : timestampDate(at).toISOString().slice(11, 23);
-  const { detail, ...others } = fields;
-  const beside = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
-  const line = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", visible(level.padEnd(5)))}  ${visible(message)}`;
-  const indent = " ".repeat(21);
-  return [
-    line,
-    ...(beside.length === 0 ? [] : [`${indent}${paint("dim", visible(beside.join("  ")))}`]),
-    // What is said at length stands on lines of its own.
-    ...(typeof detail === "string" ? wrapped(visible(detail)).map((part) => `${indent}${part}`) : []),
-  ];
-}
-
-const plain = (value: JsonValue): string =>
-  typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
-
-const width = 78;
-
-function wrapped(text: string): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
 }

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { version } from "../base/version.ts";
+import { addActions } from "./action-runs.ts";
 import { addAudit } from "./audit.ts";
 import { addChannels } from "./channels.ts";
 import { addCompletion } from "./completion.ts";
@@ -15,8 +16,10 @@ import { addLogs } from "./logs.ts";
 import { addOwnCommand, type OwnCommand } from "./own-command.ts";
 import { createPaint } from "./paint.ts";
 import { addProviders } from "./providers.ts";
+import { addScripts } from "./scripts.ts";
 import { type Act, addressOf, controlOptions, withSession } from "./session.ts";
 import { addStore } from "./store.ts";
+import { addSyncs } from "./syncs.ts";
 import { type Terminal, write } from "./terminal.ts";
 import { addWebhooks } from "./webhooks.ts";
 
@@ -101,6 +104,9 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Part
   addConnect(program, act);
   addWebhooks(program, act);
   addChannels(program, act);
+  addSyncs(program, act);
+  addActions(program, act);
+  addScripts(program, act, { terminal, keepExitCode });
   addLogs(program, act);
   addAudit(program, act);
   addStore(program, act, { terminal, keepExitCode });

@@ -92,6 +92,12 @@ Paste any of these into another terminal:
   curl -s ${origin}/_sandbox/revoke -d '{"user":"ada@example.com"}'
   curl -s ${origin}/_sandbox/seen
 
+  # Ten changes to her calendar at once, of which those who watch it hear nothing; then one of which they do
+  curl -s -X PUT ${origin}/_sandbox/behaviour -d '{"notifications":"dropped"}'
+  curl -s ${origin}/_sandbox/calendar -d '{"user":"ada@example.com","changes":10}'
+  curl -s -X PUT ${origin}/_sandbox/behaviour -d '{"notifications":"sent"}'
+  curl -s ${origin}/_sandbox/calendar -d '{"user":"ada@example.com"}'
+
 To let latchkey know it, start latchkey with LATCHKEY_ALLOW_PRIVATE=${allowPrivateFor(origin)} and this in the file of LATCHKEY_CONFIG:
 
 ${stringify({ providers: describeProviders(origin) }, { lineWidth: 0, aliasDuplicateObjects: false })}

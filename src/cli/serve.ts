@@ -1,24 +1,19 @@
-import { readFileSync, statSync } from "node:fs";
 import { createLog, type Log } from "../base/log.ts";
 import { createMetrics } from "../base/metrics.ts";
 import type { World } from "../base/world.ts";
 import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../config/config.ts";
-import type { FileReader } from "../config/secrets.ts";
 import { type Sidecar, StartFailure, startSidecar } from "../sidecar.ts";
 import { StoreRefused } from "../store/contract.ts";
 import { describeStoreLocation } from "../store/location.ts";
 import { SealKeyMissing } from "../store/seal-key.ts";
 import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
 import type { Process, Signal } from "./process.ts";
+import { createReader, createReloading } from "./reloading.ts";
 
 /** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
 const configExitCode = 78;
 const softwareExitCode = 70;
 const failedExitCode = 1;
-
-const files: FileReader = {
-  read: (path) => ({ text: readFileSync(path, "utf8"), mode: statSync(path).mode }),
-};
 
 interface ServeOptions {
   readonly process: Process;
@@ -31,6 +26,7 @@ interface ServeOptions {
 /** Runs a sidecar until it is told to stop. */
 export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
   const env = { ...process.env, ...extra };
+  const files = createReader();
   let config: Config;
   let made: readonly KeyFile[];
   try {
@@ -61,23 +57,27 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     if (told.aborted) return 0;
     return explain(error, { log, config });
   }
-  const unwatch =
-    config.configFile === undefined ? () => {} : process.watchFile(config.configFile, () => void reload());
-  function reload(): Promise<void> {
-    const { configFile: path } = config;
-    return path === undefined ? Promise.resolve() : sidecar.reload(() => parseChangeable({ path, env, files }));
-  }
+  const { configFile } = config;
+  const reloading =
+    configFile === undefined
+      ? undefined
+      : createReloading({
+          process,
+          read: (reader) => parseChangeable({ path: configFile, env, files: reader }),
+          apply: (read) => sidecar.reload(read),
+          inForce: files.texts,
+        });
 
   let isStopping = false;
   const ended = new Promise<number>((resolve) => {
     signals.handle((signal) => {
       if (signal === "SIGHUP") {
-        void reload();
+        reloading?.reload();
         return;
       }
       log.info("stopping", { signal });
       isStopping = true;
-      unwatch();
+      reloading?.end();
       sidecar.stop().then(
         () => resolve(0),
         (err: unknown) => {
@@ -98,7 +98,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   } catch (error) {
     // Stopped in the middle of it: nothing is amiss.
     if (isStopping) return ended;
-    unwatch();
+    reloading?.end();
     await sidecar.stop();
     throw error;
   }

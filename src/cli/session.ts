@@ -16,6 +16,8 @@ export interface Session {
   readonly address: string;
   /** Empty: the key's own. */
   readonly environment: string;
+  /** How long a call may take, where the person has said it. */
+  readonly timeoutMs: number | undefined;
   client<S extends DescService>(service: S): Client<S>;
 }
 
@@ -62,16 +64,17 @@ export async function withSession<T>(
   terminal: Terminal,
   use: (session: Session) => Promise<T>,
 ): Promise<T> {
-  const { environment, json = false, timeout = defaultTimeoutMs, ...given } = command.optsWithGlobals<ControlOptions>();
+  const { environment, json = false, timeout, ...given } = command.optsWithGlobals<ControlOptions>();
   const address = addressOf(command, terminal);
   const key = await findKey(given, terminal);
-  const control = openControl({ address, key, timeoutMs: timeout, signal: terminal.signal });
+  const control = openControl({ address, key, timeoutMs: timeout ?? defaultTimeoutMs, signal: terminal.signal });
   try {
     return await use({
       terminal,
       address,
       output: createOutput(terminal, { json, paint: createPaint(terminal) }),
       environment: environment ?? terminal.env.LATCHKEY_ENVIRONMENT ?? "",
+      timeoutMs: timeout,
       client: control.client,
     });
   } finally {

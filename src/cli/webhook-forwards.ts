@@ -1,4 +1,3 @@
-import { durationMs as msOf } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import {
   type Attempt,
@@ -8,7 +7,7 @@ import {
   GetForwardResponseSchema,
   WebhookService,
 } from "../gen/latchkey/v1/webhook_pb.ts";
-import { amount, span } from "./amounts.ts";
+import { took } from "./amounts.ts";
 import { type ConnectionName, connectionName } from "./connection-names.ts";
 import { forwardStates, forwardStatesNamed, forwardStateText, forwardStateTone } from "./forward-states.ts";
 import { moment } from "./moment.ts";
@@ -131,16 +130,10 @@ const outcomeOf = ({ status, error }: Attempt): string =>
 
 const outcomeTone = ({ status }: Attempt): Tone => (status >= 200 && status < 300 ? "good" : "bad");
 
-function tookOf({ duration }: Attempt): string {
-  if (duration === undefined) return "";
-  const ms = msOf(duration);
-  return ms < 1_000 ? `${amount(ms)} ms` : span(ms);
-}
-
 const columns = [
   { title: "ATTEMPT", text: ({ number }: Attempt) => String(number) },
   { title: "WHEN", text: ({ startedAt }: Attempt) => moment(startedAt) },
-  { title: "TOOK", text: tookOf },
+  { title: "TOOK", text: ({ duration }: Attempt) => took(duration) },
   { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
   { title: "ANSWER", text: ({ answer }: Attempt) => gist(answer) },
 ] as const;

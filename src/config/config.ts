@@ -84,12 +84,18 @@ export interface Config {
   /** Ordinary requests to providers do without `node:http`. */
   readonly fastLane: boolean;
   readonly graceMs: number;
+  /** Of the grace period: how long WebSockets and event streams may go on. */
+  readonly streamGraceMs: number;
+  /** Of the grace period: how long everything is served though we are not ready. */
+  readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
   readonly limits: Limits;
   /** Undefined: no spans. */
   readonly tracing: TracingConfig | undefined;
   readonly configFile: string | undefined;
+  /** Where the customer's scripts lie; undefined: there are none. */
+  readonly scriptsFolder: string | undefined;
   readonly declared: Declared;
   /** What is allowed and probably not meant. */
   readonly warnings: readonly string[];
@@ -157,6 +163,8 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     return address;
   }
 
+  const duration = (name: VariableName, fallback: string) => durationOf({ name, text: text(name) ?? fallback, refuse });
+
   checkVariableNames(env, refuse);
   const addresses = {
     data: door("LATCHKEY_DATA_LISTEN", "127.0.0.1:3003"),
@@ -214,7 +222,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     fastLane:
       choice({ name: "LATCHKEY_FAST_LANE", text: text("LATCHKEY_FAST_LANE") ?? "on", of: ["on", "off"], refuse }) ===
       "on",
-    graceMs: durationOf({ text: text("LATCHKEY_GRACE") ?? "25s", refuse }),
+    graceMs: duration("LATCHKEY_GRACE", "25s"),
+    streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),
+    drainDelayMs: duration("LATCHKEY_DRAIN_DELAY", "0s"),
     logLevel: choice({ name: "LATCHKEY_LOG_LEVEL", text: text("LATCHKEY_LOG_LEVEL") ?? "info", of: logLevels, refuse }),
     logFormat: optionalChoice({
       name: "LATCHKEY_LOG_FORMAT",
@@ -225,11 +235,15 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     limits: limitsOf(file),
     tracing: tracingOf({ text: withTwin, files, refuse, warn: (message) => void warnings.push(message) }),
     configFile,
+    scriptsFolder: text("LATCHKEY_SCRIPTS"),
     declared,
     warnings,
   };
   if (config.store.kind === "postgres" && config.adminKey === undefined) {
     refuse("LATCHKEY_ADMIN_KEY is required with PostgreSQL: replicas have no folder in common to keep one in");
+  }
+  if (config.drainDelayMs > 0 && config.drainDelayMs >= config.graceMs) {
+    refuse("LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE, of which it is a part");
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
   return Object.freeze(config);

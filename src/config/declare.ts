@@ -58,6 +58,13 @@ export function declaredIn({
       if (new Set(values).size < values.length) refuse(`the environment "${name}": a forward.secret is there twice`);
       return values.length === 0 ? [] : [{ environment: name, secrets: values }];
     }),
+    variables: environments.flatMap(({ name: environment, variables = {} }) =>
+      Object.entries(variables).flatMap(([name, given]) => {
+        const at = `the environment "${environment}": variables.${name}`;
+        const value = typeof given === "string" ? given : resolve(at, given);
+        return value === undefined ? [] : [{ environment, name, value }];
+      }),
+    ),
     keys: keys.flatMap(({ id, environment, key, scopes = [] }) => {
       const secret = resolve(`the key "${id}"`, key);
       if (scopes.includes("admin")) refuse(`the key "${id}": admin is not a scope of an environment's key`);
@@ -114,14 +121,20 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     ...(Object.values(secrets).some((value) => value !== "") ? { secrets } : {}),
     callback: callbacks[one.callback ?? ""] ?? 0,
     hosts: (one.hosts ?? []).map(({ prefix = "", origin }) => ({ prefix, origin })),
-    ...(one.channels === undefined ? {} : { channels: { automatic: one.channels.automatic ?? false } }),
+    ...(one.channels === undefined ? {} : { channels: channelSettings(one.channels) }),
     reflection: reflections[one.reflection ?? ""] ?? 0,
     noForward: one.forward === false,
     connectionDefaults: one.connection_defaults ?? {},
     useRecord: useRecords[one.use_record ?? ""] ?? 0,
     keepSetCookie: one.keep_set_cookie ?? false,
+    credentialsInScripts: one.credentials_in_scripts ?? false,
   };
 }
+
+const channelSettings = ({
+  automatic = false,
+  catch_up_syncs: catchUpSyncs = [],
+}: NonNullable<FileIntegration["channels"]>) => ({ automatic, catchUpSyncs });
 
 const publishing: Readonly<Record<string, OAuthApp_Publishing>> = {
   testing: OAuthApp_Publishing.TESTING,

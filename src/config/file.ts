@@ -32,6 +32,12 @@ const name = v.pipe(
 const scope = v.picklist([...scopesByName.keys()] as [string, ...string[]], "is not a scope");
 const origin = v.pipe(v.string(), v.regex(/^https?:\/\/[^/]+$/, "must be an origin such as https://app.example.com"));
 const url = v.pipe(v.string(), v.url("must be a URL"));
+const syncNames = v.pipe(
+  v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(255))),
+  v.maxLength(20),
+  v.check((names) => new Set(names).size === names.length, "names a sync twice"),
+  v.description("The syncs to run when a channel lost something, fell silent or ran out unseen."),
+);
 const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
 
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
@@ -75,6 +81,15 @@ export const fileSchema = v.strictObject({
           v.strictObject({ url: v.optional(url), secondary: v.optional(url), secret: v.optional(signingSecrets) }),
         ),
         allowed_origins: v.optional(v.array(origin)),
+        variables: v.optional(
+          v.pipe(
+            v.record(
+              v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be letters, digits and _")),
+              v.union([v.string(), secret]),
+            ),
+            v.description("What the environment's scripts are told: text, or a secret."),
+          ),
+        ),
       }),
     ),
   ),
@@ -100,12 +115,15 @@ export const fileSchema = v.strictObject({
         webhook_secret: v.optional(secret),
         callback: v.optional(v.picklist(["shared", "bound"])),
         hosts: v.optional(v.array(v.strictObject({ prefix: v.optional(v.string()), origin }))),
-        channels: v.optional(v.strictObject({ automatic: v.optional(v.boolean()) })),
+        channels: v.optional(
+          v.strictObject({ automatic: v.optional(v.boolean()), catch_up_syncs: v.optional(syncNames) }),
+        ),
         reflection: v.optional(v.picklist(["off", "mask", "refuse"])),
         forward: v.optional(v.boolean()),
         connection_defaults: v.optional(v.record(v.string(), v.string())),
         use_record: v.optional(v.picklist(["off", "host", "path"])),
         keep_set_cookie: v.optional(v.boolean()),
+        credentials_in_scripts: v.optional(v.boolean()),
       }),
     ),
   ),
@@ -202,6 +220,14 @@ export const fileSchema = v.strictObject({
       ),
       deliveries: v.optional(
         v.pipe(duration, v.description("How long a forward can be looked at and replayed: an hour to a year.")),
+      ),
+      records: v.optional(
+        v.pipe(
+          duration,
+          v.description(
+            "How long a deleted record stays listed, and how long records stay that no run has looked at: an hour to a year.",
+          ),
+        ),
       ),
     }),
   ),

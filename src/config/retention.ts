@@ -6,17 +6,24 @@ import type { Refuse } from "./values.ts";
 export interface Retention extends LogRetention {
   /** Of notifications and their forwards, once they wait for nothing. */
   readonly deliveriesMs: number;
+  /** Of records that are deleted, and of those that no run has had to do with. */
+  readonly recordsMs: number;
 }
 
 const weekMs = 7 * 86_400_000;
 
-export const defaultRetention: Retention = { maxAgeMs: weekMs, maxCount: 100_000, deliveriesMs: weekMs };
+export const defaultRetention: Retention = {
+  maxAgeMs: weekMs,
+  maxCount: 100_000,
+  deliveriesMs: weekMs,
+  recordsMs: 60 * 86_400_000,
+};
 
 const minAgeMs = 3_600_000;
 const maxAgeMs = 366 * 86_400_000;
 
 export function retentionOf({ file: { retention = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): Retention {
-  function age(name: "logs" | "deliveries", fallback: number): number {
+  function age(name: "logs" | "deliveries" | "records", fallback: number): number {
     const ms = millisecondsIn(retention[name] ?? "") ?? fallback;
     if (ms < minAgeMs || ms > maxAgeMs) refuse(`retention.${name}: must be from 1h to 366d`);
     return ms;
@@ -25,5 +32,6 @@ export function retentionOf({ file: { retention = {} }, refuse }: { file: Config
     maxAgeMs: age("logs", defaultRetention.maxAgeMs),
     maxCount: retention.log_count ?? defaultRetention.maxCount,
     deliveriesMs: age("deliveries", defaultRetention.deliveriesMs),
+    recordsMs: age("records", defaultRetention.recordsMs),
   };
 }

@@ -1,5 +1,6 @@
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
 import { millisecondsIn } from "./duration.ts";
+import type { VariableName } from "./variables.ts";
 
 /** How the value of one variable is read. What is wrong with it is said by name, and never with a secret. */
 export type Refuse = (message: string) => void;
@@ -93,9 +94,15 @@ export function pinned({
   return value;
 }
 
-export function durationOf({ text, refuse }: { text: string; refuse: Refuse }): number {
+interface Duration {
+  readonly name: VariableName;
+  readonly text: string;
+  readonly refuse: Refuse;
+}
+
+export function durationOf({ name, text, refuse }: Duration): number {
   const ms = millisecondsIn(text);
-  if (ms === undefined) refuse("LATCHKEY_GRACE must be a duration such as 25s");
+  if (ms === undefined) refuse(`${name} must be a duration such as 25s`);
   return ms ?? 0;
 }
 

@@ -57,6 +57,11 @@ export const variables = [
     meaning: "YAML file of environments, keys, integrations, providers, limits, rates and TLS",
   },
   {
+    name: "LATCHKEY_SCRIPTS",
+    default: "none",
+    meaning: "folder of scripts: `<integration>/{syncs,actions,events}/<name>.ts`",
+  },
+  {
     name: "LATCHKEY_ALLOWED_HOSTS",
     default: "what is listened on, `localhost`, the public URL's host",
     meaning: "names that a `Host` header may have, comma-separated",
@@ -77,7 +82,17 @@ export const variables = [
     default: "on",
     meaning: "`off`: every request to a provider is read by `node:http`, also the ordinary ones",
   },
-  { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take" },
+  { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take, all in all" },
+  {
+    name: "LATCHKEY_STREAM_GRACE",
+    default: "10s",
+    meaning: "how long of it WebSockets and event streams may go on, which have no end of their own",
+  },
+  {
+    name: "LATCHKEY_DRAIN_DELAY",
+    default: "0s",
+    meaning: "how long of it everything is still served, unready: until whoever balances the load has noticed",
+  },
   { name: "LATCHKEY_LOG_LEVEL", default: "info", meaning: "`debug`, `info`, `warn` or `error`" },
   { name: "LATCHKEY_LOG_FORMAT", default: "`pretty` on a terminal, else `json`", meaning: "`json` or `pretty`" },
   {

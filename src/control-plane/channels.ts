@@ -7,7 +7,7 @@ import { markerOf, watcherOf } from "./watch.ts";
 
 type Methods = ServiceImpl<typeof ChannelService>;
 
-export const channelService = ({ channels, environments, feeds }: Broker): Methods => ({
+export const channelService = ({ channels, destinations, environments, feeds }: Broker): Methods => ({
   async createChannel({ connection, ...wish }, context) {
     if (connection === undefined) throw new Error("a validated request names its connection");
     const caller = callerOf(context);
@@ -41,7 +41,9 @@ export const channelService = ({ channels, environments, feeds }: Broker): Metho
     const request = { under: [environment], from: Number(fromRevision), changesOnly: false, ...watcherOf(context) };
     for await (const step of feeds.channels(request)) {
       if (step.kind === "put") {
-        if (step.value.channel !== undefined) yield { event: { case: "put" as const, value: step.value.channel } };
+        const { channel, environmentId } = step.value;
+        const isShown = channel !== undefined && destinations.isOfNow({ environment, environmentId });
+        if (isShown) yield { event: { case: "put" as const, value: channel } };
       } else if (step.kind === "deleted") {
         const [, id = ""] = step.parts;
         yield { event: { case: "deleted" as const, value: { environment, id, revision: BigInt(step.revision) } } };

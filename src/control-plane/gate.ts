@@ -6,7 +6,7 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { scope } from "../gen/latchkey/v1/access_pb.ts";
 
 /** Judges a call by its head, before any of its body is read. Throws what the caller is answered. */
-export type Gate = (context: HandlerContext) => void;
+export type Gate = (context: HandlerContext) => void | Promise<void>;
 
 /** Who asks. Set for every method that names a scope. */
 export const callerKey = createContextKey<Caller | undefined>(undefined, { description: "the caller" });
@@ -19,8 +19,8 @@ export const refuseUntilReady: Gate = ({ method }) => {
 /** Methods say in the proto which scope they need. Those of health and reflection name none, and are open to all. */
 export const requireKey =
   (access: Access): Gate =>
-  ({ method, requestHeader, values }) => {
-    values.set(callerKey, authorize({ access, method, header: requestHeader }));
+  async ({ method, requestHeader, values }) => {
+    values.set(callerKey, await authorize({ access, method, header: requestHeader }));
   };
 
 interface Authorization {
@@ -30,9 +30,9 @@ interface Authorization {
 }
 
 /** The caller, once it is certain that it may call the method; nobody where the method is open to all. */
-export function authorize({ access, method, header }: Authorization): Caller | undefined {
+export async function authorize({ access, method, header }: Authorization): Promise<Caller | undefined> {
   if (!hasOption(method, scope)) return undefined;
-  const caller = access.authenticate(bearerOf(header));
+  const caller = await access.authenticate(bearerOf(header));
   requireScope(caller, getOption(method, scope));
   return caller;
 }

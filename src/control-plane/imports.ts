@@ -23,24 +23,28 @@ type Methods = Pick<
   "importConnection" | "batchImportConnections" | "streamImportConnections"
 >;
 
+interface Item {
+  readonly connection?: ConnectionImport | undefined;
+  readonly runHooks: boolean;
+}
+
 /** The three ways to import connections: one, a batch, a stream. */
 export const importMethods = ({ imports, environments, connections }: Broker, requireValid: RequireValid): Methods => {
   /** Items that are not valid, or name an environment the caller may not enter, fail one by one. */
-  async function importItems(
-    caller: Caller,
-    items: readonly (ConnectionImport | undefined)[],
-  ): Promise<ImportResult[]> {
-    const placed = await eachOf(items, async (item) => {
+  async function importItems(caller: Caller, items: readonly Item[]): Promise<ImportResult[]> {
+    const placed = await eachOf(items, async ({ connection: item, runHooks }) => {
       if (item === undefined) throw new Fault("invalid_body", "the item is empty");
       requireValid(ConnectionImportSchema, item);
-      return { ...item, environment: await environments.of(caller, item.environment) };
+      return { item: { ...item, environment: await environments.of(caller, item.environment) }, runHooks };
     });
     const good = placed.flatMap((one) => (one.fault === undefined ? [one.value] : []));
     const imported = [...(await imports.importAll(good, caller.keyId))].values();
     return placed.map((one, i) => {
-      if (one.fault !== undefined) return refused(items[i], one.fault);
+      if (one.fault !== undefined) return refused(items[i]?.connection, one.fault);
       const { value } = imported.next();
-      return value === undefined ? refused(items[i], new Fault("internal", "an item has no result")) : resultOf(value);
+      return value === undefined
+        ? refused(items[i]?.connection, new Fault("internal", "an item has no result"))
+        : resultOf(value);
     });
   }
 
@@ -53,15 +57,15 @@ export const importMethods = ({ imports, environments, connections }: Broker, re
       const [shown = connection] = await connections.withLastUse([connection]);
       return { connection: shown, created };
     },
-    async batchImportConnections({ connections: items }, context) {
-      return { results: await importItems(callerOf(context), items) };
+    async batchImportConnections({ connections: items, runHooks }, context) {
+      const asked = items.map((connection) => ({ connection, runHooks }));
+      return { results: await importItems(callerOf(context), asked) };
     },
     async *streamImportConnections(requests, context) {
       const caller = callerOf(context);
       let index = 0n;
       for await (const batch of batches(requests)) {
-        const items = batch.map(({ connection }) => connection);
-        for (const result of await importItems(caller, items)) {
+        for (const result of await importItems(caller, batch)) {
           yield { index, result };
           index += 1n;
         }

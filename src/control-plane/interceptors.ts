@@ -25,10 +25,10 @@ const nameOf = ({ parent, name }: DescMethod) => `${parent.typeName}/${name}`;
 /** Several gates as one, whose faults leave as errors with a code. */
 export const translateGates =
   (world: World, gates: readonly Gate[]): Gate =>
-  (context) => {
+  async (context) => {
     nameErrors(context);
     try {
-      for (const gate of gates) gate(context);
+      for (const gate of gates) await gate(context);
     } catch (error) {
       const translation = translator(world, context.method)(error);
       world.metrics.rpcCalls.inc({ method: nameOf(context.method), code: Code[translation.code] });

@@ -31,13 +31,15 @@ import { translateFaults, translateGates } from "./interceptors.ts";
 import { logService } from "./logs.ts";
 import { type ControlPort, createControlPort } from "./port.ts";
 import { providerService } from "./providers.ts";
+import { recordMethods } from "./records.ts";
 import { reflectionService } from "./reflection.ts";
 import { storeService } from "./store.ts";
 import { endStreams } from "./streams.ts";
+import { syncService } from "./syncs.ts";
 import { createValidation, validateRequests } from "./validate.ts";
 import { webhookService } from "./webhooks.ts";
 
-export interface ControlPlane extends Pick<ControlPort, "server" | "drain" | "destroy"> {
+export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
   /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
   open(broker: Broker): void;
 }
@@ -108,6 +110,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     served(IntegrationService, integrationService(broker)),
     served(ConnectionService, connectionService(broker, requireValid)),
     served(ChannelService, channelService(broker)),
+    served(SyncService, { ...syncService(broker), ...recordMethods(broker) }),
     served(ConnectSessionService, connectSessionService(broker)),
     served(LogService, logService(broker)),
     served(StoreService, storeService(broker)),
@@ -119,10 +122,11 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
   port.serve({
     routes: closed,
     gate: translateGates(world, [refuseUntilReady, requireBase64]),
-    interceptors: [translate, endStreams({ shutdown, authorize: () => {} })],
+    interceptors: [translate, endStreams({ shutdown, authorize: async () => {} })],
   });
   return {
     server: port.server,
+    leave: () => port.leave(),
     drain: () => port.drain(),
     destroy: () => port.destroy(),
     open(broker) {
@@ -137,7 +141,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
         gate: translateGates(world, [requireKey(access), requireImplemented(implemented), requireBase64]),
         interceptors: [
           translate,
-          endStreams({ shutdown, authorize: (call) => void authorize({ access, ...call }) }),
+          endStreams({ shutdown, authorize: (call) => authorize({ access, ...call }) }),
           validateRequests(requireValid),
         ],
       });

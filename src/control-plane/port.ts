@@ -1,25 +1,24 @@
 import http from "node:http";
-import http2 from "node:http2";
-import net, { type Server, type Socket } from "node:net";
-import tls, { type TLSSocket } from "node:tls";
+import type { Server, Socket } from "node:net";
 import type { DoorGuard } from "../base/door-guard.ts";
 import { errorBody } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
+import { createHttp2Sessions } from "../base/http2-sessions.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, isGone, rawAnswer } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
-import { requireClientName, tlsServerOptions } from "../base/tls.ts";
+import { createTwoProtocols } from "../base/two-protocols.ts";
 import type { World } from "../base/world.ts";
 import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
-import { limitControlFrames } from "./control-frames.ts";
 import type { NodeResponse } from "./reader.ts";
-import { sniff } from "./sniff.ts";
 
 /** The control plane's port: gRPC, gRPC-Web and Connect together, over HTTP/1.1 and HTTP/2, plain or TLS. */
 export interface ControlPort {
   readonly server: Server;
   /** What answers from now on. Until then everything is answered `not_ready`. */
   serve(handlers: Handlers): void;
+  /** Takes what comes, and has callers come anew for what they ask next: they are led to another instance. */
+  leave(): void;
   /** Takes no more; ends when what is under way has ended. */
   drain(): Promise<void>;
   /** Ends what is still under way. */
@@ -40,9 +39,6 @@ export interface ControlPortOptions {
 
 const door = "control";
 const defaultStallMs = 60_000;
-/** A peer that opens a session and no stream is let go after this, one that has nothing more to say after that. */
-const firstStreamMs = 60_000;
-const idleMs = 300_000;
 
 /** A peer that is gone without a word is noticed by the system. */
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
@@ -61,6 +57,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     stallMs = defaultStallMs,
   } = options;
   let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
+  let leaving = false;
   let draining = false;
 
   function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
@@ -81,17 +78,15 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     if (fault !== undefined) answer({ request, response, fault });
   }
 
-  /** All, of HTTP/1.1, of HTTP/1.1 with a request to answer, and those that have not said yet what they speak. */
-  const sockets = new Set<Socket>();
+  /** Of HTTP/1.1, and those of them with a request to answer. */
   const ofHttp1 = new Set<Socket>();
   const busy = new Set<Socket>();
-  const undecided = new Set<Socket>();
 
   const http1 = http.createServer(
     { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      // While the port drains, every connection ends with its answer.
-      if (draining) response.setHeader("connection", "close");
+      // Once it is to stop, every connection ends with its answer.
+      if (leaving) response.setHeader("connection", "close");
       busy.add(request.socket);
       response.once("close", () => {
         busy.delete(request.socket);
@@ -121,84 +116,44 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     http1.emit("connection", socket);
   }
 
-  const sessions = new Set<http2.ServerHttp2Session>();
-  const plain2 = http2.createServer(
-    {
-      maxSessionMemory: 10,
-      settings: { maxConcurrentStreams: 100, maxHeaderListSize: maxHeadBytes },
-      maxHeaderListPairs: maxHeadLines,
-    },
+  const sessions = createHttp2Sessions({
+    maxHeadBytes,
+    maxHeadLines,
     handle,
-  );
-  plain2.on("session", (session) => {
-    const peer = peerOf(session.socket as Socket);
-    sessions.add(session);
-    session.once("close", () => sessions.delete(session));
-    session.on("error", (error: NodeJS.ErrnoException) => {
-      session.destroy();
-      if (isGone(error)) return;
-      refuse(new Fault("malformed_request", error.message), { message: "a peer broke the rules of HTTP/2", peer });
-    });
-    session.setTimeout(firstStreamMs, () => session.close());
-    session.once("stream", () => session.setTimeout(idleMs));
-    limitControlFrames(session, () => {
-      session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    });
-    if (draining) session.close();
+    refuse: (fault, peer) => refuse(fault, { message: "a peer broke the rules of HTTP/2", peer }),
   });
-
-  function createPlain(): Server {
-    return net.createServer(socketOptions, (socket) => {
-      undecided.add(socket);
-      socket.once("close", () => undecided.delete(socket));
-      sniff(socket, (protocol, sniffed) => {
-        undecided.delete(socket);
-        if (protocol === "h2") plain2.emit("connection", sniffed);
-        else serveHttp1(sniffed);
-      });
-    });
-  }
-
-  function createTls(given: ListenerTls): Server {
-    const tlsOptions = { ...socketOptions, ...tlsServerOptions(given), ALPNProtocols: ["h2", "http/1.1"] };
-    const secure = tls.createServer(tlsOptions, (socket) => {
-      requireClientName(socket, given);
-      if (socket.destroyed) return;
-      if (socket.alpnProtocol === "h2") plain2.emit("connection", socket);
-      else serveHttp1(socket);
-    });
-    secure.on("tlsClientError", (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-      if (isGone(error)) return;
-      const fault = new Fault("malformed_request", "not TLS, or without a certificate that is taken here");
-      refuse(fault, { message: "a peer did not complete the TLS handshake", peer: peerOf(socket) });
-    });
-    return secure;
-  }
-
-  const server = pair === undefined ? createPlain() : createTls(pair);
-  server.on("connection", (socket: Socket) => {
-    // Node forgets the address of a peer that has left, unless it was asked before.
-    void socket.remoteAddress;
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
+  const both = createTwoProtocols({
+    tls: pair,
+    socketOptions,
+    serveHttp1,
+    serveHttp2: sessions.serve,
+    refuse: (fault, socket) =>
+      refuse(fault, { message: "a peer did not complete the TLS handshake", peer: peerOf(socket) }),
   });
+  const { server } = both;
   return {
     server,
+    leave() {
+      leaving = true;
+      sessions.leave();
+    },
     serve(handlers) {
       calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
     },
     async drain() {
+      leaving = true;
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       http1.close();
-      for (const session of sessions) session.close();
+      sessions.drain();
       // Where nothing was asked, nothing is to be waited for.
-      for (const socket of [...undecided, ...ofHttp1]) if (!busy.has(socket)) socket.destroy();
+      both.dropUndecided();
+      for (const socket of ofHttp1) if (!busy.has(socket)) socket.destroy();
       await closed;
     },
     destroy() {
-      for (const session of sessions) session.destroy();
-      for (const socket of sockets) socket.destroy();
+      sessions.destroy();
+      both.destroy();
     },
   };
 }

@@ -8,7 +8,7 @@ export const providerService = ({ providers }: Broker): ServiceImpl<typeof Provi
     const { items, next } = providers.list({ search }, pageOf(request));
     return { providers: [...items], nextPageToken: next };
   },
-  getProvider: ({ name }) => ({ provider: providers.find(name) }),
+  getProvider: async ({ name }) => ({ provider: await providers.findNow(name) }),
   async createProvider({ provider }, context) {
     if (provider === undefined) throw new Error("a validated request holds its provider");
     return { provider: await providers.create(provider, callerOf(context).keyId) };

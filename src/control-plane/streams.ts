@@ -5,8 +5,8 @@ import { Fault } from "../base/fault.ts";
 interface StreamsOptions {
   /** Aborts when the port drains. */
   readonly shutdown: AbortSignal;
-  /** Throws when the caller may no longer call the method. */
-  readonly authorize: (call: { readonly method: DescMethod; readonly header: Headers }) => void;
+  /** Rejects when the caller may no longer call the method. */
+  readonly authorize: (call: { readonly method: DescMethod; readonly header: Headers }) => Promise<unknown>;
 }
 
 /** A key that was revoked must not see more than this of what happens after it. */
@@ -28,11 +28,7 @@ export const endStreams =
     const onShutdown = () =>
       over.abort(new Fault("not_ready", "latchkey is stopping; try another instance", { retryAfterSeconds: 1 }));
     const recheck = setInterval(() => {
-      try {
-        authorize({ method, header });
-      } catch (error) {
-        over.abort(error);
-      }
+      authorize({ method, header }).catch((error: unknown) => over.abort(error));
     }, recheckEveryMs);
     const settle = () => {
       clearInterval(recheck);

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { SmallAnswer } from "../base/sending.ts";
-import type { WatchableResource } from "../gen/latchkey/v1/provider_pb.ts";
+import type { ChannelRules, WatchableResource } from "../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../providers/dotted-path.ts";
 import type { Answered } from "./channel-life.ts";
 import { retryAfterMs } from "./retry-after.ts";
@@ -33,7 +33,15 @@ interface Reading {
   readonly nowMs: number;
 }
 
-export function watchVerdict(resource: WatchableResource, { answer, body, nowMs }: Reading): WatchVerdict {
+interface WatchDescription {
+  readonly watch: WatchableResource;
+  readonly rules: Pick<ChannelRules, "idTakenReason">;
+}
+
+export function watchVerdict(
+  { watch: resource, rules }: WatchDescription,
+  { answer, body, nowMs }: Reading,
+): WatchVerdict {
   const { status } = answer;
   if (status >= 200 && status < 300) {
     const at = (path: string): string => {
@@ -52,7 +60,7 @@ export function watchVerdict(resource: WatchableResource, { answer, body, nowMs 
   }
   const reason = reasonIn(body);
   const code = codeOf(status, reason);
-  if (status === 400 && reason === "channelIdNotUnique") return { kind: "id_taken", code };
+  if (status === 400 && reason !== "" && reason === rules.idTakenReason) return { kind: "id_taken", code };
   const wait = retryAfterMs(answer.header("retry-after"), "", nowMs);
   if (isForNow(status, reason)) return { kind: "put_off", code, retryAfterMs: wait };
   // 5xx: it failed, and where in its work it did so nobody says.

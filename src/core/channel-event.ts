@@ -3,7 +3,7 @@ import { type Channel, Channel_StateSchema } from "../gen/latchkey/v1/channel_pb
 
 /** What happened to a channel that an application depends on. */
 export interface ChannelEvent {
-  readonly operation: "expiring" | "renewal_failed" | "expired" | "failed" | "gap";
+  readonly operation: "expiring" | "renewal_failed" | "expired" | "failed" | "gap" | "silent";
   readonly channel: Channel;
   readonly provider: string;
   /** Why, as a code. */
@@ -15,7 +15,8 @@ const sentences: Readonly<Record<ChannelEvent["operation"], string>> = {
   renewal_failed: "the channel runs out soon, and the provider did not renew it",
   expired: "the channel has run out before there was another in its place: changes may have gone unnoticed",
   failed: "the provider refuses the channel: it is not asked for again before the connection is authorised again",
-  gap: "the provider has sent notifications that did not come: look for changes yourself",
+  gap: "the provider has sent notifications that did not come: changes may have gone unnoticed",
+  silent: "nothing came over the channel for longer than it ever pauses: changes may have gone unnoticed",
 };
 
 /** In the envelope of all that latchkey tells the application. */

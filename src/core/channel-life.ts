@@ -27,9 +27,17 @@ export interface Moved {
   readonly told: readonly Happening[];
 }
 
-/** What the application and the operator hear of. */
+/** What the application hears of; the last two only the operator does. */
 export interface Happening {
-  readonly kind: "expiring" | "renewal_failed" | "expired" | "failed" | "outcome_unknown";
+  readonly kind:
+    | "expiring"
+    | "renewal_failed"
+    | "expired"
+    | "failed"
+    | "gap"
+    | "silent"
+    | "outcome_unknown"
+    | "not_stopped";
   readonly channel: StoredChannel;
   readonly code: string;
 }
@@ -117,7 +125,7 @@ export interface Now {
   readonly random: number;
 }
 
-const nothing: Moved = { put: [], gone: [], told: [] };
+export const nothing: Moved = { put: [], gone: [], told: [] };
 
 export function shown({ channel }: StoredChannel): Channel {
   if (channel === undefined) throw new Error("a stored channel holds one");
@@ -137,8 +145,10 @@ export const expiresAtMs = (stored: StoredChannel): number => {
   return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 };
 
+/** Not one that a customer's script has made: it is known, and nothing is done about it but to take its place. */
+export const isManaged = (stored: StoredChannel): boolean => shown(stored).managed;
 export const isCurrent = (stored: StoredChannel): boolean =>
-  stateOf(stored) === State.ACTIVE || stateOf(stored) === State.RENEWING;
+  (stateOf(stored) === State.ACTIVE && isManaged(stored)) || stateOf(stored) === State.RENEWING;
 /** It is, or may become, the one of its slot. */
 export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) || stateOf(stored) === State.CREATING;
 export const isOver = (stored: StoredChannel): boolean => over.has(stateOf(stored));
@@ -149,9 +159,15 @@ export const currentOf = (slot: Slot): StoredChannel | undefined => slot.find(is
 const find = (slot: Slot, id: string): StoredChannel | undefined => slot.find((one) => idOf(one) === id);
 const isLive = (stored: StoredChannel): boolean => !isOver(stored);
 
-/** What watches the same has the same id at the provider: it is known of one channel if it is of any. */
+/**
+ * What watches the same has the same id at the provider: it is known of one channel if it is of any. What a script's
+ * own channel watches it alone knows.
+ */
 const resourceIdIn = (slot: Slot): string =>
-  slot.map((one) => shown(one).resourceId).find((resourceId) => resourceId !== "") ?? "";
+  slot
+    .filter(isManaged)
+    .map((one) => shown(one).resourceId)
+    .find((resourceId) => resourceId !== "") ?? "";
 
 type Patch = Partial<Omit<StoredChannel, "channel" | "$typeName" | "$unknown">>;
 interface Turn extends Patch {
@@ -178,14 +194,15 @@ export interface Wish extends Place {
   readonly dueMs?: number;
   readonly failures?: number;
   readonly previousId?: string;
+  readonly catchUp?: string;
 }
 
 /** A channel that somebody wants, and nobody has been asked for yet. */
 export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: Wish): StoredChannel {
-  const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0 } = wish;
+  const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
   const now = timestampFromMs(nowMs);
   return create(StoredChannelSchema, {
-    ...{ askedLifeMs, isDefault, kept, dueMs, failures },
+    ...{ askedLifeMs, isDefault, kept, dueMs, failures, catchUp },
     channel: create(ChannelSchema, {
       ...{ id, connection: ref, resourceKind: kind, resource, previousId },
       state: State.CREATING,
@@ -197,7 +214,11 @@ export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wis
 }
 
 const successor = (old: StoredChannel, more: Pick<Wish, "id" | "nowMs"> & Partial<Wish>): StoredChannel =>
-  wished({ ...placeOf(old), askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, ...more });
+  wished({
+    ...placeOf(old),
+    ...{ askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, catchUp: old.catchUp },
+    ...{ previousId: shown(old).previousId, ...more },
+  });
 
 /** What time alone brings about. `newId` is asked for where another channel is wanted. */
 export function timePasses(slot: Slot, { nowMs, random }: Now, newId: () => string): Moved {
@@ -238,11 +259,14 @@ function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Mo
   if (state === State.STOPPING) return { ...nothing, put: [past] };
   const told: Happening[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
   const candidate = slot.find((other) => stateOf(other) === State.CREATING);
-  if (candidate !== undefined) return { put: [past, { ...candidate, kept: true }], gone: [], told };
+  // Once there is another, what nobody was told of meanwhile is looked for.
+  const catchUp = "expired";
+  if (candidate !== undefined) return { put: [past, { ...candidate, kept: true, catchUp }], gone: [], told };
   const { createdAt } = shown(one);
   const restedMs = Math.max(nowMs, (createdAt === undefined ? 0 : timestampMs(createdAt)) + minRestMs);
   const dueMs = one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : restedMs;
-  return { put: [past, successor(one, { id: newId(), nowMs, dueMs, failures: one.failures })], gone: [], told };
+  const next = { id: newId(), nowMs, dueMs, failures: one.failures, catchUp, previousId: idOf(one) };
+  return { put: [past, successor(one, next)], gone: [], told };
 }
 
 /** What is to be asked of the provider now. */
@@ -254,15 +278,20 @@ export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
   return slot
     .filter((one) => isLive(one) && one.dueMs <= nowMs)
     .flatMap((one): Task[] => {
-      const { id, state, resourceId } = shown(one);
+      const { id, state } = shown(one);
       if (state === State.STOPPING) {
-        const known = resourceId || resourceIdIn(slot);
+        const known = stopIdOf(slot, one);
         return known === "" ? [] : [{ ask: "stop", id, resourceId: known }];
       }
-      if (state === State.ACTIVE || (state === State.CREATING && !isAsked(one))) return [{ ask: "watch", id }];
+      const isToMake = (state === State.ACTIVE && isManaged(one)) || (state === State.CREATING && !isAsked(one));
+      if (isToMake) return [{ ask: "watch", id }];
       return [];
     });
 }
+
+/** With what it can be stopped; empty: it cannot be yet. */
+const stopIdOf = (slot: Slot, one: StoredChannel): string =>
+  shown(one).resourceId || (isManaged(one) ? resourceIdIn(slot) : "");
 
 /** Whether it may still be asked for: whoever was paused since it was written down may have been given up. */
 export const mayAsk = (asked: StoredChannel, nowMs: number): boolean =>
@@ -273,14 +302,14 @@ export function claimedIn({ put }: Moved, slot: Slot, nowMs: number): readonly E
   return put
     .filter((one) => stateOf(one) === State.STOPPING && one.dueMs === nowMs + claimMs)
     .flatMap((one) => {
-      const resourceId = shown(one).resourceId || resourceIdIn(slot);
+      const resourceId = stopIdOf(slot, one);
       return resourceId === "" ? [] : [{ ask: "stop" as const, id: idOf(one), resourceId }];
     });
 }
 
 /** When a slot is to be looked at again: where nothing can be done about it, only once something will have changed. */
 const idleUntil = (slot: Slot, one: StoredChannel, nowMs: number): number =>
-  shown(one).resourceId !== "" || resourceIdIn(slot) !== "" ? nowMs : expiresAtMs(one);
+  stopIdOf(slot, one) !== "" ? nowMs : expiresAtMs(one);
 
 export interface Asking {
   /** Whom it is asked for: a wish, or the channel that it is to replace. */
@@ -307,8 +336,10 @@ export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: Ask
   }
   // What was a wish when it was looked at, somebody else has had made since.
   if (id === target) return undefined;
-  if (stateOf(found) !== State.ACTIVE || slot.some((other) => stateOf(other) === State.CREATING)) return undefined;
-  const candidate = turned(successor(found, { id, nowMs, previousId: target }), "asked", making);
+  if (stateOf(found) !== State.ACTIVE || !isManaged(found) || slot.some((other) => stateOf(other) === State.CREATING))
+    return undefined;
+  const next = successor(found, { id, nowMs, previousId: target, catchUp: "" });
+  const candidate = turned(next, "asked", making);
   return { ...nothing, put: [turned(found, "renewal_begun", { nowMs, dueMs: expiresAtMs(found) }), candidate] };
 }
 
@@ -338,16 +369,87 @@ export function made(slot: Slot, asked: StoredChannel, answer: Answered, { nowMs
     shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
   });
   const others = slot.filter((one) => idOf(one) !== idOf(current));
+  // A script's own, if it watches the same: what the metadata says of it is overwritten, and nobody else could stop it.
+  const isRedundant = (one: StoredChannel) =>
+    stateOf(one) === State.ACTIVE && !isManaged(one) && shown(one).resourceId === resourceId;
   const replaced = others
-    .filter(isCurrent)
+    .filter((one) => isCurrent(one) || isRedundant(one))
     .map((old) =>
-      turned(old, "replaced", { nowMs, dueMs: nowMs + claimMs, failures: 0, shown: { stateReason: "replaced" } }),
+      turned(old, "replaced", {
+        ...{ nowMs, dueMs: nowMs + claimMs, failures: 0 },
+        shown: { stateReason: "replaced", ...endOf(old, nowMs) },
+      }),
     );
   // Those that could not be stopped for want of its id.
   const learned = others
-    .filter((one) => stateOf(one) === State.STOPPING && shown(one).resourceId === "" && resourceId !== "")
+    .filter(
+      (one) => stateOf(one) === State.STOPPING && isManaged(one) && shown(one).resourceId === "" && resourceId !== "",
+    )
     .map((one) => turned(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
   return { put: [current, ...replaced, ...learned], gone: [], told: [] };
+}
+
+/** Until when it is to be stopped at the latest, where nobody has said when it ends. */
+const endOf = (one: StoredChannel, nowMs: number): Pick<Channel, "expiresAt"> => ({
+  expiresAt: shown(one).expiresAt ?? timestampFromMs(nowMs + usualMaxLifeMs),
+});
+
+export interface Told {
+  readonly id: string;
+  readonly resourceId: string;
+}
+
+/** The metadata of its connection tells of a channel that a script has made: known from now on, and nothing more. */
+export function adopted(slot: Slot, place: Place, { id, resourceId }: Told, nowMs: number): Moved {
+  if (find(slot, id) !== undefined) return nothing;
+  const foreign = wished({ ...place, id, nowMs, askedLifeMs: 0, isDefault: true, kept: false });
+  const channel = { ...shown(foreign), resourceId, managed: false, state: State.ACTIVE };
+  return { ...nothing, put: [{ ...foreign, channel, dueMs: 0 }] };
+}
+
+/** A script's own is not told of any more. */
+export function disowned(slot: Slot, id: string): Moved {
+  const found = find(slot, id);
+  if (found === undefined || isManaged(found) || stateOf(found) !== State.ACTIVE) return nothing;
+  return { ...nothing, gone: [found] };
+}
+
+/** Ours takes the place of a script's own that came after it: the script may have stopped ours. */
+export function overtaken(slot: Slot, nowMs: number): Moved {
+  const current = currentOf(slot);
+  const isToCome = slot.some((one) => stateOf(one) === State.CREATING);
+  if (current === undefined || isToCome || current.dueMs <= nowMs) return nothing;
+  return { ...nothing, put: [{ ...current, dueMs: nowMs }] };
+}
+
+/** Notifications say what it watches: now it can be stopped. */
+export function resourceLearned(slot: Slot, id: string, resourceId: string, nowMs: number): Moved {
+  const found = find(slot, id);
+  const isOrphan = found !== undefined && stateOf(found) === State.STOPPING && stopIdOf(slot, found) === "";
+  if (!isOrphan || !isManaged(found)) return nothing;
+  return { ...nothing, put: [turned(found, "made", { nowMs, dueMs: nowMs, shown: { resourceId } })] };
+}
+
+export interface Lost {
+  readonly kind: "gap" | "silent";
+  readonly code: string;
+  /** Another in its place may be heard. */
+  readonly isToRenew: boolean;
+}
+
+/** It has lost something, or may have: the application hears of it, and what is to catch up is run. */
+export function lossFound(slot: Slot, id: string, { kind, code, isToRenew }: Lost, nowMs: number): Moved {
+  const found = find(slot, id);
+  if (found === undefined) return nothing;
+  const isRenewed = isToRenew && isManaged(found) && stateOf(found) === State.ACTIVE;
+  const after = { ...found, catchUp: code, ...(isRenewed && { dueMs: Math.min(found.dueMs, nowMs) }) };
+  return { put: [after], gone: [], told: [{ kind, channel: after, code }] };
+}
+
+/** What was to catch up was asked to. */
+export function caughtUp(slot: Slot, id: string): Moved {
+  const found = find(slot, id);
+  return found === undefined || found.catchUp === "" ? nothing : { ...nothing, put: [{ ...found, catchUp: "" }] };
 }
 
 export interface NotMade {
@@ -376,7 +478,12 @@ export function notMade(slot: Slot, id: string, { kind, code, retryAfterMs, newI
   const wait = (of: StoredChannel) => nowMs + waitMs(of, retryAfterMs, now.random);
   if (candidate !== undefined && kind === "unheard") {
     const lost = { ...shown(candidate), resourceId: shown(candidate).resourceId || resourceIdIn(slot) };
-    const orphan = turned({ ...candidate, channel: lost }, "unheard", { nowMs, failures: 0, shown: reason });
+    // What is to be caught up with waits for the one after it.
+    const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
+      nowMs,
+      failures: 0,
+      shown: reason,
+    });
     put.push({ ...orphan, dueMs: idleUntil(slot, orphan, nowMs) });
     told.push({ kind: "outcome_unknown", channel: orphan, code });
   }
@@ -426,7 +533,11 @@ export function stopAsked(slot: Slot, id: string, nowMs: number): Moved {
   const put: StoredChannel[] = [];
   const heirs = isCurrent(found) ? slot.filter((one) => stateOf(one) === State.CREATING) : [];
   for (const one of [found, ...heirs]) {
-    const shownAs = { stateReason: "asked", resourceId: shown(one).resourceId || resourceIdIn(slot) };
+    const shownAs = {
+      stateReason: "asked",
+      resourceId: stopIdOf(slot, one),
+      ...(!isManaged(one) && endOf(one, nowMs)),
+    };
     if (stateOf(one) === State.CREATING && !isAsked(one)) {
       put.push(turned(one, "forgone", { nowMs, shown: shownAs }));
     } else {
@@ -457,13 +568,15 @@ export function notStopped(slot: Slot, id: string, { code, retryAfterMs, isHopel
   const endMs = expiresAtMs(found);
   const dueMs = isHopeless ? endMs : Math.min(endMs, now.nowMs + waitMs(found, retryAfterMs, now.random));
   const turn = { nowMs: now.nowMs, dueMs, failures: found.failures + 1, shown: { stateReason: code } };
-  return { ...nothing, put: [turned(found, "put_off", turn)] };
+  const after = turned(found, "put_off", turn);
+  return { put: [after], gone: [], told: found.failures === 0 ? [{ kind: "not_stopped", channel: after, code }] : [] };
 }
 
 /** Nobody can ask for anything any more: what is there runs out by itself. */
 export function connectionGone(slot: Slot, nowMs: number): Moved {
   const shownAs = { stateReason: "connection_gone" };
-  const isForgotten = (one: StoredChannel) => stateOf(one) === State.CREATING && !isAsked(one);
+  const isForgotten = (one: StoredChannel) =>
+    (stateOf(one) === State.CREATING && !isAsked(one)) || (stateOf(one) === State.ACTIVE && !isManaged(one));
   return {
     ...nothing,
     gone: slot.filter(isForgotten),
@@ -475,7 +588,8 @@ export function connectionGone(slot: Slot, nowMs: number): Moved {
 
 /** Other credentials are there: what they can make is to be made with them, and now. */
 export function renewSoon(slot: Slot, nowMs: number): Moved {
-  const due = slot.filter((one) => isLive(one) && !isMaking(one) && stateOf(one) !== State.RENEWING);
+  const isOurs = (one: StoredChannel) => isManaged(one) || stateOf(one) === State.STOPPING;
+  const due = slot.filter((one) => isLive(one) && isOurs(one) && !isMaking(one) && stateOf(one) !== State.RENEWING);
   return { ...nothing, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };
 }
 

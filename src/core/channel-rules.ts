@@ -1,4 +1,4 @@
-import type { JsonObject } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { Channel, CreateChannelRequest } from "../gen/latchkey/v1/channel_pb.ts";
@@ -120,6 +120,9 @@ export function metadataWithout(metadata: JsonObject, rules: ChannelRules, id: s
 /** A channel that a customer's script made, as the metadata tells. */
 export function toldChannel(metadata: JsonObject, rules: ChannelRules): { id: string; resourceId: string } | undefined {
   const [id, resourceId] = [metadata[rules.channelIdKey], metadata[rules.resourceIdKey]];
-  if (typeof id !== "string" || typeof resourceId !== "string" || id === "" || resourceId === "") return undefined;
-  return { id, resourceId };
+  return isTold(id) && isTold(resourceId) ? { id, resourceId } : undefined;
 }
+
+/** Providers give ids of a line of text; what is none may be anything. */
+const isTold = (value: JsonValue | undefined): value is string =>
+  typeof value === "string" && value !== "" && value.length <= 256 && value.isWellFormed() && !/\p{Cc}/u.test(value);

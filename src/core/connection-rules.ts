@@ -145,7 +145,7 @@ export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[]
 }
 
 /** How deep a value is nested; a scalar is 0 deep. Stops counting a little past the limit. */
-function depthOf(value: JsonValue): number {
+export function depthOf(value: JsonValue): number {
   let level: JsonValue[] = [value];
   let depth = 0;
   while (depth <= maxMetadataDepth) {

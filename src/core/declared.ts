@@ -10,6 +10,7 @@ export interface Declared {
   readonly environments: readonly DeclaredEnvironment[];
   readonly keys: readonly DeclaredKey[];
   readonly signingSecrets: readonly DeclaredSigningSecrets[];
+  readonly variables: readonly DeclaredVariable[];
   readonly integrations: readonly Integration[];
   readonly providers: readonly Provider[];
 }
@@ -26,6 +27,13 @@ export interface DeclaredSigningSecrets {
   readonly environment: string;
   /** The newest first. */
   readonly secrets: readonly string[];
+}
+
+/** What an environment's scripts are told by `getEnvironmentVariables`. It is kept in memory alone. */
+export interface DeclaredVariable {
+  readonly environment: string;
+  readonly name: string;
+  readonly value: string;
 }
 
 /** A key that configuration fixes. It is kept in memory alone. */

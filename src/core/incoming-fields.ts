@@ -11,12 +11,14 @@ interface Incoming {
   readonly fields: readonly string[];
   /** Where a redirect of the provider's leads on this door; undefined: as it is. */
   readonly relocate: (location: string) => string | undefined;
+  /** It came over HTTP/2. */
+  readonly isHttp2?: boolean | undefined;
   /** The integration wants its `Set-Cookie`. */
   readonly keepsSetCookie: boolean;
 }
 
 /** The fields of an answer on its way to the caller. */
-export function incomingFields({ fields, relocate, keepsSetCookie }: Incoming): string[] {
+export function incomingFields({ fields, relocate, isHttp2 = false, keepsSetCookie }: Incoming): string[] {
   const kept: string[] = [];
   let vary = varies;
   for (let i = 0; i < fields.length; i += 2) {
@@ -29,6 +31,6 @@ export function incomingFields({ fields, relocate, keepsSetCookie }: Incoming): 
     else if (lower === "location") kept.push(name, relocate(value) ?? value);
     else kept.push(name, value);
   }
-  kept.push("Vary", vary, "Via", "1.1 latchkey");
+  kept.push("Vary", vary, "Via", isHttp2 ? "2 latchkey" : "1.1 latchkey");
   return kept;
 }

@@ -25,6 +25,7 @@ const fields: Readonly<Record<string, Taken>> = {
   connection_defaults: ({ connectionDefaults }) => ({ connectionDefaults }),
   use_record: ({ useRecord }) => ({ useRecord }),
   keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
+  credentials_in_scripts: ({ credentialsInScripts }) => ({ credentialsInScripts }),
 };
 
 const secretFields: Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>> = {

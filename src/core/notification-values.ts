@@ -12,6 +12,10 @@ export interface NotificationValues {
   /** The channel that it came over, and its number there, as received. */
   readonly channel: string | undefined;
   readonly number: string | undefined;
+  /** The provider's id of what that channel watches. */
+  readonly resourceId: string | undefined;
+  /** What it tells of, in the provider's words, such as `push`; none where it does not say. */
+  readonly kinds: readonly string[];
   /** It announces the channel, and no change. */
   readonly isSync: boolean;
 }
@@ -22,7 +26,8 @@ const maxLength = 16_384;
 const maxValues = 1_000;
 
 export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
-  const { values = {}, messageId = [], lookups = [], channel = "", number = "", state = "" } = rules ?? {};
+  const { values = {}, messageId = [], lookups = [], channel = "", number = "" } = rules ?? {};
+  const { state = "", resourceId = "", kind = "" } = rules ?? {};
   const found = new Map(Object.entries(values).map(([name, rule]) => [name, valuesOf(rule, reading)]));
   const first = (name: string) => found.get(name)?.[0];
   return {
@@ -32,8 +37,20 @@ export function notificationValues(rules: NotificationRules | undefined, reading
     ),
     channel: first(channel),
     number: first(number),
+    resourceId: first(resourceId),
+    kinds: found.get(kind) ?? [],
     isSync: state !== "" && rules?.syncState !== "" && first(state) === rules?.syncState,
   };
+}
+
+/** The message of this number of a channel; undefined where something else makes it the same message. */
+export function messageIdIn(
+  { messageId, channel, number }: Pick<NotificationRules, "messageId" | "channel" | "number">,
+  of: { readonly channel: string; readonly number: bigint },
+): string | undefined {
+  const isOfBoth = messageId.length === 2 && messageId.includes(channel) && messageId.includes(number);
+  if (!isOfBoth || channel === "" || number === "" || channel === number) return undefined;
+  return messageIdOf(messageId.map((name) => [name === channel ? of.channel : String(of.number)]));
 }
 
 function messageIdOf(parts: readonly (readonly string[])[]): string | undefined {

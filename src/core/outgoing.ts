@@ -21,6 +21,8 @@ export interface Asked {
   readonly body: "none" | "length" | "chunked";
   /** The caller's. */
   readonly key: string | undefined;
+  /** It came over HTTP/2. */
+  readonly isHttp2?: boolean;
 }
 
 export interface Going {
@@ -45,6 +47,7 @@ export interface Going {
 
 /** RFC 9110, 7.6.3: a gateway says that it was there. */
 export const via = "1.1 latchkey";
+const viaHttp2 = "2 latchkey";
 
 /** A request in pieces, for a client that writes its requests itself. */
 export interface OutgoingParts {
@@ -77,7 +80,7 @@ export function outgoing(going: Going): Outgoing {
   const { target, lines, attached, contentLength } = canKeep(going) ? keptParts(going) : writtenParts(going);
   let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines}`;
   for (const [name, value] of attached) head += `${name}: ${value}\r\n`;
-  head += `Via: ${via}\r\n`;
+  head += `Via: ${asked.isHttp2 === true ? viaHttp2 : via}\r\n`;
   if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
   return { target, head: `${head}\r\n` };

@@ -1,10 +1,10 @@
-import type { IncomingMessage } from "node:http";
 import { TextDecoder } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import { isObject } from "../core/json-fields.ts";
 import type { Received } from "../core/notification.ts";
+import { bodyOf, type FrontRequest } from "../relay/front.ts";
 import type { BodyRoom } from "./body-room.ts";
 
 interface Reading {
@@ -17,7 +17,7 @@ interface Reading {
  * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1); of
  * a key that is there twice the last counts, as JSON.parse has it.
  */
-export async function readJsonBody(request: IncomingMessage, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
   requireJson(request);
   requireSize(request, maxBytes);
   proceed();
@@ -35,7 +35,7 @@ export async function readJsonBody(request: IncomingMessage, { maxBytes, proceed
 }
 
 /** What a form sends: each field once, as text. */
-export async function readFormBody(request: IncomingMessage, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
     throw new Fault("unsupported_media_type", "the body must be a form");
@@ -51,7 +51,7 @@ export async function readFormBody(request: IncomingMessage, { maxBytes, proceed
 
 /** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
 export async function readReceived(
-  request: IncomingMessage,
+  request: FrontRequest,
   { query, maxBytes, proceed, room }: Reading & { readonly query: string; readonly room: BodyRoom },
 ): Promise<Received> {
   requireSize(request, maxBytes);
@@ -64,12 +64,12 @@ export async function readReceived(
 }
 
 /** A whole body, whatever it is. */
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export async function readBody(request: FrontRequest, maxBytes: number): Promise<Buffer> {
   requireSize(request, maxBytes);
   return readBytes(request, maxBytes);
 }
 
-function requireJson({ headers }: IncomingMessage): void {
+function requireJson({ headers }: FrontRequest): void {
   const [type = "", ...parameters] = (headers["content-type"] ?? "")
     .split(";")
     .map((part) => part.trim().toLowerCase());
@@ -86,16 +86,14 @@ function requireJson({ headers }: IncomingMessage): void {
 const bodyWithinMs = 30_000;
 const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
 
-function requireSize({ headers }: IncomingMessage, maxBytes: number): void {
+function requireSize({ headers }: FrontRequest, maxBytes: number): void {
   if (Number(headers["content-length"] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
 /** What was read takes its room until whoever asked for it gives that back. */
-function readBytes(request: IncomingMessage, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
-  const { "content-length": length, "transfer-encoding": coding } = request.headers;
-  // RFC 9112, 6.3: there is none. Node has closed the stream of such a request already, and no event would ever come.
-  const isNone = coding === undefined && (length === undefined || length === "0");
-  if (isNone) return Promise.resolve(Buffer.alloc(0));
+function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
+  // Node has closed the stream of such a request already, and no event would ever come.
+  if (bodyOf(request) === "none") return Promise.resolve(Buffer.alloc(0));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -124,6 +122,10 @@ function readBytes(request: IncomingMessage, maxBytes: number, room?: BodyRoom):
       if (size > maxBytes) refuse(tooLarge(maxBytes));
     };
     const onEnd = () => {
+      if (!request.complete) {
+        onClose();
+        return;
+      }
       done();
       resolve(Buffer.concat(chunks, size));
     };

@@ -6,6 +6,7 @@ import type { CreatedSession, NewSession } from "../broker/sessions.ts";
 import { scopesIn } from "../core/granted-scopes.ts";
 import { readEndUserJson } from "../core/import-line.ts";
 import { type Findings, isObject, type JsonFields, readFields } from "../core/json-fields.ts";
+import { endUserJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import {
   type ConnectSession,
@@ -13,7 +14,6 @@ import {
   IntegrationDefaultsSchema,
 } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema, EndUserSchema, OrganizationSchema } from "../gen/latchkey/v1/connection_pb.ts";
-import { endUserJson } from "./json.ts";
 import { type Answer, callerIn, type Route } from "./routes.ts";
 import { sessionOf } from "./session-token.ts";
 

@@ -4,9 +4,9 @@ import type { Broker } from "../broker/broker.ts";
 import { withoutRefreshToken } from "../core/credentials-view.ts";
 import { ImportMistake, readEndUserJson, readImportJson } from "../core/import-line.ts";
 import { type Findings, readFields } from "../core/json-fields.ts";
+import { connectionFull, connectionItem } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Connection, ConnectionRefSchema, EndUserSchema } from "../gen/latchkey/v1/connection_pb.ts";
-import { connectionFull, connectionItem } from "./json.ts";
 import type { Query } from "./query.ts";
 import { callerIn, type Route, type RouteRequest } from "./routes.ts";
 

@@ -1,9 +1,12 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorBody } from "../base/error-body.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
+import { grpcRefusal } from "../base/grpc-status.ts";
 import { randomId } from "../base/ids.ts";
 import { version } from "../base/version.ts";
 import type { World } from "../base/world.ts";
+import { isGrpc } from "../core/grpc.ts";
+import type { FrontRequest, FrontResponse } from "../relay/front.ts";
+import { StreamRequest, StreamResponse } from "../relay/stream-front.ts";
 import { cutAfterMs, type DoorLines } from "./door-lines.ts";
 import { corsFields, preflightFields } from "./page-origin.ts";
 import type { Answer } from "./routes.ts";
@@ -11,7 +14,7 @@ import type { Answer } from "./routes.ts";
 /** What is answered by the door itself, whatever the provider would have said. */
 export interface DoorAnswers {
   /** A page of this origin may read the answer. */
-  showTo(request: IncomingMessage, origin: string): void;
+  showTo(request: FrontRequest, origin: string): void;
   answer(asked: Asked, answer: Answer): void;
   fault(asked: Asked, fault: Fault, faultPage?: (fault: Fault) => Answer): void;
   /** What `fault` would answer, but for what becomes of the connection. */
@@ -21,15 +24,15 @@ export interface DoorAnswers {
 }
 
 interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
 }
 
 type Headers = Readonly<Record<string, string>>;
 
 interface DoorAnswersOptions {
   readonly door: string;
-  readonly lines: DoorLines;
+  readonly lines: Pick<DoorLines, "end" | "isEnding" | "cutsOff">;
   /** While we drain, every connection ends with its answer. */
   readonly isDraining: () => boolean;
   readonly world: World;
@@ -42,15 +45,12 @@ export const answered = Symbol("answered");
 const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
 const json = "application/json; charset=utf-8";
 
-/** A body this small lies in the socket's buffer already: it is dropped, and the connection goes on. */
-const droppedBytes = 64 * 1024;
-
 /** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
 
 export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;
-  const pageOf = new WeakMap<IncomingMessage, string>();
+  const pageOf = new WeakMap<FrontRequest, string>();
 
   /** What we did not foresee says nothing to the caller but where its log is found. */
   function logged({ cause }: Fault): Fault {
@@ -58,6 +58,11 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     metrics.unhandled.inc();
     log.error("a request failed unexpectedly", { door, log_id: id, err: cause });
     return new Fault("internal", `internal error; the log has it as ${id}`);
+  }
+
+  /** Not a session: what is wrong with one of its streams says nothing of the others. */
+  function end(request: FrontRequest): void {
+    if (!(request instanceof StreamRequest)) lines.end(request.socket);
   }
 
   function answer(asked: Asked, { status, body, headers = {} }: Answer): void {
@@ -69,8 +74,8 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
   function send({ request, response }: Asked, { status, body }: Sent): void {
     const { socket } = request;
     // What of the request was not read is not waited for: the connection ends with the answer.
-    const isCutOff = !request.complete && (lines.isEnding(socket) ? hasBody(request) : !isSoonRead(request));
-    if (isDraining() || isCutOff) lines.end(socket);
+    const isCutOff = lines.cutsOff(request);
+    if (isDraining() || isCutOff) end(request);
     if (lines.isEnding(socket)) response.setHeader("connection", "close");
     setAll(response, ofOurs);
     if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
@@ -96,10 +101,14 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     fault(asked, found, faultPage) {
       const { request, response } = asked;
       const fault = found.code === "internal" ? logged(found) : found;
-      if (untrusted.has(fault.code)) lines.end(request.socket);
+      if (untrusted.has(fault.code)) end(request);
       setAll(response, headersOf(fault));
       // Not even that we know the page: it is no page of the environment that it asked about.
       if (fault.code === "origin_not_allowed") pageOf.delete(request);
+      if (response instanceof StreamResponse && isGrpc(request.headers["content-type"])) {
+        response.endWith(grpcRefusal(fault), fault.status);
+        return;
+      }
       if (faultPage !== undefined) answer(asked, faultPage(fault));
       else send(asked, { status: fault.status, body: errorBody(fault) });
     },
@@ -132,16 +141,6 @@ interface Sent {
   readonly body: string;
 }
 
-function setAll(response: ServerResponse, fields: Readonly<Record<string, string | readonly string[]>>): void {
+function setAll(response: FrontResponse, fields: Readonly<Record<string, string | readonly string[]>>): void {
   for (const [name, value] of Object.entries(fields)) response.setHeader(name, value);
-}
-
-const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined;
-
-/** Whether what is left of a request is so little that it costs less to drop it than to connect again. */
-function isSoonRead({ headers }: IncomingMessage): boolean {
-  // Who was not told to go on may leave the body out: what comes next may be it, or another request.
-  if (headers.expect !== undefined || headers["transfer-encoding"] !== undefined) return false;
-  return Number(headers["content-length"] ?? 0) <= droppedBytes;
 }

@@ -1,22 +1,18 @@
-import type { IncomingMessage } from "node:http";
 import type { DoorGuard } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
 import { byFieldName, lowerCase } from "../base/field-name.ts";
-import { type Framed, mistakeInFraming } from "../relay/front.ts";
+import { type FrontHead, type FrontRequest, mistakeInFraming } from "../relay/front.ts";
 import { checkBrowser, type PageOrigins } from "./page-origin.ts";
 import type { Route } from "./routes.ts";
 
 /** Judges the head of a request before anything else looks at it. Everything here throws what the door answers. */
 export interface HeadCheck {
   /** `browser`: pages of others may use what it asks for. Returns the origin of the page that may read the answer. */
-  check(request: IncomingMessage, browser?: Route["browser"]): string | undefined;
+  check(request: FrontRequest, browser?: Route["browser"]): string | undefined;
   /** The same, of one that goes to a provider. */
-  checkForProvider(request: CheckedHead): void;
-  targetOf(request: IncomingMessage): { readonly path: string; readonly query: string };
+  checkForProvider(request: FrontHead): void;
+  targetOf(request: FrontRequest): { readonly path: string; readonly query: string };
 }
-
-/** What of a head is judged; names are those of `IncomingMessage`. */
-export type CheckedHead = Framed & Pick<IncomingMessage, "url" | "headers">;
 
 interface HeadCheckOptions {
   readonly guard: DoorGuard;
@@ -40,10 +36,10 @@ const singleHeaders = [
 /** A bit for each of them; none for any other. */
 const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1)) & ~1);
 
-export const isInAbsoluteForm = ({ url = "" }: Pick<IncomingMessage, "url">): boolean => /^https?:\/\//i.test(url);
+export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
 
 export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
-  function check(request: CheckedHead, browser?: Route["browser"]): string | undefined {
+  function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
     const { rawHeaders, headers, method = "" } = request;
     const framing = mistakeInFraming(request);
     if (framing !== undefined) throw new Fault("malformed_request", framing);

@@ -1,5 +1,4 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
-import https from "node:https";
 import type { Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { JsonObject } from "@bufbuild/protobuf";
@@ -8,11 +7,13 @@ import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import { faultOfParser, isGone } from "../base/malformed.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
-import { requireClientName, tlsServerOptions } from "../base/tls.ts";
+import { createTwoProtocols } from "../base/two-protocols.ts";
 import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import type { Lines } from "../relay/lines.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
@@ -21,6 +22,7 @@ import { answered, createDoorAnswers } from "./door-answers.ts";
 import { createDoorCount } from "./door-count.ts";
 import { createHeadCheck, isInAbsoluteForm } from "./door-head.ts";
 import { createDoorLines } from "./door-lines.ts";
+import { createDoorStreams, unmetExpectation } from "./door-streams.ts";
 import { createFastLane } from "./fast-lane.ts";
 import type { PageOrigins } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
@@ -32,8 +34,12 @@ import { wantsWebSocket } from "./upgrade.ts";
 /** A door that speaks HTTP and JSON. */
 export interface Door {
   readonly server: Server;
+  /** Takes what comes, and has every answer end its connection: who comes anew is led to another instance. */
+  leave(): void;
   /** Takes no more; ends when what is under way has been answered. */
   drain(): Promise<void>;
+  /** Ends what has no end of its own: tunnels with a word of goodbye, streams of events by a cut. */
+  endStreams(): void;
   /** Ends what is still under way. */
   destroy(): void;
 }
@@ -41,6 +47,8 @@ export interface Door {
 interface DoorOptions {
   readonly name: "data" | "public";
   readonly routes: readonly Route[];
+  /** Rows that come and go with the customer's scripts. */
+  readonly otherRoutes?: (path: string) => readonly Route[];
   /** Where requests to providers go; the public door has none. */
   readonly proxy?: ProviderProxy;
   /** The connection that every request of this door is for. */
@@ -61,43 +69,40 @@ interface DoorOptions {
   readonly tls: ListenerTls | undefined;
   /** Ordinary requests to providers do without `node:http`; not over TLS. */
   readonly hasFastLane?: boolean;
+  /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
+  readonly stallMs?: number;
   readonly warn: RareWarning;
   readonly world: World;
 }
 
+const defaultStallMs = 60_000;
 /** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
 const silentTunnelMs = 1_000;
-/** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
-/** So many cost as much more there as a new connection does, a few times over. */
+/** What Node's server does not do by itself: it closes those that are idle when it is closed, and later ones never. */
+const closeIdleEveryMs = 100;
+/** So many cost as much more in the general lane as a new connection does, a few times over. */
 const slowRequests = 100;
+/** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
 const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
-  const {
-    name: door,
-    routes,
-    proxy,
-    alias,
-    aliases,
-    access,
-    guard,
-    pages,
-    limits,
-    tls,
-    hasFastLane,
-    warn,
-    world,
-  } = options;
+  const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
+  const { stallMs = defaultStallMs, hasFastLane = false } = options;
   const { metrics } = world;
-  const router = createRouter(routes);
+  const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
+  let leaving = false;
   let draining = false;
+  const isLast = () => leaving;
   const lines = createDoorLines();
-  const answers = createDoorAnswers({ door, lines, isDraining: () => draining, world });
+  const answers = createDoorAnswers({ door, lines, isDraining: isLast, world });
   const head = createHeadCheck({ guard, origins: pages?.origins, limits });
   const room = createBodyRoom(maxBodiesBytes);
-  /** What is no more HTTP: the server does not know them any longer. */
-  const tunnels = new Set<Socket>();
+  /** What is no more HTTP: the server does not know them any longer. With how to say goodbye, once they stand. */
+  const tunnels = new Map<Socket, () => void>();
+  /** Answers that end when somebody wants them to. */
+  const endless = new Set<{ destroy(): unknown }>();
+  const onEndless = (response: FrontResponse) => void endless.add(response);
 
   async function handle({ request, response, proceed }: Asked): Promise<void> {
     const since = performance.now();
@@ -128,7 +133,7 @@ export function createDoor(options: DoorOptions): Door {
   }
 
   /** Whether pages of others may use what is there; a browser asks before it sends what no form could. */
-  function browserAt({ method = "", url = "", headers }: IncomingMessage): Route["browser"] {
+  function browserAt({ method = "", url = "", headers }: FrontRequest): Route["browser"] {
     const [path = ""] = url.split("?", 1);
     const asksFor = headers["access-control-request-method"];
     const isPreflight = method === "OPTIONS" && typeof asksFor === "string";
@@ -136,14 +141,16 @@ export function createDoor(options: DoorOptions): Door {
     return isPreflight && browser !== "script" ? undefined : browser;
   }
 
-  function aliasOf({ headers }: Pick<IncomingMessage, "headers">): ConnectionRef | undefined {
+  function aliasOf({ headers }: FrontHead): ConnectionRef | undefined {
     if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
     return aliases.get(hostName(headers.host ?? "") ?? "");
   }
 
-  function isForProvider(request: IncomingMessage): boolean {
+  function isForProvider(request: FrontRequest): boolean {
     if (proxy === undefined) return false;
-    return aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request);
+    if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
+    // None of the door's own routes takes calls of gRPC, and their clients can set no prefix.
+    return isStream(request) && isGrpc(request.headers["content-type"]);
   }
 
   /** To the provider, without a promise on the way. */
@@ -155,12 +162,13 @@ export function createDoor(options: DoorOptions): Door {
     response.on("close", () => {
       lines.forget(response);
       if (isIn) to.left();
+      endless.delete(response);
       count.end({ route: providerRoute, status: response.statusCode, since });
     });
     const answer = (fault: Fault) => answers.fault({ request, response }, fault);
     try {
       head.checkForProvider(request);
-      isIn = to.handle({ request, response, proceed, answerFault: answer, ...aliased(request) });
+      isIn = to.handle({ request, response, proceed, answerFault: answer, isLast, onEndless, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }
@@ -170,7 +178,7 @@ export function createDoor(options: DoorOptions): Door {
   function toTunnel(to: ProviderProxy, { request, response, socket, early }: Upgrading): void {
     count.begin();
     let isIn = false;
-    tunnels.add(socket);
+    tunnels.set(socket, () => socket.destroy());
     socket.once("close", () => {
       tunnels.delete(socket);
       if (isIn) to.left();
@@ -181,19 +189,20 @@ export function createDoor(options: DoorOptions): Door {
       head.checkForProvider(request);
       if (draining)
         throw new Fault("not_ready", "latchkey is stopping, and opens nothing that would have to end with it");
-      isIn = to.upgrade({ request, socket, early, response, answerFault: answer, ...aliased(request) });
+      const onTunnel = (sayGoodbye: () => void) => void tunnels.set(socket, sayGoodbye);
+      isIn = to.upgrade({ request, socket, early, response, answerFault: answer, onTunnel, ...aliased(request) });
     } catch (error) {
       answer(faultOfStore(error));
     }
   }
 
   /** A page that is going to wait for what comes of an authorization. */
-  const isForPage = (request: IncomingMessage): boolean =>
+  const isForPage = (request: FrontRequest): boolean =>
     pages !== undefined && !isForProvider(request) && /^\/(?:\?|$)/.test(request.url ?? "");
 
   function toPage({ request, response, socket, early }: Upgrading): void {
     count.begin();
-    tunnels.add(socket);
+    tunnels.set(socket, () => socket.destroy());
     socket.once("close", () => {
       tunnels.delete(socket);
       count.end({ route: "/", status: response.statusCode, since: undefined });
@@ -210,7 +219,7 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
-  function aliased(request: IncomingMessage): { readonly alias?: ConnectionRef } {
+  function aliased(request: FrontRequest): { readonly alias?: ConnectionRef } {
     const named = aliasOf(request);
     return named === undefined ? {} : { alias: named };
   }
@@ -223,7 +232,7 @@ export function createDoor(options: DoorOptions): Door {
   async function run({ request, response, proceed, match, query: rawQuery }: Running): Promise<void> {
     const { route, params } = match;
     const reading = { maxBytes: limits.jsonBodyBytes, proceed };
-    const caller = route.scope === undefined ? undefined : authenticate(request);
+    const caller = route.scope === undefined ? undefined : await authenticate(request);
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     await route.admit?.(params);
     const body: JsonObject =
@@ -245,7 +254,7 @@ export function createDoor(options: DoorOptions): Door {
     answers.answer({ request, response }, answer);
   }
 
-  function authenticate({ headers }: IncomingMessage): Caller {
+  function authenticate({ headers }: FrontRequest): Caller | Promise<Caller> {
     const { authorization } = headers;
     if (authorization === undefined) throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
     const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? [];
@@ -277,8 +286,9 @@ export function createDoor(options: DoorOptions): Door {
    * One request that was out of the ordinary, and its connection is in the general lane. Where requests are many and
    * ordinary again, that is worth a new connection now and then: it is told to end, with an answer, as any may be.
    */
-  function endSlowLine({ request: { socket }, response }: Asked): void {
+  function endSlowLine(response: ServerResponse): void {
     if (fastLane === undefined) return;
+    const { socket } = response.req;
     const requests = (left.get(socket) ?? slowRequests) - 1;
     left.set(socket, requests);
     if (requests > 0) return;
@@ -286,34 +296,32 @@ export function createDoor(options: DoorOptions): Door {
     response.shouldKeepAlive = false;
   }
   const onAsked = (asked: Asked) => {
-    const { socket } = asked.request;
-    silent.delete(socket);
-    if (!lines.begin(asked.response)) return;
-    endSlowLine(asked);
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
   };
-  const onRequest = (request: IncomingMessage, response: ServerResponse) =>
-    onAsked({ request, response, proceed: () => {} });
-  const server =
-    tls === undefined
-      ? http.createServer(serverOptions, onRequest)
-      : https.createServer({ ...serverOptions, ...tlsServerOptions(tls) }, onRequest);
+  const onRequest = (request: IncomingMessage, response: ServerResponse, proceed = () => {}) => {
+    silent.delete(request.socket);
+    if (!lines.begin(response)) return;
+    if (leaving) response.shouldKeepAlive = false;
+    else endSlowLine(response);
+    onAsked({ request, response, proceed });
+  };
+  const server = http.createServer(serverOptions, (request, response) => onRequest(request, response));
+  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  server.emit("listening");
   // Counted by us, and answered 431: Node would leave lines out without a word.
   server.maxHeadersCount = 0;
-  if (tls !== undefined) server.on("secureConnection", (socket: TLSSocket) => requireClientName(socket, tls));
-  server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+  function serveHttp1(socket: Socket): void {
     silent.add(socket);
     socket.once("close", () => silent.delete(socket));
-  });
+    server.emit("connection", socket);
+  }
   // A caller that asks first is told to go on once its head has been judged, so that no body is sent in vain.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    onAsked({ request, response, proceed: () => response.writeContinue() });
+    onRequest(request, response, () => response.writeContinue());
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    if (!lines.begin(response)) return;
-    const fault = new Fault("invalid_headers", "the only expectation that can be met is 100-continue");
-    answers.fault({ request, response }, fault);
+    if (lines.begin(response)) answers.fault({ request, response }, unmetExpectation());
   });
   server.on("upgrade", (request: IncomingMessage, socket: Socket, early: Buffer) => {
     silent.delete(socket);
@@ -350,7 +358,7 @@ export function createDoor(options: DoorOptions): Door {
   });
 
   const fastLane: Lines | undefined =
-    proxy === undefined || tls !== undefined || hasFastLane !== true
+    proxy === undefined || tls !== undefined || !hasFastLane
       ? undefined
       : createFastLane({
           proxy,
@@ -358,50 +366,85 @@ export function createDoor(options: DoorOptions): Door {
           aliasOf,
           count,
           textOf: answers.textOf,
-          handOver(socket) {
+          endless,
+          handOver(socket, isHttp1) {
             metrics.proxyHandedOver.inc();
-            toGeneral(socket);
+            if (isHttp1) serveHttp1(socket);
+            else both.tell(socket);
           },
           refuse: (socket, code) => server.emit("clientError", Object.assign(new Error(code), { code }), socket),
         });
 
-  const toGeneral = fastLane === undefined ? () => {} : inFront(server, fastLane.open);
+  const streams = createDoorStreams({
+    maxHeadBytes: limits.headBytes,
+    maxHeadLines: limits.headLines,
+    stallMs,
+    onRequest: onAsked,
+    fail: (asked, fault) => answers.fault(asked, fault),
+    refuse: (fault, peer) => refuse("a peer broke the rules of HTTP/2", fault, peer),
+  });
+  const both = createTwoProtocols({
+    tls,
+    // As Node's own server of HTTP/1.1 has it.
+    socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
+    ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
+    serveHttp1,
+    serveHttp2: streams.serve,
+    refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),
+  });
+
+  function refuse(message: string, { code: reason }: Fault, peer = "unix"): void {
+    metrics.refused.inc({ door, reason });
+    warn(message, { door, peer, reason });
+  }
 
   return {
-    server,
+    server: both.server,
+    leave() {
+      leaving = true;
+      fastLane?.leave();
+      streams.leave();
+    },
     async drain() {
+      leaving = true;
       draining = true;
+      const closed = new Promise<void>((resolve) => both.server.close(() => resolve()));
       fastLane?.drain();
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      streams.drain();
+      both.dropUndecided();
+      server.close();
       server.closeIdleConnections();
       // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
       for (const socket of silent) socket.destroy();
       pages?.sockets.close();
-      for (const socket of tunnels) socket.setTimeout(silentTunnelMs);
+      for (const [socket, sayGoodbye] of tunnels) {
+        socket.removeAllListeners("timeout").setTimeout(silentTunnelMs, sayGoodbye);
+      }
+      // Whose answer had begun before we were told to stop was not told that it is the last one.
+      const sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
       await closed;
+      clearInterval(sweep);
+      streams.destroy();
+    },
+    endStreams() {
+      for (const sayGoodbye of tunnels.values()) sayGoodbye();
+      // Not brought to an end that the provider did not give it.
+      for (const response of endless) response.destroy();
     },
     destroy() {
-      server.closeAllConnections();
+      streams.destroy();
       fastLane?.destroy();
-      for (const socket of tunnels) socket.destroy();
+      // Tunnels as well.
+      both.destroy();
     },
-  };
-}
-
-/** Puts somebody else before a server's own way to take connections, and returns that. */
-function inFront(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
-  const own = server.listeners("connection");
-  server.removeAllListeners("connection").on("connection", take);
-  return (socket) => {
-    for (const listener of own) listener.call(server, socket);
   };
 }
 
 const providerRoute = `${proxyPrefix}/*`;
-const isUnderProxy = ({ url = "" }: IncomingMessage): boolean => url.startsWith(`${proxyPrefix}/`);
+const isUnderProxy = ({ url = "" }: FrontRequest): boolean => url.startsWith(`${proxyPrefix}/`);
 interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** Tells a caller that waits for it (`Expect: 100-continue`) to send the body. */
   readonly proceed: () => void;
 }

@@ -4,12 +4,13 @@ import type { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Answering, Facing } from "../relay/facing.ts";
+import type { FrontHead } from "../relay/front.ts";
 import type { Line, LineOwner, Taken } from "../relay/line.ts";
 import { createLines, type Lines } from "../relay/lines.ts";
 import type { RequestFields, RequestHead } from "../relay/request-head.ts";
 import type { DoorAnswers } from "./door-answers.ts";
 import type { DoorCount } from "./door-count.ts";
-import type { CheckedHead, HeadCheck } from "./door-head.ts";
+import type { HeadCheck } from "./door-head.ts";
 import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 import type { ProxyCall } from "./proxied-request.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -18,11 +19,13 @@ interface FastLaneOptions {
   readonly proxy: ProviderProxy;
   readonly check: HeadCheck["checkForProvider"];
   /** The connection that a request is for because of where, or by what name, it came. */
-  readonly aliasOf: (head: Pick<CheckedHead, "headers">) => ConnectionRef | undefined;
+  readonly aliasOf: (head: FrontHead) => ConnectionRef | undefined;
   readonly count: DoorCount;
   readonly textOf: DoorAnswers["textOf"];
-  /** To the general lane, which is `node:http`. */
-  readonly handOver: (socket: Socket) => void;
+  /** Answers that end when somebody wants them to. */
+  readonly endless: Set<{ destroy(): unknown }>;
+  /** To the general lane. Whether HTTP/1.1 has come over it: otherwise it may be HTTP/2 that begins. */
+  readonly handOver: (socket: Socket, isHttp1: boolean) => void;
   readonly refuse: LineOwner["refuse"];
 }
 
@@ -100,7 +103,7 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
   return headers;
 }
 
-type Counting = Pick<FastLaneOptions, "proxy" | "count" | "textOf">;
+type Counting = Pick<FastLaneOptions, "proxy" | "count" | "textOf" | "endless">;
 
 interface Begun {
   readonly line: Line;
@@ -144,9 +147,15 @@ class FastCall implements ProxyCall, Taken {
     this.#line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
   }
 
+  /** That it is the last one on its connection, the line says by itself. */
+  beginAnswer(isEndless: boolean): void {
+    if (isEndless) this.#counting.endless.add(this.#line);
+  }
+
   over(status: number): void {
-    const { proxy, count } = this.#counting;
+    const { proxy, count, endless } = this.#counting;
     this.#isOver = true;
+    endless.delete(this.#line);
     proxy.left();
     count.end({ route: `${proxyPrefix}/*`, status, since: this.#since });
   }

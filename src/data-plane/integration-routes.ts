@@ -4,10 +4,10 @@ import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
 import { authModeOf } from "../core/auth-mode.ts";
 import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
+import { integrationJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import { integrationJson } from "./json.ts";
 import { callerIn, type Route } from "./routes.ts";
 
 // As the proto has them.
@@ -49,7 +49,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       async answer(request) {
         const { environment, actor } = callerIn(request);
         const { integration, credentialsType, ignored } = readIntegration(request.body, { environment, isNew: true });
-        requireType(credentialsType, providers.find(integration.provider));
+        requireType(credentialsType, await providers.findNow(integration.provider));
         countIgnored("/integrations", ignored);
         return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
       },
@@ -86,7 +86,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const { integration, credentialsType, paths, ignored } = read;
         const key = request.params["key"] ?? "";
         const { value: before } = await integrations.get({ environment, key });
-        requireType(credentialsType, providers.find(before.provider));
+        requireType(credentialsType, await providers.findNow(before.provider));
         if (integration.key !== "" && integration.key !== key) {
           const message = "an integration keeps its key: its connections are named by it";
           throw new Fault("invalid_body", message, { mistakes: [{ path: ["unique_key"], message }] });

@@ -4,20 +4,6 @@ import type { Route } from "./routes.ts";
 
 /** Routes whose place is settled and whose room is not built: they say so, to those who may ask. */
 const rows: readonly Pick<Route, "method" | "path" | "scope">[] = [
-  { method: "POST", path: "/sync/trigger", scope: Scope.SYNCS },
-  { method: "POST", path: "/sync/start", scope: Scope.SYNCS },
-  { method: "POST", path: "/sync/pause", scope: Scope.SYNCS },
-  { method: "GET", path: "/sync/status", scope: Scope.CONNECTIONS_READ },
-  { method: "PUT", path: "/sync/update-connection-frequency", scope: Scope.SYNCS },
-  { method: "POST", path: "/sync/:name/variant/:variant", scope: Scope.SYNCS },
-  { method: "DELETE", path: "/sync/:name/variant/:variant", scope: Scope.SYNCS },
-  { method: "GET", path: "/records", scope: Scope.CONNECTIONS_READ },
-  { method: "GET", path: "/records/", scope: Scope.CONNECTIONS_READ },
-  { method: "PATCH", path: "/records/prune", scope: Scope.CONNECTIONS_WRITE },
-  { method: "POST", path: "/action/trigger", scope: Scope.SYNCS },
-  { method: "GET", path: "/action/:id", scope: Scope.SYNCS },
-  { method: "GET", path: "/scripts/config", scope: Scope.CONNECTIONS_READ },
-  { method: "GET", path: "/environment-variables", scope: Scope.CONNECTIONS_READ },
   { method: "POST", path: "/integrations/quickstart", scope: Scope.INTEGRATIONS_WRITE },
   { method: "ANY", path: "/integrations/:key/functions", scope: Scope.INTEGRATIONS_READ },
   { method: "ANY", path: "/integrations/:key/functions/*", scope: Scope.INTEGRATIONS_READ },

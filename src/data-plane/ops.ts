@@ -15,7 +15,12 @@ interface OpsOptions {
 }
 
 /** Probes and metrics, for the kubelet and Prometheus: nothing here needs a key, and nothing here is secret. */
-export function createOpsDoor({ readiness, trouble, tls, world }: OpsOptions): Door {
+export function createOpsDoor({
+  readiness,
+  trouble,
+  tls,
+  world,
+}: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
   const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
     // Alive is whoever answers: the state of anything else is not the business of a restart.
     "/livez": () => ({ status: 200, text: "ok\n" }),

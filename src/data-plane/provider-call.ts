@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
@@ -16,7 +15,7 @@ import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
-import { bodyOf } from "../relay/front.ts";
+import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
@@ -29,7 +28,8 @@ export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
   begin(asking: Answered, outcome: Outcome): void;
   /**
-   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does. A promise
+   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does, or the key
+   * is not known here. A promise
    * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
    * and says whether there was one.
    */
@@ -43,28 +43,16 @@ export interface ProviderCalls {
   heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
-/** The head of a request, whoever has read it: names are those of `IncomingMessage`. */
-export interface AskedHead {
-  readonly method?: string | undefined;
-  readonly url?: string | undefined;
-  readonly rawHeaders: readonly string[];
-  /** The same array may be there with the next request. */
-  readonly comeAgain?: boolean;
-  /** By their names in lower case; all that anybody here asks for. */
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  readonly socket: Socket;
-}
-
 export interface Asking {
-  readonly request: AskedHead;
+  readonly request: FrontHead;
   /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
   readonly alias?: ConnectionRef | undefined;
 }
 
 /** One whose answer can be watched. */
 export interface Answered extends Asking {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
 }
@@ -131,37 +119,41 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
-  const wanted = new WeakMap<AskedHead["headers"], Wanted>();
+  const wanted = new WeakMap<FrontHead["headers"], Wanted>();
   const nonces = createProviderNonces();
 
   function begin(asking: Answered, { ready, fail }: Outcome): void {
     const since = performance.now();
-    try {
-      const { request } = asking;
-      requireMethod(request);
-      const { key, caller } = authenticate(request);
+    const { request } = asking;
+    const failed = (error: unknown) => fail(faultOfPreparing(error));
+
+    function find({ key, caller }: Authenticated): Promise<void> | undefined {
       const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions((name) => headerOf(request, name));
       rates.take?.(caller.keyId, ref, since);
-      const held = live.peek(ref);
-      const found = (one: LiveConnection) => {
+      const found = (one: LiveConnection): undefined => {
         const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
         ready(callOf(asking, { since, caller, live: one, key, options, use }));
       };
-      if (held !== undefined) found(held);
-      else
-        live
-          .get(ref)
-          .then(found)
-          .catch((error: unknown) => fail(faultOfPreparing(error)));
+      const held = live.peek(ref);
+      return held === undefined ? live.get(ref).then(found) : found(held);
+    }
+
+    try {
+      requireMethod(request);
+      const authenticated = authenticate(request);
+      const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
+      finding?.catch(failed);
     } catch (error) {
-      fail(faultOfPreparing(error));
+      failed(error);
     }
   }
 
   function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
-    const { caller, key, ref, options } = wantedBy(asking);
+    const wantedNow = wantedBy(asking);
+    if (wantedNow === undefined) return undefined;
+    const { caller, key, ref, options } = wantedNow;
     const held = live.peek(ref);
     // Why it cannot be had, whoever asks for it in full is told.
     if (held === undefined) return live.get(ref).then(nothing, nothing);
@@ -169,11 +161,20 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
   }
 
-  /** Of fields that come again, what they say is known; whether the key still holds is asked each time. */
-  function wantedBy({ request, alias }: Asking): Wanted {
+  /**
+   * Of fields that come again, what they say is known; whether the key still holds is asked each time. Undefined: of a
+   * key that is not known, others may.
+   */
+  function wantedBy({ request, alias }: Asking): Wanted | undefined {
     const known = wanted.get(request.headers);
     if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
-    const { key, caller } = authenticate(request);
+    const authenticated = authenticate(request);
+    if (authenticated instanceof Promise) {
+      // Who asks in full asks again, and is told.
+      authenticated.catch(nothing);
+      return undefined;
+    }
+    const { key, caller } = authenticated;
     const ref = refOf(request, { environment: caller.environment, alias });
     const made = { key, caller, ref, alias, options: proxyOptions((name) => headerOf(request, name)) };
     wanted.set(request.headers, made);
@@ -181,7 +182,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: AskedHead): Authenticated {
+  function authenticate(request: FrontHead): Authenticated | Promise<Authenticated> {
     const { headers, socket } = request;
     const authorization = headerOf(request, "authorization");
     const last = lastKeys.get(socket);
@@ -190,11 +191,14 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       return last;
     }
     const key = callerKey((name) => headerOf(request, name));
+    const admit = (caller: Caller): Authenticated => {
+      requireScope(caller, Scope.PROXY);
+      const authenticated = { authorization, key, caller };
+      if (isAlone) lastKeys.set(socket, authenticated);
+      return authenticated;
+    };
     const caller = access.authenticate(key);
-    requireScope(caller, Scope.PROXY);
-    const authenticated = { authorization, key, caller };
-    if (isAlone) lastKeys.set(socket, authenticated);
-    return authenticated;
+    return caller instanceof Promise ? caller.then(admit) : admit(caller);
   }
 
   function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
@@ -209,7 +213,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
     const comeAgain = request.comeAgain === true;
-    const asked = { method, path, rawHeaders, comeAgain, body: bodyOf(request), key };
+    const asked = { method, path, rawHeaders, comeAgain, body: bodyOf(request), key, isHttp2: isStream(request) };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
     return { since, caller, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
@@ -262,13 +266,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 const nothing = () => {};
 const nonce = () => randomBytes(16).toString("hex");
 
-function requireMethod({ method = "" }: AskedHead): void {
+function requireMethod({ method = "" }: FrontHead): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
   throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
-function headerOf({ headers }: AskedHead, name: string): string | undefined {
+function headerOf({ headers }: FrontHead, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "string" ? value : value?.[0];
 }
@@ -279,7 +283,7 @@ interface Naming {
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf({ headers }: AskedHead, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: FrontHead, { environment, alias }: Naming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {
@@ -315,7 +319,8 @@ function addressOf({ url, isAlias, binding, options }: Addressed): {
     if (within === undefined) throw notAllowed();
     return within;
   }
-  const path = isAlias ? url : url.slice(proxyPrefix.length);
+  // A call of gRPC has its path from the proto file, and no prefix before it.
+  const path = isAlias || !url.startsWith(`${proxyPrefix}/`) ? url : url.slice(proxyPrefix.length);
   const address = options.baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(options.baseUrl);
   if (address === undefined) throw notAllowed();
   return { address, path };
@@ -369,6 +374,7 @@ const codes: Readonly<Record<FailureKind, FaultCode>> = {
   cut_off: "provider_closed",
   malformed: "provider_malformed",
   overloaded: "overloaded",
+  no_http2: "http2_required",
 };
 
 export function faultOfRelay(failure: RelayFailure): Fault {

@@ -1,6 +1,6 @@
 import type { Broker } from "../broker/broker.ts";
+import { providerJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
-import { providerJson } from "./json.ts";
 import type { Route } from "./routes.ts";
 
 export function providerRoutes({ providers }: Broker): Route[] {
@@ -20,14 +20,17 @@ export function providerRoutes({ providers }: Broker): Route[] {
       method: "GET",
       path: "/providers/:name",
       scope: Scope.INTEGRATIONS_READ,
-      answer: ({ params }) => ({ status: 200, body: { data: providerJson(providers.find(params["name"] ?? "")) } }),
+      answer: async ({ params }) => ({
+        status: 200,
+        body: { data: providerJson(await providers.findNow(params["name"] ?? "")) },
+      }),
     },
     {
       method: "GET",
       path: "/providers/:name/templates",
       scope: Scope.INTEGRATIONS_READ,
-      answer({ params }) {
-        providers.find(params["name"] ?? "");
+      async answer({ params }) {
+        await providers.findNow(params["name"] ?? "");
         return { status: 200, body: { data: [] } };
       },
     },

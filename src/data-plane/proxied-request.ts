@@ -1,13 +1,17 @@
 import { Fault } from "../base/fault.ts";
+import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
+import { isGrpc } from "../core/grpc.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { namesOf, outgoing } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
 import type { Receiver } from "../relay/connection.ts";
+import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
 import type { Answering, Facing } from "../relay/facing.ts";
 import type { RelayFailure } from "../relay/failure.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
-import type { Exchange, Upstream } from "../relay/upstream.ts";
+import { StreamCaller } from "../relay/stream-caller.ts";
+import type { Upstream } from "../relay/upstream.ts";
 import { HeldAnswer } from "./held-answer.ts";
 import {
   type Asking,
@@ -34,6 +38,8 @@ export interface ProxyCall {
   /** Tells a caller that waits for it to send the body. */
   proceed(): void;
   answerFault(fault: Fault): void;
+  /** What follows is the head of its answer. Endless: one that nobody waits for to end. */
+  beginAnswer(isEndless: boolean): void;
 }
 
 /** What all proxied requests have in common. */
@@ -100,7 +106,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#attempt = this.#trace?.attempt(ready);
     const { head } = outgoing(this.#attempt?.joined(going) ?? going);
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
-    const exchange = upstream.send({ origin, method: asked.method, head, body }, this);
+    const exchange = upstream.send({ origin, method: asked.method, head, body, ...this.#howToSend() }, this);
     ready.use?.sent(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {
@@ -112,6 +118,17 @@ export class ProxiedRequest implements Answering, Receiver {
       this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
+  }
+
+  /** Of a request as most are, nothing: it goes over HTTP/1.1. */
+  #howToSend(): HowToSend | undefined {
+    const { live, asked, attachment } = this.#ready;
+    const { request } = this.#call.asking;
+    const isCall = isGrpc(request.headers["content-type"]);
+    if (isCall || live.provider.proxy?.http2Only === true) {
+      return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
+    }
+    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...namesOf(attachment)] } : undefined;
   }
 
   /** Whether it is tried again; an answer that is never reaches the caller. */
@@ -247,17 +264,28 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onDrain();
   }
 
-  fieldsFor({ fields }: ResponseHead): readonly string[] {
+  fieldsFor({ fields, framing, isHttp2 }: ResponseHead): readonly string[] {
     const { alias } = this.#call.asking;
+    // An event stream has no length, and looking for its type costs the others nothing.
+    this.#call.beginAnswer(typeof framing !== "number" && framing !== "none" && isEventStream(fields));
     const ready = this.#ready;
     return incomingFields({
       fields,
       relocate: (location) => relocated(ready, { location, isAlias: alias !== undefined }),
       keepsSetCookie: ready.live.integration.keepSetCookie,
+      isHttp2,
     });
   }
 
   answerFailure(failure: RelayFailure): void {
+    // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
+    const { resetCode } = failure;
+    const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
+    if (isCall && resetCode !== undefined && this.#caller instanceof StreamCaller) {
+      this.cut("provider");
+      this.#caller.reset(resetCode);
+      return;
+    }
     this.#shared.fail(this.#call, faultOfRelay(failure));
   }
 
@@ -274,13 +302,27 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#exchange?.resume();
   }
 
+  /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
+  endOfCut(failure: RelayFailure): readonly string[] | undefined {
+    if (!isGrpc(this.#call.asking.request.headers["content-type"])) return undefined;
+    const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
+    return Object.entries(fields).flat();
+  }
+
   cut(by: "caller" | "provider"): void {
     this.#shared.count.proxyCut.inc({ by });
     this.#ready.use?.cut(by);
   }
 }
 
+type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
+
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
+
+function isEventStream(fields: readonly string[]): boolean {
+  const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
+  return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
+}
 
 /** A request whose connection is at hand. */
 export interface Begun {

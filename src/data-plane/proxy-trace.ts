@@ -1,9 +1,9 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { lowerCase } from "../base/field-name.ts";
 import type { Span, Tracing } from "../base/tracing.ts";
 import type { Going } from "../core/outgoing.ts";
+import type { FrontRequest, FrontResponse } from "../relay/front.ts";
 import { type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
 /**
@@ -32,8 +32,8 @@ export interface AttemptTrace {
 }
 
 interface Traced {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** When it closes, all is over; by default the response. */
   readonly over?: Duplex;
 }
@@ -56,7 +56,8 @@ export function beginProxyTrace(tracing: Tracing, { request, response, over }: T
   const span = spanOf("server", typeof traceparent === "string" ? traceparent : undefined);
   span.set("http.route", route);
   span.set("url.scheme", request.socket instanceof TLSSocket ? "https" : "http");
-  span.set("network.protocol.version", request.httpVersion);
+  // As the conventions write it.
+  span.set("network.protocol.version", request.httpVersion === "2.0" ? "2" : request.httpVersion);
   let attempts = 0;
   let current: Span | undefined;
   /** What the provider did to its answer; who else would have ended one that did not finish? */

@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import type { Attachment } from "../auth/attachment.ts";
 import { Fault } from "../base/fault.ts";
 import { version } from "../base/version.ts";
@@ -7,19 +6,13 @@ import type { Access } from "../broker/access.ts";
 import type { Attachments } from "../broker/attachments.ts";
 import type { Live } from "../broker/live.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
-import { Caller } from "../relay/caller.ts";
-import type { Answering } from "../relay/facing.ts";
+import { callerOf } from "../relay/callers.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
+import type { FrontHead, FrontResponse } from "../relay/front.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { readBody } from "./body.ts";
 import type { Load } from "./load.ts";
-import {
-  type Answered,
-  type AskedHead,
-  type Asking,
-  allowedMethods,
-  createProviderCalls,
-  type ProviderCall,
-} from "./provider-call.ts";
+import { type Answered, type Asking, allowedMethods, createProviderCalls, type ProviderCall } from "./provider-call.ts";
 import { type Begun, ProxiedRequest, type ProxyCall, type Shared } from "./proxied-request.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./proxy-trace.ts";
@@ -44,10 +37,14 @@ export interface ProviderProxy {
   left(): void;
 }
 
-/** A request that came by `node:http`. */
+/** A request that came by `node:http`, or by a stream of HTTP/2. */
 export interface HttpCall extends Answered {
   readonly proceed: () => void;
   readonly answerFault: (fault: Fault) => void;
+  /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
+  readonly isLast: () => boolean;
+  /** The answer has no end that could be waited for. */
+  readonly onEndless: (response: FrontResponse) => void;
 }
 
 interface ProxyOptionsOf {
@@ -168,8 +165,8 @@ class OverHttp implements ProxyCall {
     return isSettled(this.asking.response);
   }
 
-  face(answering: Answering): Caller {
-    return new Caller(this.asking.request, this.asking.response, answering);
+  face(answering: Answering): Facing {
+    return callerOf(this.asking.request, this.asking.response, answering);
   }
 
   proceed(): void {
@@ -179,12 +176,18 @@ class OverHttp implements ProxyCall {
   answerFault(fault: Fault): void {
     this.asking.answerFault(fault);
   }
+
+  beginAnswer(isEndless: boolean): void {
+    const { response, isLast, onEndless } = this.asking;
+    if (isLast()) response.shouldKeepAlive = false;
+    if (isEndless) onEndless(response);
+  }
 }
 
-const isSettled = ({ destroyed, headersSent }: ServerResponse): boolean => destroyed || headersSent;
+const isSettled = ({ destroyed, headersSent }: FrontResponse): boolean => destroyed || headersSent;
 
 /** RFC 9110, section 7.6.2. */
-function answerLastHop(response: ServerResponse, { asked }: ProviderCall): void {
+function answerLastHop(response: FrontResponse, { asked }: ProviderCall): void {
   // Nobody reads it.
   if (asked.body !== "none") response.setHeader("connection", "close");
   response.setHeader("allow", allowedMethods);
@@ -193,15 +196,15 @@ function answerLastHop(response: ServerResponse, { asked }: ProviderCall): void 
 }
 
 /** Whether the body has to be known before the first byte goes out. */
-function needsContent(request: AskedHead, { asked, attachment, options }: ProviderCall): boolean {
+function needsContent(request: FrontHead, { asked, attachment, options }: ProviderCall): boolean {
   if (asked.body === "none") return false;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only what is known to be small is held back for being sent again.
   return options.retries > 0 && asked.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
 }
 
-function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, { headers }: AskedHead): boolean {
+function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, { headers }: FrontHead): boolean {
   if (needs !== "form") return needs === "body";
-  const [type = ""] = String(headers["content-type"] ?? "").split(";");
+  const [type = ""] = (headers["content-type"] ?? "").split(";");
   return type.trim().toLowerCase() === "application/x-www-form-urlencoded";
 }

@@ -5,6 +5,8 @@ export interface Query {
   text(name: string): string | undefined;
   /** All values of a parameter, whether it is repeated or a comma-separated list. */
   list(name: string): readonly string[];
+  /** All values of a parameter that is repeated, as they are. */
+  all(name: string): readonly string[];
   integer(name: string, bounds: { readonly min: number; readonly max: number }): number | undefined;
   /** `unsaid` is what it is when it is not there. */
   flag(name: string, unsaid?: boolean): boolean;
@@ -38,6 +40,10 @@ export function readQuery(raw: string): Query {
         .getAll(name)
         .flatMap((value) => value.split(","))
         .filter((value) => value !== "");
+    },
+    all(name) {
+      unread.delete(name);
+      return params.getAll(name);
     },
     integer(name, { min, max }) {
       const value = text(name);

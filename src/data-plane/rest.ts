@@ -1,4 +1,5 @@
 import type { Broker } from "../broker/broker.ts";
+import { actionRoutes } from "./action-routes.ts";
 import { apiAuthRoutes } from "./api-auth-routes.ts";
 import { createBrowserCookies } from "./browser-cookie.ts";
 import { connectRoutes } from "./connect-routes.ts";
@@ -10,7 +11,10 @@ import { laterRoutes } from "./later-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
+import { recordRoutes } from "./record-routes.ts";
 import type { Route } from "./routes.ts";
+import { scriptRoutes } from "./script-routes.ts";
+import { syncRoutes } from "./sync-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 interface RestOptions {
@@ -38,5 +42,9 @@ export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[]
   ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
   ...apiAuthRoutes(broker),
   ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+  ...syncRoutes(broker),
+  ...actionRoutes(broker),
+  ...scriptRoutes(broker),
+  ...recordRoutes(broker),
   ...laterRoutes(),
 ];

@@ -90,7 +90,8 @@ interface Row {
   readonly segments: readonly string[];
 }
 
-export function createRouter(routes: readonly Route[]): Router {
+/** `others` are the rows of a path that none of the table is for, as they are at that moment. */
+export function createRouter(routes: readonly Route[], others: (path: string) => readonly Route[] = () => []): Router {
   const rows: readonly Row[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
   // Each request looks more than once, and there are many rows.
   const byFirst = Map.groupBy(rows, ({ segments: [first = ""] }) => first);
@@ -102,6 +103,7 @@ export function createRouter(routes: readonly Route[]): Router {
     const there = known.get(path);
     if (there !== undefined) return there;
     const found = lookedUp(path);
+    if (found.length === 0) return others(path).map((route) => ({ route, params: {} }));
     if (known.size >= maxKnown) known.clear();
     if (path.length <= maxKnownLength) known.set(path, found);
     return found;

@@ -12,6 +12,7 @@ import { outgoingParts, via } from "../core/outgoing.ts";
 import { failureOf } from "../relay/dial.ts";
 import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
+import { createGoodbye } from "../relay/tunnel-goodbye.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import {
   type Answered,
@@ -27,12 +28,15 @@ import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
 export interface UpgradeCall extends Answered {
+  readonly request: IncomingMessage;
   readonly socket: Socket;
   /** What came behind the head of the request. */
   readonly early: Buffer;
   /** On the socket, for whatever is answered in place of a tunnel. */
   readonly response: ServerResponse;
   readonly answerFault: (fault: Fault) => void;
+  /** Called once the tunnel stands, with what ends it as a WebSocket ends. */
+  readonly onTunnel: (sayGoodbye: () => void) => void;
 }
 
 interface UpgradesOptions {
@@ -47,7 +51,7 @@ interface UpgradesOptions {
  * Whether a request asks to go on in another protocol: both fields belong to it (RFC 9110, 7.8). HTTP/2 is offered by
  * clients that are as happy without, Java's among them: that may be ignored, and is.
  */
-export function wantsUpgrade({ headers }: IncomingMessage): boolean {
+export function wantsUpgrade({ headers }: Pick<IncomingMessage, "headers">): boolean {
   const { connection = "", upgrade } = headers;
   if (upgrade === undefined || upgrade.toLowerCase() === "h2c") return false;
   return /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(connection);
@@ -198,6 +202,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       go();
       // After it, since it takes all timeouts away. What comes from the one goes to the other: one clock sees both.
       socket.setTimeout(limits.idleMs, () => socket.destroy());
+      call.onTunnel(createGoodbye({ here: socket, there }));
     }
 
     /** The provider would rather say something else. */

@@ -1,10 +1,10 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Attachment } from "../auth/attachment.ts";
 import type { World } from "../base/world.ts";
 import type { Caller } from "../broker/access.ts";
 import type { LiveConnection } from "../broker/live.ts";
 import { Integration_UseRecord } from "../gen/latchkey/v1/integration_pb.ts";
+import type { FrontRequest, FrontResponse } from "../relay/front.ts";
 import { secretsOf } from "./reflection.ts";
 
 /**
@@ -17,8 +17,8 @@ export interface Uses {
 }
 
 interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
 }

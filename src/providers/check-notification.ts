@@ -22,10 +22,18 @@ export function checkNotification(rules: NotificationRules): Mistake[] {
 }
 
 /** Where one of the values is named. */
-const namesIn = ({ lookups, messageId, channel, number, state }: NotificationRules): [string, string][] => [
+const namesIn = ({
+  lookups,
+  messageId,
+  channel,
+  number,
+  state,
+  resourceId,
+  kind,
+}: NotificationRules): [string, string][] => [
   ...lookups.map(({ value }, i): [string, string] => [`lookups.${i}.value`, value]),
   ...messageId.map((name, i): [string, string] => [`message_id.${i}`, name]),
-  ...Object.entries({ channel, number, state }).filter(([, name]) => name !== ""),
+  ...Object.entries({ channel, number, state, resource_id: resourceId, kind }).filter(([, name]) => name !== ""),
 ];
 
 /** Of a field, as headers are kept here. */

@@ -1,5 +1,11 @@
 import type { Mistake } from "../base/fault.ts";
-import type { ConnectionField, OAuth2Rules, Provider, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
+import type {
+  ConnectionField,
+  NotificationRules,
+  OAuth2Rules,
+  Provider,
+  RequestTemplate,
+} from "../gen/latchkey/v1/provider_pb.ts";
 import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
@@ -40,9 +46,18 @@ export function checkProvider(provider: Provider): Mistake[] {
     ...Object.entries(provider.channel?.resources ?? {}).flatMap(([name, { watch }]) =>
       checkRequest(watch, `channel.resources.${name}.watch`),
     ),
+    ...(provider.channel?.sequentialNumbers === true && !isCountable(notification)
+      ? [mistake("channel.sequential_numbers", "needs a notification.message_id of the channel and the number alone")]
+      : []),
     ...(provider.channel?.stop === undefined ? [] : checkRequest(provider.channel.stop, "channel.stop")),
     ...(provider.verification === undefined ? [] : checkRequest(provider.verification.request, "verification.request")),
   ];
+}
+
+/** Whether a message of any number can be told to have come. */
+function isCountable({ messageId = [], channel = "", number = "" }: Partial<NotificationRules> = {}): boolean {
+  const isNamed = channel !== "" && number !== "" && channel !== number;
+  return isNamed && messageId.length === 2 && messageId.includes(channel) && messageId.includes(number);
 }
 
 function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: string): Mistake[] {

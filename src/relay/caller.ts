@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
+import type { Exchange } from "./exchange.ts";
 import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./upstream.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 const collectYoung = createYoungCollection();

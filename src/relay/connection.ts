@@ -40,6 +40,8 @@ export interface Carried {
   readonly isHead: boolean;
   /** The whole request has been written. */
   isSent: boolean;
+  /** The connection stands: what was given to it is on its way, and cannot be had back. */
+  stood(): void;
 }
 
 export interface ConnectionOptions extends Dialled {
@@ -183,6 +185,7 @@ export class Connection {
   #ready(): void {
     this.#isReady = true;
     this.activity += 1;
+    this.#carried?.stood();
     const early = this.#early;
     this.#early = [];
     if (early.length === 0) return;

@@ -10,7 +10,11 @@ export interface Dialled {
   readonly secureContext: SecureContext | undefined;
   /** Of an earlier connection to the same origin. */
   readonly session: Buffer | undefined;
+  /** What is offered under TLS; by default HTTP/1.1 alone. */
+  readonly protocols?: readonly string[];
 }
+
+const http1Alone = ["http/1.1"];
 
 /** A socket on its way to an origin: to no address but those that egress has judged, and to no name but the origin's. */
 export function dial({
@@ -18,6 +22,7 @@ export function dial({
   egress,
   secureContext,
   session,
+  protocols = http1Alone,
   onread,
 }: Dialled & { readonly onread?: OnReadOpts }): Socket {
   const { host, port } = origin;
@@ -32,7 +37,7 @@ export function dial({
           servername: net.isIP(host) === 0 ? host : "",
           // Whatever the environment says: credentials go to nobody who has not proved who it is.
           rejectUnauthorized: true,
-          ALPNProtocols: ["http/1.1"],
+          ALPNProtocols: protocols,
         } as tls.ConnectionOptions);
   return socket.setNoDelay(true);
 }
@@ -72,3 +77,7 @@ export function failureOf(error: Error, isReady: boolean): RelayFailure {
   }
   return new RelayFailure("closed", `the provider's connection: ${code || error.message}`, { cause: error });
 }
+
+/** Whether an origin has refused a handshake because HTTP/1.1 was all that was offered (RFC 7301, 3.2). */
+export const wantsHttp2 = ({ cause }: RelayFailure): boolean =>
+  cause instanceof Error && (cause as NodeJS.ErrnoException).code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL";

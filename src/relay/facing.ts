@@ -1,8 +1,8 @@
 import { lowerCase } from "../base/field-name.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange } from "./exchange.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./upstream.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */
 export interface Answering {
@@ -17,6 +17,8 @@ export interface Answering {
   /** The caller takes more. */
   takeMore(): void;
   cut(by: "caller" | "provider"): void;
+  /** What says behind an answer, in the caller's own protocol, that it was cut; undefined: a reset has to. */
+  endOfCut?(failure: RelayFailure): readonly string[] | undefined;
 }
 
 /** The half of the relay that faces a caller, of one request: hands an answer on as it comes, and the request's body. */
@@ -39,7 +41,10 @@ const notInTrailers = new Set([
   "cookie",
   "expect",
   "host",
+  "http2-settings",
+  "keep-alive",
   "proxy-authorization",
+  "proxy-connection",
   "set-cookie",
   "te",
   "trailer",

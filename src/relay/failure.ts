@@ -19,14 +19,23 @@ export type FailureKind =
   /** What came is not HTTP, or could be read in two ways. */
   | "malformed"
   /** As many requests as may wait for this host do so already. */
-  | "overloaded";
+  | "overloaded"
+  /** It does not speak HTTP/2, and the request can go in no other way. */
+  | "no_http2";
 
 export class RelayFailure extends Error {
   override readonly name = "RelayFailure";
   readonly kind: FailureKind;
+  /** Of a stream that the provider has reset: why, as HTTP/2 says it. */
+  readonly resetCode: number | undefined;
 
-  constructor(kind: FailureKind, message: string, options?: ErrorOptions) {
+  constructor(
+    kind: FailureKind,
+    message: string,
+    options: ErrorOptions & { readonly resetCode?: number | undefined } = {},
+  ) {
     super(message, options);
     this.kind = kind;
+    this.resetCode = options.resetCode;
   }
 }

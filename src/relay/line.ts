@@ -1,9 +1,9 @@
 import type { Socket } from "node:net";
+import type { Exchange } from "./exchange.ts";
 import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange } from "./upstream.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** Whom a line asks, and tells. */
@@ -13,11 +13,15 @@ export interface LineOwner {
    * is for somebody who asks again when it has settled, however it did.
    */
   take(line: Line, head: RequestHead): boolean | Promise<void>;
-  /** What is not plain, and whatever follows on its connection, is for another reader; its bytes are unread again. */
-  handOver(line: Line, socket: Socket): void;
+  /** What is not plain, and whatever follows on its connection, is for another reader; its bytes are unread again. Told is
+   * whether HTTP/1.1 has come over it: otherwise that is not known. */
+  handOver(line: Line, socket: Socket, isHttp1: boolean): void;
   /** What has come never becomes a request. The codes are those of `node:http`. */
   refuse(socket: Socket, code: "ERR_HTTP_REQUEST_TIMEOUT" | "HPE_INVALID_EOF_STATE"): void;
   closed(line: Line): void;
+  /** Every answer that begins ends its connection. */
+  readonly isLeaving: boolean;
+  /** So does every one that ends. */
   readonly isDraining: boolean;
   /** Of the monotonic clock, a second behind at most. */
   readonly nowMs: number;
@@ -295,7 +299,7 @@ export class Line implements Facing {
   #beginAnswer(status: number, reason: string, lines: string): void {
     this.#status = status;
     this.#hasBegun = true;
-    if (this.#owner.isDraining) this.#closes = true;
+    if (this.#owner.isLeaving) this.#closes = true;
     const framing = this.#isChunked ? "Transfer-Encoding: chunked\r\n" : "";
     this.#text = `HTTP/1.1 ${status} ${reason}\r\n${lines}${this.#closes ? closes : keepsAlive}${framing}\r\n`;
   }
@@ -392,7 +396,7 @@ export class Line implements Facing {
     socket.off("drain", this.#drained).off("error", this.#failed);
     socket.pause();
     socket.unshift(bytes);
-    this.#owner.handOver(this, socket);
+    this.#owner.handOver(this, socket, this.#hasAsked);
     socket.resume();
   }
 

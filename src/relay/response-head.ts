@@ -11,6 +11,7 @@ export interface ResponseHead {
   readonly keepsAlive: boolean;
   /** For how long it may be idle, when it said so. */
   readonly idleSeconds: number | undefined;
+  readonly isHttp2?: boolean;
 }
 
 /** How the end of a body is found. */
@@ -21,6 +22,7 @@ const wellFormed =
   /^HTTP\/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n$/;
 const hopByHop = new Set([
   "connection",
+  "http2-settings",
   "keep-alive",
   "proxy-connection",
   "proxy-authenticate",

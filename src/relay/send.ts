@@ -4,10 +4,11 @@ import { lowerCase } from "../base/field-name.ts";
 import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/sending.ts";
 import { version } from "../base/version.ts";
 import type { Receiver } from "./connection.ts";
+import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import { authorityOf, parseOrigin } from "./origin.ts";
 import type { ResponseHead } from "./response-head.ts";
-import type { Exchange, Upstream, UpstreamRequest } from "./upstream.ts";
+import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;
 const defaultMaxBytes = 1024 * 1024;
@@ -176,11 +177,11 @@ async function decoded({ status, fields }: ResponseHead, body: Buffer, maxBytes:
     return undefined;
   };
   const coding = (header("content-encoding") ?? "identity").toLowerCase();
-  if (coding === "identity" || coding === "" || body.length === 0) return { status, header, body };
+  if (coding === "identity" || coding === "" || body.length === 0) return { status, header, fields, body };
   const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
   if (decode === undefined) throw new Error("the answer is encoded in a way that nobody asked for");
   try {
-    return { status, header, body: await decode(body, { maxOutputLength: maxBytes }) };
+    return { status, header, fields, body: await decode(body, { maxOutputLength: maxBytes }) };
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
       throw new TooLarge(`the answer is larger than ${maxBytes} bytes`, { cause });

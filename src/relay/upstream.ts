@@ -3,10 +3,12 @@ import type { Socket } from "node:net";
 import tls, { type SecureContext } from "node:tls";
 import { createBulkBuffers } from "./bulk.ts";
 import { type Carried, Connection, type Receiver } from "./connection.ts";
-import { connectedEvent, dial, failureOf } from "./dial.ts";
+import { connectedEvent, dial, failureOf, wantsHttp2 } from "./dial.ts";
 import type { Egress } from "./egress.ts";
+import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
 import { type Admitted, hrefOf, type Origin } from "./origin.ts";
+import { createSessions, type Streamed } from "./sessions.ts";
 
 /** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
 export interface Upstream {
@@ -24,34 +26,6 @@ export interface Upstream {
   /** Ends connections that carry nothing. */
   drain(): void;
   destroy(): void;
-}
-
-export interface UpstreamRequest {
-  readonly origin: Admitted;
-  readonly method: string;
-  /** Request line and fields, with their framing and the empty line; latin1. */
-  readonly head: string;
-  readonly body: "none" | "length" | "chunked";
-  /**
-   * Not on a connection that lay idle: the provider may have closed it already, and then nobody could say whether the
-   * request arrived.
-   */
-  readonly needsNew?: boolean;
-  /** Safe to send again whatever its method, with its body, which is kept for it: of small ones. */
-  readonly mayRepeat?: boolean;
-}
-
-/** A request under way. */
-export interface Exchange {
-  /** Something of it was given to a connection that stood: whatever comes, the provider may have acted on it. */
-  readonly mayHaveArrived: boolean;
-  /** Returns false when the receiver's `onDrain` will say that more can be taken. */
-  write(bytes: Buffer): boolean;
-  /** Of a body: its end. */
-  end(trailers: readonly string[]): void;
-  resume(): void;
-  /** Nobody waits for it any more: its connection ends, and its receiver hears nothing. */
-  abort(): void;
 }
 
 export interface UpstreamCounts {
@@ -90,6 +64,8 @@ const idleMarginMs = 1_000;
 const maxIdlePerOrigin = 256;
 /** With it goes the TLS session, and the next connection begins from the beginning. */
 const forgetAfterMs = 600_000;
+/** Of a body that has gone over HTTP/2: kept for as long as the provider may say that it has not looked at it. */
+const maxKeptBytes = 16 * 1024;
 /** Safe to send again when it is unknown whether it arrived (RFC 9110, 9.2.2), and asking for nothing but an answer. */
 const repeatable = new Set(["GET", "HEAD", "OPTIONS"]);
 
@@ -102,6 +78,8 @@ interface Pool {
   carrying: number;
   tunnels: number;
   readonly waiting: Going[];
+  /** It takes nothing but HTTP/2: until it says otherwise, everything goes to it so. */
+  wantsHttp2: boolean;
   usedAt: number;
 }
 
@@ -112,7 +90,21 @@ interface Watched {
   wasConnecting: boolean;
 }
 
-class Going implements Carried, Exchange {
+/** Without TLS nothing is offered: there, only who must speak HTTP/2 does. */
+const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
+  protocol === "http2" || (protocol === "any" && origin.scheme === "https");
+
+const isRepeatable = ({ mayRepeat, body, method }: UpstreamRequest): boolean =>
+  mayRepeat === true || (body === "none" && repeatable.has(method));
+
+/** What a request that is under way may ask of those who send it. */
+interface Routes {
+  giveUp(going: Going): void;
+  /** Over HTTP/1.1, though it would have gone over HTTP/2. */
+  fallBack(going: Going): void;
+}
+
+class Going implements Carried, Exchange, Streamed {
   readonly receiver: Receiver;
   readonly isHead: boolean;
   readonly request: UpstreamRequest;
@@ -121,28 +113,37 @@ class Going implements Carried, Exchange {
   connection: Connection | undefined;
   /** To a connection that is gone. */
   wasGiven = false;
-  readonly #giveUp: (going: Going) => void;
+  /** It goes over HTTP/2. */
+  #stream: Exchange | undefined;
+  readonly #routes: Routes;
   /** What there is of the body, while it waits for a connection, or may need another one. */
   #early: Buffer[] = [];
+  /** How much of it went over HTTP/2; more than is kept, and it is not kept. */
+  #streamedBytes = 0;
+  #startedOver = false;
   #trailers: readonly string[] | undefined;
   #isOver = false;
 
-  constructor(request: UpstreamRequest, receiver: Receiver, giveUp: (going: Going) => void) {
+  constructor(request: UpstreamRequest, receiver: Receiver, routes: Routes) {
     this.request = request;
     this.receiver = receiver;
     this.isHead = request.method === "HEAD";
     this.isSent = request.body === "none";
-    this.#giveUp = giveUp;
+    this.#routes = routes;
   }
 
   get mayHaveArrived(): boolean {
-    return this.wasGiven || this.connection?.isConnecting === false;
+    return this.wasGiven || (this.#stream?.mayHaveArrived ?? this.connection?.isConnecting === false);
   }
 
   write(bytes: Buffer): boolean {
     const { connection } = this;
     if (bytes.length === 0 || this.#isOver) return true;
-    if (connection === undefined || this.request.mayRepeat === true) this.#early.push(bytes);
+    if (this.#stream !== undefined) {
+      this.#keep(bytes);
+      return this.#stream.write(bytes);
+    }
+    if (connection === undefined || connection.isConnecting || this.request.mayRepeat === true) this.#early.push(bytes);
     if (connection === undefined) return false;
     if (this.request.body !== "chunked") return connection.write(bytes);
     connection.cork();
@@ -156,6 +157,16 @@ class Going implements Carried, Exchange {
   end(trailers: readonly string[]): void {
     this.isSent = true;
     this.#trailers = trailers;
+    if (this.#stream !== undefined) {
+      this.#stream.end(trailers);
+      return;
+    }
+    if (trailers.length > 0 && this.request.body === "length") {
+      this.abort();
+      this.receiver.onFailure(
+        new RelayFailure("no_http2", "what follows a body of a known length can go over HTTP/2 alone"),
+      );
+    }
     if (this.request.body !== "chunked" || this.connection === undefined) return;
     let last = "0\r\n";
     for (let i = 0; i < trailers.length; i += 2) last += `${trailers[i]}: ${trailers[i + 1]}\r\n`;
@@ -166,20 +177,66 @@ class Going implements Carried, Exchange {
   goOn(connection: Connection): void {
     this.connection = connection;
     connection.carry(this, this.request.head);
+    this.#writeEarly();
+  }
+
+  stood(): void {
+    if (this.request.mayRepeat !== true) this.#early = [];
+  }
+
+  /** The same, over HTTP/2. */
+  goOver(stream: Exchange): void {
+    this.#stream = stream;
+    const isWaiting = this.#early.length > 0 && !this.isSent;
+    this.#streamedBytes = 0;
+    this.#writeEarly();
+    if (isWaiting) this.receiver.onDrain();
+  }
+
+  fallBack(): void {
+    this.#stream = undefined;
+    this.#routes.fallBack(this);
+  }
+
+  startOver(unprocessed: boolean): boolean {
+    const isWhole = this.#streamedBytes <= maxKeptBytes || this.request.mayRepeat === true;
+    const may = !this.#startedOver && isWhole && (unprocessed || isRepeatable(this.request));
+    if (!may || this.#isOver) return false;
+    this.#startedOver = true;
+    if (!unprocessed) this.wasGiven = true;
+    this.#stream = undefined;
+    return true;
+  }
+
+  resume(): void {
+    if (this.#stream === undefined) this.connection?.resume();
+    else this.#stream.resume();
+  }
+
+  abort(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    if (this.#stream === undefined) {
+      this.#routes.giveUp(this);
+    } else {
+      this.wasGiven = this.mayHaveArrived;
+      this.#stream.abort();
+    }
+  }
+
+  #writeEarly(): void {
     const early = this.#early;
     this.#early = [];
     for (const bytes of early) this.write(bytes);
     if (this.#trailers !== undefined) this.end(this.#trailers);
   }
 
-  resume(): void {
-    this.connection?.resume();
-  }
-
-  abort(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#giveUp(this);
+  #keep(bytes: Buffer): void {
+    this.#streamedBytes += bytes.length;
+    if (this.request.mayRepeat === true) this.#early.push(bytes);
+    // A copy: it may be a small part of a large buffer.
+    else if (this.#streamedBytes <= maxKeptBytes) this.#early.push(Buffer.from(bytes));
+    else this.#early = [];
   }
 }
 
@@ -191,6 +248,15 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
   const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
   let now = performance.now();
   let isDraining = false;
+  const sessions = createSessions({ egress, limits, secureContextOf: (origin) => poolFor(origin).secureContext });
+  const routes: Routes = {
+    giveUp,
+    fallBack(going) {
+      const pool = poolFor(going.request.origin);
+      pool.wantsHttp2 = false;
+      orTell(going, () => queue(pool, going));
+    },
+  };
   const sweeping = setInterval(sweep, sweepEveryMs);
   sweeping.unref();
 
@@ -214,6 +280,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
       carrying: 0,
       tunnels: 0,
       waiting: [],
+      wantsHttp2: false,
       usedAt: now,
     };
     pools.set(key, pool);
@@ -227,6 +294,17 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     watched.set(connection, { activity: -1, since: now, wasConnecting: idle === undefined });
     going.goOn(connection);
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
+  }
+
+  function queue(pool: Pool, going: Going): void {
+    if (pool.carrying < limits.perOrigin) {
+      dispatch(pool, going);
+    } else if (pool.waiting.length < limits.waitingPerOrigin) {
+      going.waitingSince = now;
+      pool.waiting.push(going);
+    } else {
+      throw overloaded(pool);
+    }
   }
 
   function open(origin: Admitted, signal: AbortSignal): Promise<Socket> {
@@ -304,9 +382,13 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     if (at !== -1) pool.idle.splice(at, 1);
     if (watched.delete(connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
-      const { request } = unanswered;
-      const mayRepeat = request.mayRepeat === true || (request.body === "none" && repeatable.has(request.method));
-      if (mayRepeat && failure.kind === "closed" && connection.isReused) {
+      if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
+        pool.wantsHttp2 = true;
+        unanswered.connection = undefined;
+        orTell(unanswered, () => sessions.carry(unanswered));
+        return;
+      }
+      if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
         unanswered.wasGiven = true;
         // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
         for (const { connection: other } of pool.idle.splice(0)) other.destroy(failure);
@@ -318,6 +400,15 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
       unanswered.receiver.onFailure(failure);
     }
     takeNext(pool);
+  }
+
+  /** Of a request that is under way: there is nobody to throw to, and somebody waits to be told. */
+  function orTell(going: Going, send: () => void): void {
+    try {
+      send();
+    } catch (error) {
+      going.receiver.onFailure(failureOf(error as Error, false));
+    }
   }
 
   function takeNext(pool: Pool): void {
@@ -335,7 +426,8 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     }
     const { waiting } = poolFor(going.request.origin);
     const at = waiting.indexOf(going);
-    if (at !== -1) waiting.splice(at, 1);
+    if (at === -1) sessions.giveUp(going);
+    else waiting.splice(at, 1);
   }
 
   function counts(): UpstreamCounts {
@@ -345,12 +437,15 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
       idle += pool.idle.length;
       waiting += pool.waiting.length;
     }
-    return { connections: watched.size + idle, idle, waiting };
+    const streamed = sessions.counts();
+    idle += streamed.idle;
+    return { connections: watched.size + streamed.carrying + idle, idle, waiting: waiting + streamed.waiting };
   }
 
   function sweep(): void {
     now = performance.now();
     onCounts(counts());
+    sessions.sweep(now);
     for (const [connection, seen] of watched) {
       if (connection.activity !== seen.activity || connection.isConnecting !== seen.wasConnecting) {
         seen.activity = connection.activity;
@@ -394,20 +489,15 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     open,
     send(request, receiver) {
       const pool = poolFor(request.origin);
-      const going = new Going(request, receiver, giveUp);
-      if (pool.carrying < limits.perOrigin) {
-        dispatch(pool, going);
-      } else if (pool.waiting.length < limits.waitingPerOrigin) {
-        going.waitingSince = now;
-        pool.waiting.push(going);
-      } else {
-        throw overloaded(pool);
-      }
+      const going = new Going(request, receiver, routes);
+      if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(going);
+      else queue(pool, going);
       return going;
     },
     counts,
     drain() {
       isDraining = true;
+      sessions.drain();
       for (const pool of pools.values()) {
         for (const { connection } of [...pool.idle]) connection.destroy(new RelayFailure("closed", "draining"));
       }
@@ -415,6 +505,7 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
     destroy() {
       clearInterval(sweeping);
       this.drain();
+      sessions.destroy();
       for (const connection of [...watched.keys()]) connection.destroy(new RelayFailure("closed", "stopping"));
       for (const socket of tunnels) socket.destroy();
     },

@@ -121,6 +121,12 @@ const settings = v.strictObject({
   maxChannelLifetimeS: v.optional(seconds, 2_592_000),
   notificationAttempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(20)), 3),
   notificationRetryMs: v.optional(milliseconds, 500),
+  /** `dropped`: each is numbered, and never leaves. */
+  notifications: v.optional(v.picklist(["sent", "dropped"]), "sent"),
+  /** Each is sent so often, under its one number. */
+  notificationCopies: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(10)), 1),
+  /** By how much a channel's number grows with each: some providers leave numbers out. */
+  messageNumberStep: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000_000)), 1),
 });
 
 const change = v.strictObject({ ...v.partial(settings).entries, answers: v.optional(answers) });

@@ -102,6 +102,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
     if (typeof id === "string" && calendar.events.has(id)) {
       throw refuse(409, "duplicate", "The requested identifier already exists.");
     }
+    if (calendar.events.size >= mostEvents) throw refuse(403, "quotaExceeded", "Calendar usage limits exceeded.");
     const given = typeof id === "string" && /^[a-v0-9]{5,1024}$/.test(id) ? id : randomBytes(13).toString("hex");
     return change(calendar, { id: given, status: "confirmed", created: new Date(now()).toISOString(), said });
   }
@@ -156,7 +157,6 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
         endpoint: "calendar",
         answer(call) {
           const calendar = calendarOf(call, toWrite);
-          if (calendar.events.size >= mostEvents) throw refuse(403, "quotaExceeded", "Calendar usage limits exceeded.");
           return insert(calendar, saidBy(call));
         },
       },

@@ -143,10 +143,18 @@ export function createChannels(options: ChannelsOptions): Channels {
       seen.count("notificationsFailed");
       return;
     }
-    channel.messageNumber += 1;
-    channel.waiting += 1;
+    const { notifications, notificationCopies, messageNumberStep } = settings();
+    // The first number is 1, however far the next is from it.
+    channel.messageNumber += channel.messageNumber === 0 ? 1 : messageNumberStep;
+    if (notifications === "dropped") {
+      seen.count("notificationsDropped");
+      return;
+    }
     const headers = headersOf(channel, state);
-    channel.sending = channel.sending.then(() => deliver(channel, headers));
+    for (let copy = 1; copy <= notificationCopies; copy += 1) {
+      channel.waiting += 1;
+      channel.sending = channel.sending.then(() => deliver(channel, headers));
+    }
   }
 
   /** Tries again when the receiver says that it could not, and gives up when it says no. */

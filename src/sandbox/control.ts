@@ -17,6 +17,7 @@ interface ControlOptions {
   readonly seen: () => SandboxReport;
   readonly revoke: (which: RevokeWish) => number;
   readonly grant: (wish: GrantInput) => unknown;
+  readonly changeCalendar: (user: string, changes: number) => void;
   readonly reset: () => void;
 }
 
@@ -45,6 +46,12 @@ export const grantSchema = v.strictObject({
 });
 export type GrantInput = v.InferInput<typeof grantSchema>;
 
+/** Changes to a user's primary calendar, as somebody else would make them; many are a burst of notifications. */
+export const calendarSchema = v.strictObject({
+  user: v.optional(v.string(), "ada@example.com"),
+  changes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(1_000)), 1),
+});
+
 /** The sandbox's own pages: what it is, what it saw, and how it is to behave. */
 export function controlRoutes({
   origin,
@@ -53,6 +60,7 @@ export function controlRoutes({
   seen,
   revoke,
   grant,
+  changeCalendar,
   reset,
 }: ControlOptions): readonly Route[] {
   /** A page elsewhere must not steer it through somebody's browser, nor under a name of its own that leads here. */
@@ -98,6 +106,11 @@ export function controlRoutes({
     }),
     own("POST", "/_sandbox/grant", (call) => json(grant(read(grantSchema, objectOf(call))))),
     own("POST", "/_sandbox/revoke", (call) => json({ revoked: revoke(read(revokeSchema, objectOf(call))) })),
+    own("POST", "/_sandbox/calendar", (call) => {
+      const { user, changes } = read(calendarSchema, objectOf(call));
+      changeCalendar(user, changes);
+      return json({});
+    }),
     own("POST", "/_sandbox/reset", () => {
       reset();
       return json({});

@@ -19,6 +19,8 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     device_authorization_url: `${secure}/oauth2/device_authorization`,
     authorization_params: { access_type: "offline", prompt: "consent" },
   };
+  // Of all of them at once nothing says where the items are.
+  const paging = { kind: "cursor", next: "nextPageToken", parameter: "pageToken" };
   const who = ["openid", "email", "profile"];
   return [
     {
@@ -26,21 +28,21 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       display_name: "Sandbox: file storage",
       categories: ["file-storage"],
       oauth2: { ...oauth2, default_scopes: [...who, "drive"] },
-      proxy,
+      proxy: { ...proxy, pagination: { ...paging, items: "files", limit_parameter: "pageSize", limit: 100 } },
     },
     {
       name: "sandbox-unified",
       display_name: "Sandbox: files, mail, calendar, spreadsheets",
       categories: ["file-storage", "mail", "calendar", "spreadsheets"],
       oauth2: { ...oauth2, default_scopes: [...who, "drive", "gmail.modify", "calendar", "spreadsheets"] },
-      proxy,
+      proxy: { ...proxy, pagination: paging },
     },
     {
       name: "sandbox-calendar",
       display_name: "Sandbox: calendar",
       categories: ["calendar"],
       oauth2: { ...oauth2, default_scopes: [...who, "calendar"] },
-      proxy,
+      proxy: { ...proxy, pagination: { ...paging, items: "items", limit_parameter: "maxResults", limit: 250 } },
       notification,
       channel,
       describe: [
@@ -109,11 +111,13 @@ const notification = {
     channel: { header: "x-cal-channel-id" },
     number: { header: "x-cal-message-number" },
     state: { header: "x-cal-resource-state" },
+    resource: { header: "x-cal-resource-id" },
   },
   message_id: ["channel", "number"],
   channel: "channel",
   number: "number",
   state: "state",
+  resource_id: "resource",
   lookups: [
     { field: "metadata.calendarWatchResourceUris", value: "uri" },
     { field: "connection_config.emailAddressHash", value: "calendar", transform: "TRANSFORM_EMAIL_HASH" },
@@ -124,6 +128,8 @@ const notification = {
 
 const channel = {
   max_id_length: 64,
+  sequential_numbers: true,
+  id_taken_reason: "channelIdNotUnique",
   channel_id_key: "calendarChannelId",
   resource_id_key: "calendarResourceId",
   resource_uris_key: "calendarWatchResourceUris",

@@ -45,8 +45,8 @@ export interface Sandbox {
   grantOAuth1(wish?: Omit<GrantInput, "scopes">): { readonly oauth_token: string; readonly oauth_token_secret: string };
   /** Revokes what fits, as a user or an administrator would, and says how many grants that were. */
   revoke(which?: RevokeWish): number;
-  /** Puts an event into a user's primary calendar, as somebody else would. Those that watch it hear of it. */
-  changeCalendar(user: string): void;
+  /** Puts events into a user's primary calendar, as somebody else would. Those that watch it hear of each. */
+  changeCalendar(user: string, changes?: number): void;
   /** Forgets everything but the apps. */
   reset(): void;
   close(): Promise<void>;
@@ -127,8 +127,9 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       const ended = tokens.revokeGrants((one) => (grant ?? one.id) === one.id && fits(one.person.email, one.clientId));
       return ended + (grant === undefined ? oauth1.revoke((one) => fits(one.person.email, one.clientId)) : 0);
     },
-    changeCalendar(user: string) {
-      calendars.add(partiesOf(user, readyClient.id).person, { summary: "Put there by somebody else" });
+    changeCalendar(user: string, changes = 1) {
+      const { person } = partiesOf(user, readyClient.id);
+      for (let i = 0; i < changes; i += 1) calendars.add(person, { summary: "Put there by somebody else" });
     },
     reset() {
       for (const part of [

@@ -40,6 +40,7 @@ const tallies = [
   "signaturesRefused",
   "notificationsDelivered",
   "notificationsFailed",
+  "notificationsDropped",
 ] as const;
 export type Tally = (typeof tallies)[number];
 

@@ -22,6 +22,11 @@ export interface Store {
    * Rejects with `HistoryLost` when what came after `from` is no longer known: then list anew, and watch from the revision before the list.
    */
   watch(from: number, watcher: Watcher): Promise<Watch>;
+  /**
+   * Resolves once those who watch here have been told of everything that was committed before this was asked, by
+   * whomever; undefined: they have been. Rejects with `StoreUnavailable` when that cannot be known now.
+   */
+  caughtUp(): Promise<void> | undefined;
   /** The store's own clock, in milliseconds: the same for all who share it, and no wall clock of theirs. */
   clock(): Promise<number>;
   /** The revision of the last commit, and whether the store takes more. */
@@ -92,8 +97,11 @@ export interface Commit {
 
 export interface Watcher {
   onCommit(commit: Commit): void;
-  /** What comes next is no longer known. The watch has ended: list anew, and watch again. */
-  onLost(): void;
+  /**
+   * What comes next is no longer known. The watch has ended: list anew, and watch again. Until a promise that it returns
+   * resolves, it has not caught up.
+   */
+  onLost(): unknown;
 }
 
 export interface Watch {

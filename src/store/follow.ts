@@ -38,7 +38,7 @@ export async function follow({ store, world, read, onCommit }: FollowOptions): P
       },
       onLost: () => {
         isLost = true;
-        if (!isBeginning) void beginAgain();
+        return isBeginning ? undefined : beginAgain();
       },
     });
     const replace = await read();

@@ -7,6 +7,8 @@ export interface History {
   add(commit: Commit): void;
   /** What came before this revision is no longer known: every watcher is told, and its watch ends. */
   lose(revision: number): void;
+  /** Resolves once those who were told so have read anew; undefined: they have. */
+  readonly relearning: Promise<void> | undefined;
   watch(from: number, watcher: Watcher): Watch;
 }
 
@@ -26,13 +28,22 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   let oldest = revision;
   let newest = revision;
   const watchers = new Set<Watcher>();
+  let relearning: Promise<void> | undefined;
 
-  function tell(call: () => void): void {
+  function tell<T>(call: () => T): T | undefined {
     try {
-      call();
+      return call();
     } catch (error) {
       onWatcherError(error);
+      return undefined;
     }
+  }
+
+  function waitFor(learning: readonly unknown[]): void {
+    const all = Promise.allSettled([relearning, ...learning]).then(() => {
+      if (relearning === all) relearning = undefined;
+    });
+    relearning = all;
   }
 
   function forget(): void {
@@ -72,7 +83,10 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
       newest = at;
       const told = [...watchers];
       watchers.clear();
-      for (const watcher of told) tell(() => watcher.onLost());
+      waitFor(told.map((watcher) => tell(() => watcher.onLost())));
+    },
+    get relearning() {
+      return relearning;
     },
     watch(from, watcher) {
       if (from < oldest || from > newest) throw new HistoryLost(oldest);

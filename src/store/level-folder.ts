@@ -16,13 +16,19 @@ export interface Marker {
 export const markerFile = "latchkey.json";
 const probeFile = "probe";
 const others = 0o077;
+const everybody = 0o007;
 
 /** Makes the folder, or finds it closed to others, and returns its real path. */
 export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
   if (create) await mkdir(folder, { recursive: true, mode: 0o700 });
-  const { mode } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+  const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
   });
+  // Kubernetes opens every folder of a volume to the pod's group (`fsGroup`), each time that it mounts one.
+  if ((mode & everybody) === 0 && (mode & others) !== 0 && uid === process.getuid?.()) {
+    await chmod(folder, 0o700);
+    return realpath(folder);
+  }
   if ((mode & others) !== 0) {
     throw new StoreRefused(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
   }

@@ -298,6 +298,8 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       requireOpen();
       return history.watch(from, watcher);
     },
+    // Nobody else commits to it, and what is committed here is told of before it resolves.
+    caughtUp: () => undefined,
     async snapshot(): Promise<Snapshot> {
       requireOpen();
       await reopening;

@@ -15,6 +15,7 @@ import { createPruner } from "./postgres-pruner.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
 import { fillStore, openSnapshot } from "./postgres-snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./postgres-url.ts";
+import { createSharedAsk } from "./shared-ask.ts";
 
 export interface PostgresTiming {
   /** How long another's commit may go unheard of at most, and how soon a server that is back is noticed. */
@@ -209,6 +210,30 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 
   const read: Query = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
+  const headNow = createSharedAsk(async () => {
+    const [head] = await read<[number]>(`select revision from ${schema}.head order by revision desc limit 1`);
+    if (head === undefined) throw new StoreUnavailable("the store has no head");
+    return head[0];
+  });
+
+  /** Up to what is stored as it is asked for; mostly it has been read already, or is being committed here. */
+  async function catchUp(): Promise<void> {
+    const head = await headNow();
+    while (history.revision < head) {
+      await asking(() => inTurn(async () => void (history.revision < head && (await readSome()))));
+    }
+    if (history.relearning !== undefined) await inTime(history.relearning);
+  }
+
+  /** Those who watch read anew for as long as it takes; whoever waits for them does not. */
+  async function inTime(relearning: Promise<void>): Promise<void> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const callOff = clock.after(times.answerWithinMs, () =>
+      reject(new StoreUnavailable("what is in memory is being read anew")),
+    );
+    await Promise.race([relearning, late]).finally(callOff);
+  }
+
   async function dedicate(): Promise<Dedicated> {
     const connection = await asking(() => connections.dedicate());
     return { ...connection, query: (text, values) => asking(() => connection.query(text, values)) };
@@ -284,6 +309,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       await asking(readOnInTurns);
     },
     scrub: scrubbed,
+    caughtUp: catchUp,
     async clock() {
       const [row] = await read<[number]>("select extract(epoch from clock_timestamp())::float8 * 1000");
       if (row === undefined) throw new StoreUnavailable("the server does not tell the time");

@@ -139,6 +139,7 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     commit,
     watch: (from, { onCommit, onLost }) =>
       backend.watch(from, { onCommit: (committed) => onCommit(shown(committed)), onLost }),
+    caughtUp: () => backend.caughtUp(),
     clock: () => backend.clock(),
     status: () => backend.status(),
     close: () => ownWatch.close(),

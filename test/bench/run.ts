@@ -4,9 +4,12 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { http2 } from "./http2.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
+import { records } from "./records.ts";
 import { refresh } from "./refresh.ts";
+import { scripts } from "./scripts.ts";
 import { start } from "./start.ts";
 import { store } from "./store.ts";
 import { webhooks } from "./webhooks.ts";
@@ -18,6 +21,7 @@ const { positionals, values } = parseArgs({
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
+  http2: (count) => http2(count, Number(values.rounds ?? 0)),
   match,
   proxy: (count) =>
     proxy({
@@ -26,7 +30,9 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       rounds: Number(values.rounds ?? 0),
       seconds: Number(values.seconds ?? 0),
     }),
+  records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
+  scripts,
   start,
   store,
   webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),

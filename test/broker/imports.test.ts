@@ -21,7 +21,11 @@ const item = (more: Item) =>
     credentials: { kind: { case: "apiKey", value: { apiKey: "k" } } },
     ...more,
   });
-const importAll = (...items: readonly Item[]) => running().sidecar.broker.imports.importAll(items.map(item), "test");
+const importAll = (...items: readonly Item[]) =>
+  running().sidecar.broker.imports.importAll(
+    items.map((one) => ({ item: item(one), runHooks: false })),
+    "test",
+  );
 
 it("refuses an item that names what nothing can be filed under, and imports its neighbours", async () => {
   const results = await importAll(

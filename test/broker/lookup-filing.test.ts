@@ -197,7 +197,14 @@ it("does not file back what a replica with a newer catalogue has filed", async (
   if (before === undefined) throw new Error("nothing was filed");
   const after = { ...before.value, fields: ["metadata.newer"] };
   await open.store.commit(lookupFilings.change({ before, after }));
-  await open.broker.declare({ environments: [], signingSecrets: [], integrations: [], providers: [], keys: [] });
+  await open.broker.declare({
+    environments: [],
+    signingSecrets: [],
+    variables: [],
+    integrations: [],
+    providers: [],
+    keys: [],
+  });
   await open.broker.keepHouse();
   expect((await filingOf(open))?.fields).toEqual(["metadata.newer"]);
 });

@@ -6,6 +6,7 @@ import type { Equipment, Known } from "../../src/broker/health.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { defaultWebhooks } from "../../src/config/webhooks.ts";
+import { noScripts } from "../../src/core/script.ts";
 import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema, type OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
@@ -39,6 +40,7 @@ export async function openTestBroker(world: TestWorld, { retention, publishing }
     store,
     backend,
     catalogue: loadCatalogue(),
+    scripts: noScripts,
     publicUrl: () => "http://127.0.0.1",
     retention: { ...defaultRetention, ...retention },
     send: () => Promise.reject(new Error("nothing is sent")),

@@ -1,6 +1,9 @@
 import { expect, it } from "vitest";
 import type { WatchChannelsResponse } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { ChannelService } from "../../src/gen/latchkey/v1/channel_pb.ts";
+import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { secretKey } from "../harness.ts";
 import { codeOf, dayMs, provider, State, startWatching } from "./channels.ts";
@@ -115,4 +118,54 @@ it("tells the application when the provider refuses the channel of a connection,
   await connect("ada");
   await keep();
   expect(await watching.current()).toMatchObject({ state: State.ACTIVE });
+});
+
+it("shows nothing of an environment that was deleted to one that has its name", async () => {
+  const watching = await startWatching();
+  const { sidecar, sandbox, keep, live, clock } = watching;
+  const environments = sidecar.client(EnvironmentService);
+  const integrations = sidecar.client(IntegrationService);
+  const connections = sidecar.client(ConnectionService);
+  const environment = "stage";
+  const oauth = { clientId: "sandbox" };
+  const secrets = { clientSecret: "sandbox-secret" };
+  async function furnish(): Promise<void> {
+    await environments.createEnvironment({ name: environment });
+    await integrations.createIntegration({
+      integration: { environment, key: provider, provider, oauth, secrets, channels: { automatic: true } },
+    });
+    const { access_token, refresh_token } = sandbox.grant();
+    const credentials = {
+      kind: { case: "oauth2" as const, value: { accessToken: access_token, refreshToken: refresh_token } },
+    };
+    await connections.batchImportConnections({
+      connections: [{ environment, integration: provider, id: "ada", credentials }],
+    });
+  }
+  const list = async () => (await watching.rpc().listChannels({ environment })).channels;
+  await furnish();
+  await keep();
+  const [first] = await list();
+  expect(first?.state).toBe(State.ACTIVE);
+  sandbox.behave({ answers: { stop: [{ kind: "error", status: 500, error: "backendError" }] } });
+  await connections.deleteConnection({ ref: { environment, integration: provider, id: "ada" } });
+  await integrations.deleteIntegration({ environment, key: provider });
+  await environments.deleteEnvironment({ name: environment });
+  await environments.createEnvironment({ name: environment });
+  expect(await list()).toEqual([]);
+  expect(await codeOf(watching.rpc().getChannel({ environment, id: first?.id ?? "" }))).toBe("not_found");
+  await environments.deleteEnvironment({ name: environment });
+  const stopping = () => sidecar.metric('latchkey_channels{state="stopping"}');
+  await expect.poll(stopping).toBe(1);
+  await keep();
+  await expect.poll(stopping).toBe(0);
+  await furnish();
+  await keep();
+  const found = await list();
+  expect(found.map(({ state }) => state)).toEqual([State.ACTIVE]);
+  expect(found[0]?.id).not.toBe(first?.id);
+  expect(live().map(({ id }) => id)).toEqual([first?.id, found[0]?.id]);
+  clock.pass(6 * dayMs);
+  await keep();
+  expect((await list()).find(({ state }) => state === State.ACTIVE)?.previousId).toBe(found[0]?.id);
 });

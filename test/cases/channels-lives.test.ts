@@ -176,6 +176,11 @@ describe("a renewal", () => {
     expect(
       watching.sidecar.logged.some((line) => line.includes('"level":"error"') && line.includes("was not stopped")),
     ).toBe(true);
+    const { logs } = await watching.sidecar.client(LogService).listLogs({
+      ...{ environment: "dev", integration: provider, connectionId: "ada" },
+      operation: "channel.not_stopped",
+    });
+    expect(logs).toMatchObject([{ failed: true, lines: [{ message: expect.stringContaining("was not stopped") }] }]);
     expect(live()).toHaveLength(2);
     clock.pass(hourMs);
     await keep();
@@ -349,7 +354,7 @@ describe("an answer that is lost", () => {
     async (kind) => {
       const { connect, rpc, sandbox, clock, keep, channels, live, current } = await startWatching();
       await connect("ada");
-      sandbox.behave({ answers: { watch: [{ kind, times: 1 }] } });
+      sandbox.behave({ notifications: "dropped", answers: { watch: [{ kind, times: 1 }] } });
       expect(await codeOf(rpc().createChannel({ connection: primary(), id: "lost" }))).toBe("unavailable");
       expect(live().map(({ id }) => id)).toEqual(["lost"]);
       expect(stateIn(await channels(), "lost")).toBe("STATE_STOPPING");
@@ -364,6 +369,19 @@ describe("an answer that is lost", () => {
       expect((await current())?.id).toBe("heard");
     },
   );
+
+  it("to a first watch is made good by what comes over it: that says how it is stopped", async () => {
+    const { connect, rpc, sandbox, forwards, keep, channels, live } = await startWatching();
+    await connect("ada");
+    sandbox.behave({ answers: { watch: [{ kind: "drop-answer", times: 1 }] } });
+    expect(await codeOf(rpc().createChannel({ connection: primary(), id: "lost" }))).toBe("unavailable");
+    const [orphan] = live();
+    await expect.poll(() => forwards("forward").length).toBe(1);
+    await keep();
+    expect(live()).toEqual([]);
+    const [known] = await channels();
+    expect(known).toMatchObject({ id: "lost", state: State.STOPPED, resourceId: orphan?.resourceId });
+  });
 
   it("to a renewal is made good at once: one is left, and notifications of both were taken", async () => {
     const { connect, rpc, sandbox, clock, keep, live, current, forwards, sidecar } = await startWatching();

@@ -31,7 +31,7 @@ export function startClock(): Clock {
   };
 }
 
-interface Watching extends Pick<HarnessOptions, "folder"> {
+interface Watching extends Pick<HarnessOptions, "folder" | "env"> {
   readonly automatic?: boolean;
   readonly sandbox?: SandboxOptions;
   readonly clock?: Clock;
@@ -51,13 +51,17 @@ export async function startWatching({
   const described = describeProviders(sandbox.origin).map((one) =>
     one.name === provider ? { ...one, channel: { ...Object(one["channel"]), ...rest.rules } } : one,
   );
-  const env = { LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin), LATCHKEY_FORWARD_URL: application.url };
+  const env = {
+    LATCHKEY_ALLOW_PRIVATE: allowPrivateFor(sandbox.origin),
+    LATCHKEY_FORWARD_URL: application.url,
+    ...rest.env,
+  };
   const file = JSON.stringify({ providers: described });
   const start = (folder = rest.folder): Promise<TestSidecar> =>
     startTestSidecar({
       ...(folder === undefined ? {} : { folder }),
       now: clock.now,
-      env: { ...env, LATCHKEY_CONFIG: "/latchkey.yaml" },
+      env: { ...env, ...rest.env, LATCHKEY_CONFIG: "/latchkey.yaml" },
       files: { "/latchkey.yaml": file },
     });
   let sidecar = await start();

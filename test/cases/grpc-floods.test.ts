@@ -2,56 +2,20 @@ import { once } from "node:events";
 import http2 from "node:http2";
 import { expect, it } from "vitest";
 import { encode, envelope, post } from "../control-plane/foreign.ts";
-import {
-  type FramesPeer,
-  flags,
-  frame,
-  grpcHead,
-  initialWindowSize,
-  literal,
-  openFrames,
-  uint32,
-} from "../control-plane/frames.ts";
+import { flags, frame, grpcHead, initialWindowSize, literal, openFrames, uint32 } from "../control-plane/frames.ts";
 import { startYoungPlane } from "../control-plane/plane.ts";
 import { head, openWire, sidecarOfFile, statusOf } from "../door.ts";
+import { expectSentAway } from "../flooding.ts";
 import { adminKey, startTestSidecar } from "../harness.ts";
 
 const running = sidecarOfFile();
 const listPath = "/latchkey.v1.ConnectionService/ListConnections";
-const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
-
-/** Somebody else's calls on both doors, one after the other: how long the slowest took. */
-async function slowestOfOthers(): Promise<number> {
-  let slowest = 0;
-  for (let i = 0; i < 10; i += 1) {
-    const since = performance.now();
-    const [{ status }, { status: onData }] = await Promise.all([
-      post(running().control, "ConnectionService/ListConnections", { environment: "dev" }),
-      running().rest("GET", "/connections"),
-    ]);
-    expect([status, onData]).toEqual([200, 200]);
-    slowest = Math.max(slowest, performance.now() - since);
-  }
-  return slowest;
-}
-
-/** The peer is told to go and its connection ends; meanwhile nobody else waits, and little is spent on it. */
-async function expectSentAway(peer: FramesPeer, flood: (peer: FramesPeer) => void | Promise<void>): Promise<void> {
-  const before = process.cpuUsage();
-  // Once closed, what is still to be sent is sent in vain.
-  await Promise.race([flood(peer), peer.closed]);
-  expect(await slowestOfOthers()).toBeLessThan(5_000);
-  await peer.closed;
-  expect(peer.goaway()).not.toBe(NGHTTP2_NO_ERROR);
-  // Both ends and the others' calls lie in this process.
-  const { user, system } = process.cpuUsage(before);
-  expect((user + system) / 1_000_000).toBeLessThan(5);
-}
+const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 
 it("G13 sends a peer away that opens streams and resets them at once, 5,000 times", async () => {
   const peer = await openFrames(running().control);
   const payload = grpcHead(listPath);
-  await expectSentAway(peer, () => {
+  await expectSentAway(running(), peer, () => {
     for (let i = 0; i < 5_000; i += 1) {
       const stream = 2 * i + 1;
       peer.send(
@@ -64,7 +28,7 @@ it("G13 sends a peer away that opens streams and resets them at once, 5,000 time
 
 it("G14 sends a peer away whose head never ends (CONTINUATION)", async () => {
   const peer = await openFrames(running().control);
-  await expectSentAway(peer, () => {
+  await expectSentAway(running(), peer, () => {
     peer.send(frame("headers", { stream: 1, flags: flags.endStream, payload: grpcHead(listPath) }));
     const payload = literal("x", "y".repeat(100));
     for (let i = 0; i < 2_000; i += 1) peer.send(frame("continuation", { stream: 1, payload }));
@@ -73,7 +37,7 @@ it("G14 sends a peer away whose head never ends (CONTINUATION)", async () => {
 
 it("G14 sends a peer away whose head never ends and holds nothing (CONTINUATION)", async () => {
   const peer = await openFrames(running().control);
-  await expectSentAway(peer, () => {
+  await expectSentAway(running(), peer, () => {
     peer.send(frame("headers", { stream: 1, flags: flags.endStream, payload: grpcHead(listPath) }));
     for (let i = 0; i < 2_000; i += 1) peer.send(frame("continuation", { stream: 1 }));
   });
@@ -84,7 +48,7 @@ it.each([
   ["SETTINGS", "settings", Buffer.alloc(0)],
 ] as const)("G14 sends a peer away that sends 20,000 %s frames and reads no answer", async (_name, type, payload) => {
   const peer = await openFrames(running().control);
-  await expectSentAway(peer, () => {
+  await expectSentAway(running(), peer, () => {
     for (let i = 0; i < 20_000; i += 1) peer.send(frame(type, { payload }));
   });
 });
@@ -96,7 +60,7 @@ it.each([
   const peer = await openFrames(running().control);
   await peer.until(() => peer.count("settings") > 1);
   const answered = peer.count(type);
-  await expectSentAway(peer, async () => {
+  await expectSentAway(running(), peer, async () => {
     for (let i = 0; i < 40; i += 1) {
       for (let j = 0; j < 50; j += 1) peer.send(frame(type, { payload }));
       // Each is answered before the next come: nothing ever waits.

@@ -52,6 +52,13 @@ it("is a script that bash takes, and that knows where it is", async () => {
   expect(offers(script, ["-e", "prod", "connections", "metadata", "m"])).toEqual(["merge"]);
   expect(offers(script, ["connections", "list", "--ta"])).toEqual(["--tag"]);
   expect(offers(script, ["integrations", "create", "--callback", ""])).toEqual(["shared", "bound"]);
+  expect(offers(script, ["syncs", "trigger", "--mode", ""])).toEqual([
+    "incremental",
+    "full-refresh",
+    "full-refresh-and-clear-cache",
+  ]);
+  expect(offers(script, ["scripts", ""])).toEqual(["list", "check", "run"]);
+  expect(offers(script, ["scripts", "run", "--d"])).toEqual(["--dry-run"]);
   expect(offers(script, ["completion", "z"])).toEqual(["zsh"]);
   expect(offers(script, ["serve", "--on"])).toEqual(["--once"]);
 });

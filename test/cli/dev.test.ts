@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { devPage } from "../../src/cli/dev-page.ts";
+import { writeScripts } from "../cases/scripting.ts";
 import { temporaryFolder } from "../harness.ts";
 import { launch, type Running } from "../process.ts";
 import { startProvider } from "../provider.ts";
@@ -93,6 +94,35 @@ it("prints lines that all work as they are pasted, one after the other", async (
   expect(said).toMatch(/calendar\/ada +sandbox-calendar +reauthorization_required: invalid_grant/);
   expect(said).toMatch(/auth\.refresh +failed +calendar\/ada/);
   await stop(running);
+});
+
+it("takes the folder of scripts that is there, and prints how to try one", async () => {
+  const cwd = await temporaryFolder();
+  // The one that the README shows, where it says that it belongs.
+  const readme = await readFile(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+  const [, script = ""] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
+  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": script }, "calendar");
+  const running = await readyDev(cwd);
+  const [block = ""] = /\n {2}# Your scripts, in .\/scripts; [\s\S]*?\n\n/.exec(running.stdout()) ?? [];
+  const said = await pasted(pastedFrom(block), cwd);
+  expect(said).toMatch(/calendar +sync +events +good +every hour/);
+  expect(said).toMatch(
+    /sync events of calendar\/ada {2}succeeded\n[\s\S]*records would be saved\n +model=Event {2}count=5\n/,
+  );
+  await stop(running);
+  expect(await readdir(join(cwd, "scripts"), { recursive: true })).toHaveLength(3);
+});
+
+it("says nothing of scripts where there is no folder, and names the one that a variable does", async () => {
+  const cwd = await temporaryFolder();
+  const first = await readyDev(cwd);
+  expect(first.stdout()).not.toContain("scripts list");
+  await stop(first);
+  expect(await readdir(cwd)).not.toContain("scripts");
+  const folder = await temporaryFolder();
+  const second = await readyDev(cwd, { env: { LATCHKEY_SCRIPTS: folder } });
+  expect(second.stdout()).toContain(`  # Your scripts, in ${folder}\n  latchkey scripts list`);
+  await stop(second);
 });
 
 it("ends both when it is told to", async () => {
@@ -276,6 +306,7 @@ const usual = {
   grants: new Map([["calendar", "K_2KXPTMdO4A"]]),
   left: [],
   webhookPath: "/webhook/JKen4xsXd_67ObNvakEaZg/calendar",
+  scripts: { folder: "./scripts", trial: ["calendar/ada", "events", "--kind", "sync"] },
 };
 
 it("fits on a terminal of 80 columns", () => {

@@ -399,12 +399,17 @@ it("reads a client secret from a file, a pipe or a variable, and never from an a
   await run([...update, "--automatic-channels"]);
   await run([...update, "--use-record", "path", "--keep-set-cookie"]);
   await run([...update, "--no-keep-set-cookie"]);
+  await run([...update, "--credentials-in-scripts"]);
+  await run([...update, "--no-credentials-in-scripts"]);
   expect(updated.map(({ updateMask }) => updateMask?.paths)).toEqual([
     ["hosts", "no_forward"],
     ["channels"],
     ["use_record", "keep_set_cookie"],
     ["keep_set_cookie"],
+    ["credentials_in_scripts"],
+    ["credentials_in_scripts"],
   ]);
+  expect(updated.slice(4).map(({ integration }) => integration?.credentialsInScripts)).toEqual([true, false]);
   expect(updated[2]?.integration).toMatchObject({ useRecord: Integration_UseRecord.PATH, keepSetCookie: true });
   expect(updated[3]?.integration).toMatchObject({ keepSetCookie: false });
   expect(updated[0]?.integration).toMatchObject({

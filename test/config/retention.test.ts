@@ -14,6 +14,7 @@ it.each([
     { ...defaultRetention, maxAgeMs: 36 * 3_600_000, maxCount: 500 },
   ],
   ["of forwards", "retention: { deliveries: 30d }", { ...defaultRetention, deliveriesMs: 30 * 86_400_000 }],
+  ["of records", "retention: { records: 90d }", { ...defaultRetention, recordsMs: 90 * 86_400_000 }],
 ])("keeps things as the file says: %s", (_what, text, expected) => {
   expect(read(text)).toEqual(expected);
 });
@@ -25,7 +26,8 @@ it.each([
   ["retention: { log_count: 99 }", "log_count"],
   ["retention: { log_count: 1000001 }", "log_count"],
   ["retention: { deliveries: 59m }", "retention.deliveries: must be from 1h to 366d"],
-  ["retention: { records: 7d }", "records"],
+  ["retention: { records: 367d }", "retention.records: must be from 1h to 366d"],
+  ["retention: { runs: 7d }", "runs"],
 ])("refuses %s", (text, message) => {
   expect(() => read(text)).toThrow(message);
 });

@@ -181,8 +181,11 @@ it("shows the secret of a key once", async () => {
 });
 
 it("answers what it does not do yet with unimplemented, and names it", async () => {
-  const open = services.filter(({ name }) => name === "SyncService").flatMap((service) => service.methods);
-  expect(open.length).toBeGreaterThan(10);
+  const built = new Set(["ListRecords", "PruneRecords"]);
+  const open = services
+    .filter(({ name }) => name === "SyncService")
+    .flatMap((service) => service.methods.filter(({ name }) => !built.has(name)));
+  expect(open.length).toBeGreaterThan(9);
   expect(open.every((method) => hasOption(method, scope))).toBe(true);
   for (const { parent, name, methodKind } of open.filter((one) => one.methodKind === "unary")) {
     const { status, body, headers } = await call(`${parent.typeName}/${name}`, {});

@@ -289,3 +289,24 @@ it("throws at nothing that strangers send, and makes JSON of all of it", () => {
     expect(() => JSON.parse(payload)).not.toThrow();
   }
 });
+
+it.each([
+  ["github", { headers: { "x-github-event": "push" }, body: "{}" }, ["push"]],
+  ["gitlab", { headers: { "x-gitlab-event": "Push Hook" }, body: "{}" }, ["Push Hook"]],
+  ["shopify", { headers: { "x-shopify-topic": "orders/create" }, body: "{}" }, ["orders/create"]],
+  ["stripe", { body: '{"id":"evt_1","type":"invoice.paid"}' }, ["invoice.paid"]],
+  ["slack", { body: '{"type":"event_callback","event":{"type":"reaction_added"}}' }, ["reaction_added"]],
+  ["linear", { body: '{"action":"create","type":"Issue"}' }, ["Issue"]],
+  [
+    "hubspot",
+    { body: '[{"subscriptionType":"contact.creation"},{"subscriptionType":"deal.deletion"}]' },
+    ["contact.creation", "deal.deletion"],
+  ],
+  ["notion", { body: '{"type":"page.created"}' }, ["page.created"]],
+  ["jira", { body: '{"webhookEvent":"jira:issue_updated"}' }, ["jira:issue_updated"]],
+  ["slack", { body: "payload=1", headers: { "content-type": "application/x-www-form-urlencoded" } }, []],
+  ["calendar", { headers: { "x-cal-resource-state": "exists" } }, []],
+])("knows of what kind a notification of %s is", (name, sent, kinds) => {
+  const rules = loadCatalogue().get(name)?.notification;
+  expect(notificationValues(rules, reading(sent)).kinds).toEqual(kinds);
+});

@@ -179,11 +179,20 @@ describe.each(all)("%s", (name, provider) => {
   });
 
   it("takes the values of notifications from somewhere, and looks up no others", () => {
-    const { values = {}, lookups = [], messageId = [], channel, number, state } = provider.notification ?? {};
+    const {
+      values = {},
+      lookups = [],
+      messageId = [],
+      channel,
+      number,
+      state,
+      resourceId,
+      kind,
+    } = provider.notification ?? {};
     for (const { header, body, query, form } of Object.values(values)) {
       expect([header, body, query, form].filter((one) => one !== "")).toHaveLength(1);
     }
-    const others = [channel, number, state].filter((one) => one !== undefined && one !== "");
+    const others = [channel, number, state, resourceId, kind].filter((one) => one !== undefined && one !== "");
     const used = [...lookups.map(({ value }) => value), ...messageId, ...others];
     expect(Object.keys(values).sort()).toEqual([...new Set(used)].sort());
   });

@@ -77,6 +77,8 @@ it.each([
   [{ number: "a" }, "channel"],
   [{ channel: "a", number: "b" }, "number"],
   [{ state: "b", sync_state: "sync" }, "state"],
+  [{ resource_id: "b" }, "resource_id"],
+  [{ kind: "b" }, "kind"],
   [{ header_prefix: "X-A-" }, "header_prefix"],
   [{ secret_headers: ["X-A"] }, "secret_headers.0"],
   [{ values: { a: {} } }, "values.a"],

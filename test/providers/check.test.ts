@@ -30,7 +30,12 @@ it("finds every mistake at once, and says where", () => {
     notification: { signature: { jwks_url: "http://a.example" }, lookups: [{ field: "tags.x", value: "x" }] },
     describe: [{ request: { method: "get", path: "x", body: "{" }, field: "id" }],
     verification: { request: { method: "GET", path: "//evil.example" } },
-    channel: { resources: { events: { watch: { path: "/x" } } }, stop: { method: "POST", path: "/x", body: "${id}" } },
+    channel: {
+      resources: { events: { watch: { path: "/x" } } },
+      // Of no number can it be told whether that message came.
+      sequential_numbers: true,
+      stop: { method: "POST", path: "/x", body: "${id}" },
+    },
   };
   expect(pathsIn(wrong)).toEqual([
     "proxy.base_url",
@@ -47,6 +52,7 @@ it("finds every mistake at once, and says where", () => {
     "describe.0.field",
     "describe.0.value",
     "channel.resources.events.watch.method",
+    "channel.sequential_numbers",
     "channel.stop.body",
     "verification.request.path",
   ]);

@@ -268,3 +268,52 @@ it("refuses to stop or watch as it was told to", async () => {
   expect(status).toBe(200);
   expect((await ask("POST", "/v3/channels/stop", { id: "c-1", resourceId: body.resourceId })).status).toBe(404);
 });
+
+it("drops notifications, numbers them with gaps and sends them twice, as it was told to", async () => {
+  const { ask, behave, send, seen } = await withToken();
+  const { address, got } = await receiver();
+  await ask("POST", watchPath, { id: "c-1", type: "web_hook", address });
+  const change = (changes?: number) =>
+    send("POST", "/_sandbox/calendar", { body: { user: "ada@example.com", ...(changes && { changes }) } });
+  const numbers = () => got.map((one) => Number(one["x-cal-message-number"]));
+  await expect.poll(numbers).toEqual([1]);
+  behave({ notifications: "dropped" });
+  expect((await change(3)).status).toBe(200);
+  behave({ notifications: "sent", notificationCopies: 2 });
+  await change();
+  await expect.poll(numbers).toEqual([1, 5, 5]);
+  behave({ notificationCopies: 1, messageNumberStep: 100 });
+  await change(2);
+  await expect.poll(numbers).toEqual([1, 5, 5, 105, 205]);
+  expect(seen().tallies).toMatchObject({ notificationsDropped: 3, notificationsDelivered: 5 });
+  expect((await change(1_001)).status).toBe(400);
+  expect((await send("POST", "/_sandbox/calendar", { body: { user: "nobody" } })).status).toBe(400);
+});
+
+it("sends a burst of a thousand one after the other, and leaves none out", { timeout: 30_000 }, async () => {
+  const { ask, changeCalendar } = await withToken();
+  const { address, got } = await receiver();
+  await ask("POST", watchPath, { id: "c-1", type: "web_hook", address });
+  await expect.poll(() => got.length).toBe(1);
+  changeCalendar("ada@example.com", 1_000);
+  await expect.poll(() => got.length, { timeout: 20_000 }).toBe(1_001);
+  expect(got.map((one) => Number(one["x-cal-message-number"]))).toEqual(Array.from({ length: 1_001 }, (_, i) => i + 1));
+});
+
+it("announces a channel before the watch call was answered, where the answer is held or lost", async () => {
+  const { ask, behave, seen } = await withToken({
+    behaviour: { answers: { watch: [{ kind: "ordinary", holdMs: 300, times: 1 }] } },
+  });
+  const { address, got } = await receiver();
+  const answered = ask("POST", watchPath, { id: "c-1", type: "web_hook", address });
+  await expect.poll(() => got.map((one) => one["x-cal-resource-state"])).toEqual(["sync"]);
+  let isAnswered = false;
+  void answered.then(() => (isAnswered = true));
+  await Promise.resolve();
+  expect(isAnswered).toBe(false);
+  expect((await answered).status).toBe(200);
+  behave({ answers: { watch: [{ kind: "drop-answer", times: 1 }] } });
+  await expect(ask("POST", watchPath, { id: "c-2", type: "web_hook", address })).rejects.toThrow();
+  await expect.poll(() => got.map((one) => one["x-cal-channel-id"])).toEqual(["c-1", "c-2"]);
+  expect(seen().channels.map(({ id }) => id)).toEqual(["c-1", "c-2"]);
+});

@@ -29,6 +29,25 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       await ground.clear();
     });
 
+    it("whoever watches has been told of all that was committed, by whomever, once it is caught up", async () => {
+      const told = new Set<string>();
+      await other.watch(other.status().revision, {
+        onCommit: ({ changes }) => {
+          for (const { key } of changes) told.add(key);
+        },
+        onLost: () => expect.unreachable("nothing was lost"),
+      });
+      for (let i = 0; i < 20; i += 1) {
+        await one.commit([{ key: `k${i}`, value: bytes("1") }]);
+        // What it commits itself meanwhile is told in its place.
+        const own = i % 2 === 0 ? other.commit([{ key: `own${i}`, value: bytes("1") }]) : undefined;
+        await other.caughtUp();
+        expect(told).toContain(`k${i}`);
+        await own;
+      }
+      expect(told.size).toBe(30);
+    });
+
     it("a lease is held by one at a time, and by the next once it was given back", async () => {
       const lease = await createLeases(one).take("x", 10_000);
       expect(await createLeases(other).take("x", 10_000)).toBeUndefined();
@@ -88,11 +107,12 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
     });
 
     it("a lease that is renewed goes on, and its fence with it", async () => {
-      const lease = await createLeases(one).take("x", 400);
-      for (let i = 0; i < 4; i += 1) {
-        await sleep(150);
+      // So long that a slow machine does not let it run out in between.
+      const lease = await createLeases(one).take("x", 1_200);
+      for (let i = 0; i < 5; i += 1) {
+        await sleep(300);
         await lease?.renew();
-        expect(await createLeases(other).take("x", 400)).toBeUndefined();
+        expect(await createLeases(other).take("x", 1_200)).toBeUndefined();
       }
       await one.commit([{ key: "k", value: bytes("1") }], lease === undefined ? [] : [lease.fence]);
     });

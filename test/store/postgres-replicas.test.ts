@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Backend, type Commit, StaleWrite } from "../../src/store/contract.ts";
+import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../src/store/contract.ts";
 import { follow } from "../../src/store/follow.ts";
 import { lacks } from "../needs.ts";
 import { contentsOf, everything, openReplica, postgresForFile, put, remove, scribe } from "../postgres-stores.ts";
@@ -197,6 +197,55 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     await store.watch(2, watcher);
     await store.commit([put("c", "1")]);
     expect(told).toEqual(["3:c=1"]);
+  });
+
+  it("is caught up only when those who lost their thread have read everything anew", async () => {
+    const schema = file.newSchema();
+    const deaf = { pollEveryMs: never, pruneEveryMs: never, answerWithinMs: 500 };
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: deaf })]);
+    await a.store.commit([put("goes", "1")]);
+    await b.store.caughtUp();
+    let { promise: mayRead, resolve: letRead } = Promise.withResolvers<void>();
+    letRead();
+    let memory: string[] = [];
+    const followed = await follow({
+      store: b.store,
+      world: { now: Date.now, log: silent, metrics: b.metrics },
+      async read() {
+        await mayRead;
+        const found = await contentsOf(b.store);
+        return () => {
+          memory = found;
+        };
+      },
+      onCommit: () => {},
+    });
+    onTestFinished(() => followed.close());
+    expect(memory).toEqual(["goes=1"]);
+    ({ promise: mayRead, resolve: letRead } = Promise.withResolvers<void>());
+    await silenceBells();
+    await a.store.commit([remove("goes"), put("comes", "1")]);
+    await file.server.query(`update ${schema}.head set pruned = revision`);
+    await expect(b.store.caughtUp()).rejects.toBeInstanceOf(StoreUnavailable);
+    const caughtUp = b.store.caughtUp();
+    letRead();
+    await caughtUp;
+    expect(memory).toEqual(["comes=1"]);
+  });
+
+  it("cannot say that it is caught up while the server is away, and says so within its time", async () => {
+    const schema = file.newSchema();
+    const wire = await openWire(file.server.port);
+    onTestFinished(() => wire.close());
+    const url = file.server.storeUrl(schema, { port: `${wire.port}` });
+    const { store } = await openReplica({ url, timing: { answerWithinMs: 300 } });
+    await store.caughtUp();
+    wire.freeze();
+    const since = performance.now();
+    await expect(store.caughtUp()).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(performance.now() - since).toBeLessThan(10_000);
+    wire.mend();
+    await expect.poll(() => store.caughtUp()?.then(() => "caught up"), { timeout: 10_000 }).toBe("caught up");
   });
 
   it("S15 reads everything anew after it was cut off for longer than deletions are remembered", async () => {

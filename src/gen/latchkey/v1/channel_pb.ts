@@ -118,7 +118,8 @@ export type Channel = Message<"latchkey.v1.Channel"> & {
   lastNotifiedAt?: Timestamp | undefined;
 
   /**
-   * Kept by latchkey; else adopted from a customer's script.
+   * Kept by latchkey. Else it is known from a connection's metadata alone, as a customer's script has made it:
+   * when it ends is not known, and its notifications prove nothing.
    *
    * @generated from field: bool managed = 14;
    */

@@ -16,6 +16,8 @@ import type { ConnectionRef } from "../../v1/connection_pb.ts";
 import { file_latchkey_v1_connection } from "../../v1/connection_pb.ts";
 import type { SigningSecret } from "../../v1/environment_pb.ts";
 import { file_latchkey_v1_environment } from "../../v1/environment_pb.ts";
+import type { Run, TriggerSyncRequest_Mode } from "../../v1/sync_pb.ts";
+import { file_latchkey_v1_sync } from "../../v1/sync_pb.ts";
 import type { Attempt, Forward_State, Notification } from "../../v1/webhook_pb.ts";
 import { file_latchkey_v1_webhook } from "../../v1/webhook_pb.ts";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -24,7 +26,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi2wEKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgiRgoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkiWwoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLcmVzb3VyY2VfaWQYAyABKAki5QEKDUNoYW5uZWxSaHl0aG0SEAoIc2luY2VfbXMYASABKAESDwoHaGlnaGVzdBgCIAEoBBIPCgdzZXR0bGVkGAMgASgEEhUKDW1pc3NpbmdfYmVsb3cYBCABKAQSGAoQbWlzc2luZ19zaW5jZV9tcxgFIAEoARIPCgdiYWNrX2F0GAYgASgEEhUKDWJhY2tfc2luY2VfbXMYByABKAESEAoIaGVhcmRfbXMYCCABKAESEAoIcGF1c2VfbXMYCSABKAESDgoGcGF1c2VzGAogASgNEhMKC3RvbGRfc2lsZW50GAsgASgIIogDCgpTdG9yZWRTeW5jEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIPCgd2YXJpYW50GAUgASgJEg4KBnBhdXNlZBgGIAEoCBIRCglmcmVxdWVuY3kYByABKAkSDgoGZHVlX21zGAggASgBEisKCmNoZWNrcG9pbnQYCSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei8KC2xhc3RfcnVuX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpydW5uaW5nX2lkGAsgASgJEhEKCXF1ZXVlZF9pZBgMIAEoCRIQCghlbmRlZF9pZBgNIAEoCRIOCgZmYWlsZWQYDiABKAgSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YECABKAQirAIKCVN0b3JlZFJ1bhIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4SDwoHdmFyaWFudBgCIAEoCRIMCgRsYW5lGAMgASgJEg4KBmR1ZV9tcxgEIAEoARIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUSDQoFZXZlbnQYBiABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAcgASgJEhEKCWhhc19pbnB1dBgIIAEoCBISCgpoYXNfb3V0cHV0GAkgASgIEhAKCGF0dGVtcHRzGAogASgNEhAKCGZhaWx1cmVzGAsgASgNEhYKDmVudmlyb25tZW50X2lkGAwgASgJEhIKCmNhbmNlbGxpbmcYDSABKAgimgEKDFN0b3JlZFJlY29yZBIKCgJpZBgBIAEoCRIRCgRkYXRhGAIgASgMQgOAAQESEwoLbGFzdF9hY3Rpb24YAyABKAkSFQoNZmlyc3Rfc2Vlbl9tcxgEIAEoARIYChBsYXN0X21vZGlmaWVkX21zGAUgASgBEhIKCmRlbGV0ZWRfbXMYBiABKAESEQoJcHJ1bmVkX21zGAcgASgBIl0KC1JlY29yZFBsYWNlEhAKCHNlcXVlbmNlGAEgASgEEhEKCWRhdGFfaGFzaBgCIAEoDBIVCg1maXJzdF9zZWVuX21zGAMgASgBEhIKCmRlbGV0ZWRfbXMYBCABKAEiswEKC1JlY29yZE1vZGVsEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDQoFc3BhY2UYBCABKAkSEAoIc2VxdWVuY2UYBSABKAQSDQoFY291bnQYBiABKAQSEgoKY2hhbmdlZF9tcxgHIAEoARISCgp0b3VjaGVkX21zGAggASgBEhEKCXBydW5lZF90bxgJIAEoBCJKCg1EZWxldGVkUmVjb3JkEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAliBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -1331,6 +1333,20 @@ export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
    * @generated from field: bool is_default = 10;
    */
   isDefault: boolean;
+
+  /**
+   * Changes may have gone unnoticed, for this reason: what is to catch up with them is run once there is a channel.
+   *
+   * @generated from field: string catch_up = 11;
+   */
+  catchUp: string;
+
+  /**
+   * The environment's own id: another one may come to have its name.
+   *
+   * @generated from field: string environment_id = 12;
+   */
+  environmentId: string;
 };
 
 /**
@@ -1359,6 +1375,13 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
   at?: Timestamp | undefined;
+
+  /**
+   * The provider's id of what the channel watches, as the notification says.
+   *
+   * @generated from field: string resource_id = 3;
+   */
+  resourceId: string;
 };
 
 /**
@@ -1367,4 +1390,544 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
  */
 export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 22);
+
+/**
+ * ChannelRhythm is what looks at how a channel is heard remember from one to the next. Whoever looks after channels
+ * writes it; notifications rest on nothing of it.
+ *
+ * @generated from message latchkey.stored.v1.ChannelRhythm
+ */
+export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
+  /**
+   * When it was first looked at, in milliseconds since 1970, as all of these.
+   *
+   * @generated from field: double since_ms = 1;
+   */
+  sinceMs: number;
+
+  /**
+   * The highest message number that was seen.
+   *
+   * @generated from field: uint64 highest = 2;
+   */
+  highest: bigint;
+
+  /**
+   * Up to this number all have come, or were told of; 0: none is known.
+   *
+   * @generated from field: uint64 settled = 3;
+   */
+  settled: bigint;
+
+  /**
+   * Some below this number are missing; 0: none.
+   *
+   * @generated from field: uint64 missing_below = 4;
+   */
+  missingBelow: bigint;
+
+  /**
+   * Since when that is known.
+   *
+   * @generated from field: double missing_since_ms = 5;
+   */
+  missingSinceMs: number;
+
+  /**
+   * The first number below the highest that came after it; 0: none.
+   *
+   * @generated from field: uint64 back_at = 6;
+   */
+  backAt: bigint;
+
+  /**
+   * Since when that is known.
+   *
+   * @generated from field: double back_since_ms = 7;
+   */
+  backSinceMs: number;
+
+  /**
+   * When it was last heard.
+   *
+   * @generated from field: double heard_ms = 8;
+   */
+  heardMs: number;
+
+  /**
+   * The longest pause that it makes, of late.
+   *
+   * @generated from field: double pause_ms = 9;
+   */
+  pauseMs: number;
+
+  /**
+   * How many pauses were seen to end.
+   *
+   * @generated from field: uint32 pauses = 10;
+   */
+  pauses: number;
+
+  /**
+   * Its silence was told of.
+   *
+   * @generated from field: bool told_silent = 11;
+   */
+  toldSilent: boolean;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.ChannelRhythm.
+ * Use `create(ChannelRhythmSchema)` to create a new message.
+ */
+export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 23);
+
+/**
+ * StoredSync is how a sync stands for one connection: what has it run, and what it goes on from.
+ *
+ * @generated from message latchkey.stored.v1.StoredSync
+ */
+export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
+  /**
+   * The environment.
+   *
+   * @generated from field: string environment = 1;
+   */
+  environment: string;
+
+  /**
+   * The integration.
+   *
+   * @generated from field: string integration = 2;
+   */
+  integration: string;
+
+  /**
+   * The connection.
+   *
+   * @generated from field: string connection_id = 3;
+   */
+  connectionId: string;
+
+  /**
+   * The name of the script.
+   *
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * `base` unless somebody has made a variant.
+   *
+   * @generated from field: string variant = 5;
+   */
+  variant: string;
+
+  /**
+   * It does not run by itself.
+   *
+   * @generated from field: bool paused = 6;
+   */
+  paused: boolean;
+
+  /**
+   * Of its own; empty: its script's.
+   *
+   * @generated from field: string frequency = 7;
+   */
+  frequency: string;
+
+  /**
+   * When it runs next by itself, in milliseconds since 1970; 0: not.
+   *
+   * @generated from field: double due_ms = 8;
+   */
+  dueMs: number;
+
+  /**
+   * What the script last noted to go on from.
+   *
+   * @generated from field: google.protobuf.Struct checkpoint = 9;
+   */
+  checkpoint?: JsonObject | undefined;
+
+  /**
+   * When the last run that succeeded began.
+   *
+   * @generated from field: google.protobuf.Timestamp last_run_at = 10;
+   */
+  lastRunAt?: Timestamp | undefined;
+
+  /**
+   * The run that is under way; empty: none.
+   *
+   * @generated from field: string running_id = 11;
+   */
+  runningId: string;
+
+  /**
+   * The run that waits; empty: none.
+   *
+   * @generated from field: string queued_id = 12;
+   */
+  queuedId: string;
+
+  /**
+   * The run that ended last; empty: none.
+   *
+   * @generated from field: string ended_id = 13;
+   */
+  endedId: string;
+
+  /**
+   * That one failed.
+   *
+   * @generated from field: bool failed = 14;
+   */
+  failed: boolean;
+
+  /**
+   * When it was put down.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 15;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * The store's revision of its last change. Not stored.
+   *
+   * @generated from field: uint64 revision = 16;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredSync.
+ * Use `create(StoredSyncSchema)` to create a new message.
+ */
+export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 24);
+
+/**
+ * StoredRun is one execution of a script: what waits, and what became of it.
+ *
+ * @generated from message latchkey.stored.v1.StoredRun
+ */
+export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
+  /**
+   * As it is shown, without its output.
+   *
+   * @generated from field: latchkey.v1.Run run = 1;
+   */
+  run?: Run | undefined;
+
+  /**
+   * `base` unless the sync is another variant.
+   *
+   * @generated from field: string variant = 2;
+   */
+  variant: string;
+
+  /**
+   * Those of one lane go one after another.
+   *
+   * @generated from field: string lane = 3;
+   */
+  lane: string;
+
+  /**
+   * When it may begin, in milliseconds since 1970, of one that waits.
+   *
+   * @generated from field: double due_ms = 4;
+   */
+  dueMs: number;
+
+  /**
+   * How a sync runs.
+   *
+   * @generated from field: latchkey.v1.TriggerSyncRequest.Mode mode = 5;
+   */
+  mode: TriggerSyncRequest_Mode;
+
+  /**
+   * The lifecycle event.
+   *
+   * @generated from field: string event = 6;
+   */
+  event: string;
+
+  /**
+   * The notification that it is about; its payload is made of that.
+   *
+   * @generated from field: string notification_id = 7;
+   */
+  notificationId: string;
+
+  /**
+   * What it is given and what it gave, in JSON, lie apart and sealed: it was given something.
+   *
+   * @generated from field: bool has_input = 8;
+   */
+  hasInput: boolean;
+
+  /**
+   * It gave something.
+   *
+   * @generated from field: bool has_output = 9;
+   */
+  hasOutput: boolean;
+
+  /**
+   * How often it was begun.
+   *
+   * @generated from field: uint32 attempts = 10;
+   */
+  attempts: number;
+
+  /**
+   * How many runs came of it that failed, in a row.
+   *
+   * @generated from field: uint32 failures = 11;
+   */
+  failures: number;
+
+  /**
+   * Of the environment that it belongs to: another may have its name by now.
+   *
+   * @generated from field: string environment_id = 12;
+   */
+  environmentId: string;
+
+  /**
+   * It is to end.
+   *
+   * @generated from field: bool cancelling = 13;
+   */
+  cancelling: boolean;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredRun.
+ * Use `create(StoredRunSchema)` to create a new message.
+ */
+export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 25);
+
+/**
+ * StoredRecord is one thing that a sync saved, under its place among the changes of its model. It is sealed.
+ *
+ * @generated from message latchkey.stored.v1.StoredRecord
+ */
+export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
+  /**
+   * Its id in the model.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * What was saved, in JSON with its keys sorted; empty once pruned.
+   *
+   * @generated from field: bytes data = 2;
+   */
+  data: Uint8Array;
+
+  /**
+   * `ADDED`, `UPDATED` or `DELETED`.
+   *
+   * @generated from field: string last_action = 3;
+   */
+  lastAction: string;
+
+  /**
+   * When it was first saved, in milliseconds since 1970, as all that follow; 0: never.
+   *
+   * @generated from field: double first_seen_ms = 4;
+   */
+  firstSeenMs: number;
+
+  /**
+   * When it last changed.
+   *
+   * @generated from field: double last_modified_ms = 5;
+   */
+  lastModifiedMs: number;
+
+  /**
+   * When it was deleted.
+   *
+   * @generated from field: double deleted_ms = 6;
+   */
+  deletedMs: number;
+
+  /**
+   * When it was pruned.
+   *
+   * @generated from field: double pruned_ms = 7;
+   */
+  prunedMs: number;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.StoredRecord.
+ * Use `create(StoredRecordSchema)` to create a new message.
+ */
+export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 26);
+
+/**
+ * RecordPlace is what there is to know of a record without reading it, under a hash of its id. It is sealed.
+ *
+ * @generated from message latchkey.stored.v1.RecordPlace
+ */
+export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
+  /**
+   * Its place among the changes of its model.
+   *
+   * @generated from field: uint64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * SHA-256 of what was saved, which outlives it.
+   *
+   * @generated from field: bytes data_hash = 2;
+   */
+  dataHash: Uint8Array;
+
+  /**
+   * See StoredRecord.
+   *
+   * @generated from field: double first_seen_ms = 3;
+   */
+  firstSeenMs: number;
+
+  /**
+   * See StoredRecord.
+   *
+   * @generated from field: double deleted_ms = 4;
+   */
+  deletedMs: number;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.RecordPlace.
+ * Use `create(RecordPlaceSchema)` to create a new message.
+ */
+export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 27);
+
+/**
+ * RecordModel is what is known of the records of one model of a connection, changed with each of them.
+ *
+ * @generated from message latchkey.stored.v1.RecordModel
+ */
+export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
+  /**
+   * The connection's own number: another one may come to have its id.
+   *
+   * @generated from field: uint32 connection_number = 1;
+   */
+  connectionNumber: number;
+
+  /**
+   * The model.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * The variant.
+   *
+   * @generated from field: string variant = 3;
+   */
+  variant: string;
+
+  /**
+   * What its records lie under: another one once all of them are dropped.
+   *
+   * @generated from field: string space = 4;
+   */
+  space: string;
+
+  /**
+   * The last place that was given. It never becomes less.
+   *
+   * @generated from field: uint64 sequence = 5;
+   */
+  sequence: bigint;
+
+  /**
+   * How many there are that are not deleted.
+   *
+   * @generated from field: uint64 count = 6;
+   */
+  count: bigint;
+
+  /**
+   * When anything last changed, in milliseconds since 1970.
+   *
+   * @generated from field: double changed_ms = 7;
+   */
+  changedMs: number;
+
+  /**
+   * When a run last had to do with it, to the hour; 0: everything was removed since.
+   *
+   * @generated from field: double touched_ms = 8;
+   */
+  touchedMs: number;
+
+  /**
+   * Up to this place all are pruned.
+   *
+   * @generated from field: uint64 pruned_to = 9;
+   */
+  prunedTo: bigint;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.RecordModel.
+ * Use `create(RecordModelSchema)` to create a new message.
+ */
+export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 28);
+
+/**
+ * DeletedRecord says what is removed once it has been deleted for long enough.
+ *
+ * @generated from message latchkey.stored.v1.DeletedRecord
+ */
+export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: uint32 connection_number = 1;
+   */
+  connectionNumber: number;
+
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * See RecordModel.
+   *
+   * @generated from field: string variant = 3;
+   */
+  variant: string;
+};
+
+/**
+ * Describes the message latchkey.stored.v1.DeletedRecord.
+ * Use `create(DeletedRecordSchema)` to create a new message.
+ */
+export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
+  messageDesc(file_latchkey_stored_v1_stored, 29);
 

@@ -1,4 +1,4 @@
-import type { ServerHttp2Session } from "node:http2";
+import type { Http2Session } from "node:http2";
 
 const windowMs = 10_000;
 const maxFrames = 1_000;
@@ -9,7 +9,7 @@ const bytesOfAnswer = 64;
  * Calls back when a peer sends PING and SETTINGS frames for their own sake: each costs it nothing, and us an answer.
  * A gRPC client measures its way with PINGs while it is sent messages, as often as they come; those are no flood.
  */
-export function limitControlFrames(session: ServerHttp2Session, onFlood: () => void): void {
+export function limitControlFrames(session: Http2Session, onFlood: () => void): void {
   let since = performance.now();
   let count = 0;
   let sentBefore = 0;

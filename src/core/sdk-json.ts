@@ -1,10 +1,10 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { authModeOf, authModes } from "../core/auth-mode.ts";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import { type ConnectionField, type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
+import { authModeOf, authModes } from "./auth-mode.ts";
 
 /**
  * The SDK's dialect, outwards: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds,

@@ -13,9 +13,10 @@ export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Sock
   const read: Buffer[] = [];
   const done = () => {
     socket.setTimeout(0);
-    socket.off("data", onData).off("timeout", onTimeout).off("error", onError);
+    socket.off("data", onData).off("end", onEnd).off("timeout", onTimeout).off("error", onError);
   };
   const onTimeout = () => socket.destroy();
+  const onEnd = () => socket.destroy();
   // The peer went away before it said what it wanted.
   const onError = () => socket.destroy();
   function onData(chunk: Buffer): void {
@@ -32,5 +33,5 @@ export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Sock
     if (!same) socket.resume();
   }
   socket.setTimeout(firstBytesMs);
-  socket.on("data", onData).on("timeout", onTimeout).on("error", onError);
+  socket.on("data", onData).on("end", onEnd).on("timeout", onTimeout).on("error", onError);
 }

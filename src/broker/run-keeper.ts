@@ -1,0 +1,409 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { sequentialId } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import { nextDue, parseFrequency } from "../core/frequency.ts";
+import { kindName } from "../core/run-ending.ts";
+import type { Script, ScriptHost, SyncScript } from "../core/script.ts";
+import { afterRun, again, asked, baseVariant, mayRestart, newSync, runOf } from "../core/sync-life.ts";
+import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
+import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import { follow } from "../store/follow.ts";
+import { after, partsOf } from "../store/keys.ts";
+import { createLeases, type Lease, LeaseLost } from "../store/leases.ts";
+import { type Stored, transact } from "../store/records.ts";
+import { type Collections, runsDue, syncsDue, timeOfDueKey } from "./collections.ts";
+import type { Destinations } from "./destinations.ts";
+import { Interruption, type RunExecution } from "./run-execution.ts";
+import type { Runs } from "./runs.ts";
+
+/**
+ * Has everything run that is due: one replica for all. What it does is written down by each move, so that it has no
+ * memory to lose: what was running when its process ended is found by the next one.
+ */
+export interface RunKeeper {
+  /** From now on, and as soon as this replica has the lease. */
+  start(): void;
+  /** All that is due now, and what that brings about, instead of within a second. */
+  run(): Promise<void>;
+  /** Waits for what is under way, for a while; then it is cut off, and begun anew by whoever comes next. */
+  close(): Promise<void>;
+}
+
+export interface RunLimits {
+  readonly atOnce: number;
+  readonly atOncePerIntegration: number;
+}
+
+interface KeeperOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly execution: RunExecution;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly limits: RunLimits;
+  readonly leaseMs?: number | undefined;
+  readonly world: World;
+}
+
+const leaseName = "runs";
+const usualLeaseMs = 15_000;
+const lookEveryMs = 1_000;
+const pageSize = 200;
+/** So many of those that wait are looked through for some that can be begun. */
+const lookedThrough = 20_000;
+/** Syncs that are put down together. */
+const scheduledAtOnce = 64;
+const troubleMs = 5_000;
+/** Connections that are looked at, a stretch a minute, for syncs that they should have and have not. */
+const walkEveryMs = 60_000;
+const perWalk = 1_000;
+const closeWithinMs = 2_000;
+
+export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> {
+  const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
+  const { leaseMs = usualLeaseMs } = options;
+  const { metrics, log } = world;
+  const leases = createLeases(store);
+  const ended = new AbortController();
+  /** By the run's id. */
+  const underWay = new Map<
+    string,
+    { readonly lane: string; readonly stop: AbortController; readonly over: Promise<void> }
+  >();
+  const ofIntegration = new Map<string, number>();
+  const busyLanes = new Set<string>();
+  const troubled = new Map<string, number>();
+  let lease: Lease | undefined;
+  let renewedAt = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<number> | undefined;
+  let wantsLook = false;
+  let walkedAt = Number.NEGATIVE_INFINITY;
+  let walkPosition: string | undefined;
+  const unheard = scripts.onChange(() => {
+    walkedAt = Number.NEGATIVE_INFINITY;
+    walkPosition = undefined;
+    metrics.scriptsBroken.set(scripts.broken().length);
+    lookSoon();
+  });
+  metrics.scriptsBroken.set(scripts.broken().length);
+
+  const watch = await follow({
+    store,
+    world,
+    read: async () => () => lookSoon(),
+    onCommit({ changes }) {
+      for (const { key, value } of changes) {
+        const [space, , second = ""] = partsOf(key);
+        if (space === "run.queued" && value !== undefined) lookSoon();
+        // Somebody may want it to end.
+        if (space === "run" && value !== undefined && underWay.has(second)) void heed(key, second);
+      }
+    },
+  });
+
+  async function heed(key: string, id: string): Promise<void> {
+    const [, environment = ""] = partsOf(key);
+    const found = await runs.stored({ environment, id }).catch(() => undefined);
+    if (found?.value.cancelling === true) underWay.get(id)?.stop.abort();
+  }
+
+  async function hold(): Promise<boolean> {
+    if (lease !== undefined) {
+      if (lease.remainingMs() > 0 && performance.now() - renewedAt < leaseMs / 3) return true;
+      try {
+        await lease.renew();
+        renewedAt = performance.now();
+        return true;
+      } catch (error) {
+        if (!(error instanceof LeaseLost)) throw error;
+        // Whoever has it now takes what runs here for interrupted: it can write nothing more.
+        for (const { stop } of underWay.values()) stop.abort(new Interruption());
+      }
+    }
+    lease = await leases.take(leaseName, leaseMs);
+    renewedAt = performance.now();
+    if (lease !== undefined) await takeOver();
+    return lease !== undefined;
+  }
+
+  /** What runs by the store and not here, runs no more. */
+  async function takeOver(): Promise<void> {
+    for (;;) {
+      const page = await collections.runs.pageBy("running", { under: [], limit: pageSize });
+      const left = page.filter(({ value }) => !underWay.has(runOf(value).id));
+      for (const one of left) await interrupted(one);
+      if (page.length < pageSize) return;
+    }
+  }
+
+  async function interrupted({ value }: Stored<StoredRun>): Promise<void> {
+    const { environment = "" } = runOf(value).connection ?? {};
+    const { result } = await transact(store, async () => {
+      const before = await collections.runs.get(environment, runOf(value).id);
+      if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return none;
+      const state = before.value.cancelling ? Run_State.CANCELLED : Run_State.INTERRUPTED;
+      const stopped: StoredRun = { ...before.value, run: { ...runOf(before.value), state } };
+      const nowMs = world.now();
+      const restart = mayRestart(before.value)
+        ? again(before.value, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
+        : undefined;
+      const changes: Change[] = [...collections.runs.change({ before, after: stopped })];
+      const sync = await syncOf(before.value);
+      // One that waits already does what the interrupted one would have.
+      const isWaiting = sync !== undefined && sync.value.queuedId !== "";
+      const next = restart !== undefined && !isWaiting ? restart : undefined;
+      if (next !== undefined) changes.push(...runs.added(next, await runs.inputOf(before.value)));
+      if (sync !== undefined) {
+        const stands = afterRun(sync.value, runOf(stopped));
+        const after = next === undefined ? stands : { ...stands, queuedId: runOf(next).id };
+        changes.push(...collections.syncs.change({ before: sync, after }));
+      }
+      return { changes, result: state };
+    });
+    if (result === undefined) return;
+    const { script, kind } = runOf(value);
+    metrics.runs.inc({ kind: kindName(kind), outcome: "interrupted" });
+    log.warn("a run was interrupted by the end of its process", { script, run: runOf(value).id });
+  }
+
+  async function syncOf(run: StoredRun): Promise<Stored<StoredSync> | undefined> {
+    const { kind, connection, script } = runOf(run);
+    if (kind !== Script_Kind.SYNC || run.notificationId !== "" || connection === undefined) return undefined;
+    const { environment, integration, id } = connection;
+    return collections.syncs.get(environment, integration, id, script, run.variant);
+  }
+
+  /** Puts down the runs of syncs whose time has come. */
+  async function schedule(nowMs: number): Promise<number> {
+    let { from, to } = syncsDue(nowMs);
+    let count = 0;
+    while (!ended.signal.aborted) {
+      const page = await store.list({ from, to, limit: scheduledAtOnce });
+      const found = await collections.syncs.getMany(page.map(({ key }) => partsOf(key).slice(-5)));
+      await Promise.all(found.map((one) => (one === undefined ? undefined : scheduled(one.value, nowMs))));
+      count += page.length;
+      const last = page.at(-1);
+      if (last === undefined || page.length < scheduledAtOnce) return count;
+      from = after(last.key);
+    }
+    return count;
+  }
+
+  async function scheduled(due: StoredSync, nowMs: number): Promise<void> {
+    const { environment, integration, connectionId, name, variant } = due;
+    await transact(store, async () => {
+      const before = await collections.syncs.get(environment, integration, connectionId, name, variant);
+      if (before === undefined || before.value.paused || before.value.dueMs === 0 || before.value.dueMs > nowMs)
+        return none;
+      const script = scripts.find({ integration, kind: "sync", name });
+      const everyMs = everyMsOf(before.value, script);
+      // Its file is gone: it rests until there is one again.
+      if (everyMs === undefined) {
+        return {
+          changes: collections.syncs.change({ before, after: { ...before.value, dueMs: 0 } }),
+          result: undefined,
+        };
+      }
+      const dueMs = nextDue(nowMs, everyMs, before.value.dueMs);
+      const isWaiting = before.value.queuedId !== "";
+      if (isWaiting) {
+        return { changes: collections.syncs.change({ before, after: { ...before.value, dueMs } }), result: undefined };
+      }
+      const environmentId = destinations.environmentByName(environment)?.id ?? "";
+      const moved = asked(before.value, undefined, {
+        ...{ id: sequentialId(nowMs), cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs },
+      });
+      return {
+        changes: [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)],
+        result: undefined,
+      };
+    });
+  }
+
+  /** How many were begun. */
+  async function look(): Promise<number> {
+    if (!(await hold())) return 0;
+    const nowMs = world.now();
+    if (performance.now() - walkedAt > walkEveryMs) await walk();
+    const count = await schedule(nowMs);
+    return count + (await beginDue(nowMs));
+  }
+
+  async function beginDue(nowMs: number): Promise<number> {
+    let { from, to } = runsDue(nowMs);
+    let count = 0;
+    let isFirst = true;
+    for (
+      let seen = 0;
+      seen < lookedThrough && underWay.size < limits.atOnce && !ended.signal.aborted;
+      seen += pageSize
+    ) {
+      const page = await store.list({ from, to, limit: pageSize });
+      const oldest = page[0];
+      if (isFirst)
+        metrics.runsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
+      isFirst = false;
+      const found = await collections.runs.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
+      for (const one of found) {
+        if (one === undefined || !mayBegin(one.value)) continue;
+        begin(one);
+        count += 1;
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < pageSize) break;
+      from = after(last.key);
+    }
+    return count;
+  }
+
+  const integrationOf = (run: StoredRun): string => {
+    const { environment = "", integration = "" } = runOf(run).connection ?? {};
+    return `${environment}\0${integration}`;
+  };
+
+  function mayBegin(run: StoredRun): boolean {
+    return (
+      underWay.size < limits.atOnce &&
+      !underWay.has(runOf(run).id) &&
+      !busyLanes.has(run.lane) &&
+      (ofIntegration.get(integrationOf(run)) ?? 0) < limits.atOncePerIntegration &&
+      (troubled.get(runOf(run).id) ?? 0) <= performance.now()
+    );
+  }
+
+  function begin(waiting: Stored<StoredRun>): void {
+    const { lane } = waiting.value;
+    const { id } = runOf(waiting.value);
+    const at = integrationOf(waiting.value);
+    const stop = new AbortController();
+    troubled.delete(id);
+    busyLanes.add(lane);
+    ofIntegration.set(at, (ofIntegration.get(at) ?? 0) + 1);
+    metrics.runsOpen.set(underWay.size + 1);
+    const over = execution
+      .execute(waiting, AbortSignal.any([stop.signal, ended.signal]))
+      .catch((err: unknown) => {
+        if (ended.signal.aborted) return;
+        troubled.set(id, performance.now() + troubleMs);
+        // By the store it runs: whoever has the lease, and be it we, has to find it.
+        lease = undefined;
+        log.error("a run was not brought to its end, and will be begun anew", { run: id, err });
+      })
+      .finally(() => {
+        underWay.delete(id);
+        busyLanes.delete(lane);
+        const left = (ofIntegration.get(at) ?? 1) - 1;
+        if (left === 0) ofIntegration.delete(at);
+        else ofIntegration.set(at, left);
+        metrics.runsOpen.set(underWay.size);
+        lookSoon();
+      });
+    underWay.set(id, { lane, stop, over });
+  }
+
+  /** Connections that have no sync where a script says that they should: from before there was the script, say. */
+  async function walk(): Promise<void> {
+    walkedAt = performance.now();
+    const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
+    if (automatic.length === 0) return;
+    const byIntegration = Map.groupBy(automatic, ({ integration }) => integration);
+    const page = await collections.connections.page({ under: [], after: walkPosition, limit: perWalk });
+    walkPosition = page.length < perWalk ? undefined : page.at(-1)?.position;
+    const changes: Change[] = [];
+    for (const { value } of page) {
+      const { ref } = value;
+      if (ref === undefined) continue;
+      const wanted = byIntegration.get(ref.integration) ?? [];
+      const keys = wanted.map(({ name }) => [ref.environment, ref.integration, ref.id, name, baseVariant]);
+      const found = keys.length === 0 ? [] : await collections.syncs.getMany(keys);
+      for (const [i, script] of wanted.entries()) {
+        const { name } = script;
+        const before = found[i];
+        const nowMs = world.now();
+        if (before === undefined) {
+          const sync = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
+          changes.push(...collections.syncs.change({ before, after: sync }));
+        } else if (!before.value.paused && isAstray(before.value, script, nowMs)) {
+          changes.push(...collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs } }));
+        }
+      }
+    }
+    // A long way is gone at once after a change of the scripts, a stretch at a time.
+    if (walkPosition !== undefined) walkedAt = performance.now() - walkEveryMs + lookEveryMs;
+    if (changes.length === 0) return;
+    await store.commit(changes).catch((error: unknown) => {
+      // Somebody was first: the next walk sees.
+      if (!(error instanceof StaleWrite)) throw error;
+    });
+  }
+
+  function lookSoon(): void {
+    if (timer === undefined || ended.signal.aborted) return;
+    // What came while it was looking may have come too late for that look.
+    if (looking !== undefined) wantsLook = true;
+    else void lookOnce();
+  }
+
+  function lookOnce(): Promise<number> {
+    looking ??= look()
+      .catch((err: unknown) => {
+        if (!ended.signal.aborted) log.warn("what is due of scripts could not be looked at, and will be", { err });
+        return 0;
+      })
+      .finally(() => {
+        looking = undefined;
+        if (!wantsLook) return;
+        wantsLook = false;
+        lookSoon();
+      });
+    return looking;
+  }
+
+  return {
+    start() {
+      // Times of the wall clock are looked at often, rather than waited for: it may be set.
+      timer ??= setInterval(lookSoon, lookEveryMs).unref();
+      lookSoon();
+    },
+    async run() {
+      walkedAt = Number.NEGATIVE_INFINITY;
+      await looking;
+      while (!ended.signal.aborted) {
+        const count = await lookOnce();
+        if (underWay.size > 0) await Promise.race([...underWay.values()].map(({ over }) => over));
+        else if (count === 0) return;
+      }
+    },
+    async close() {
+      unheard();
+      clearInterval(timer);
+      const over = () => Promise.allSettled([...underWay.values()].map((one) => one.over));
+      timer = undefined;
+      await looking;
+      await Promise.race([over(), sleep(closeWithinMs, undefined, { ref: false })]);
+      ended.abort(new Interruption());
+      await over();
+      watch.close();
+      await lease?.release().catch(() => {
+        /* It runs out by itself. */
+      });
+    },
+  };
+}
+
+const none = { changes: [], result: undefined };
+
+/** It rested until there was a script again, or a clock that was set back would have it wait for longer than ever. */
+function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
+  return sync.dueMs === 0 || sync.dueMs > nowMs + (everyMsOf(sync, script) ?? 0);
+}
+
+/** By its own frequency or its script's; undefined: there is no script. */
+function everyMsOf({ frequency }: StoredSync, script: Script | undefined): number | undefined {
+  if (script?.kind !== "sync") return undefined;
+  const parsed = parseFrequency(frequency || script.frequency);
+  return parsed.ok ? parsed.everyMs : undefined;
+}

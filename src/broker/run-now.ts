@@ -1,0 +1,128 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { sequentialId } from "../base/ids.ts";
+import type { World } from "../base/world.ts";
+import { ended, endOf, lastLines, runOperation, stateName } from "../core/run-ending.ts";
+import { type Script, type ScriptHost, type ScriptJob, type ScriptOutcome, usualScriptLimits } from "../core/script.ts";
+import { baseVariant, newRun, runOf, started } from "../core/sync-life.ts";
+import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { LogLine } from "../gen/latchkey/v1/log_pb.ts";
+import { type Run, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
+import type { Store } from "../store/contract.ts";
+import type { Destinations } from "./destinations.ts";
+import type { LiveConnection } from "./live.ts";
+import type { Logs } from "./logs.ts";
+import type { Runs } from "./runs.ts";
+import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+
+/** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
+export type RunNow = (asked: RunningNow) => Promise<RanNow>;
+
+export interface RunningNow {
+  /** An action, or a hook. */
+  readonly script: Script;
+  readonly ref: ConnectionRef;
+  readonly live: () => Promise<LiveConnection>;
+  readonly provider: string;
+  readonly input?: JsonValue | undefined;
+  readonly cause: string;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+  readonly entry?: ScriptJob["entry"];
+  /** Nothing of ours is changed, and nothing of it is stored. */
+  readonly isDryRun?: boolean;
+}
+
+export interface RanNow {
+  readonly run: Run;
+  readonly outcome: ScriptOutcome;
+  readonly lines: readonly LogLine[];
+}
+
+interface RunNowOptions {
+  readonly store: Store;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly toolbox: ScriptToolbox;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly logs: Logs;
+  readonly world: World;
+}
+
+const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
+
+/** A sync that is tried finds nothing, and what it would write is told by its tools. */
+const untouched: SyncTools = {
+  save: async () => {},
+  update: async () => {},
+  delete: async () => {},
+  byIds: async () => [],
+  trackDeletes: async () => {},
+  checkpoint: async () => undefined,
+  setCheckpoint: async () => {},
+};
+
+export function createRunNow({ store, scripts, runs, toolbox, destinations, logs, world }: RunNowOptions): RunNow {
+  return async ({
+    script,
+    ref,
+    live,
+    provider,
+    input,
+    cause,
+    deadlineMs,
+    signal: given,
+    entry = "exec",
+    isDryRun = false,
+  }) => {
+    const { environment, integration, id: connectionId } = ref;
+    const kind = kinds[script.kind];
+    const beganMs = world.now();
+    const place = { ref, name: script.name, variant: baseVariant };
+    const environmentId = destinations.environmentByName(environment)?.id ?? "";
+    const id = sequentialId(beganMs);
+    const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
+    const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
+    const running = started(waiting, { nowMs: beganMs, version: script.version });
+    log.info("a script runs", { script: script.name, version: script.version, cause });
+    const signal = given ?? new AbortController().signal;
+    const since = performance.now();
+    world.metrics.runsOpen.inc();
+    const outcome = await scripts
+      .run(script, {
+        entry,
+        input,
+        facts: {
+          ...{ environment, integration, connectionId, provider },
+          variant: baseVariant,
+          lastSyncDate: undefined,
+          runId: id,
+        },
+        tools: toolbox.of({
+          ref,
+          live,
+          log,
+          signal,
+          sync: isDryRun && script.kind === "sync" ? untouched : undefined,
+          isDryRun,
+        }),
+        limits: { ...usualScriptLimits, deadlineMs },
+        signal,
+      })
+      .finally(() => world.metrics.runsOpen.dec());
+    const ms = performance.now() - since;
+    const state = endOf(outcome);
+    world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });
+    world.metrics.runSeconds.observe({ kind: script.kind }, ms / 1_000);
+    const failure = outcome.kind === "failed" ? outcome.failure : undefined;
+    const output = outcome.kind === "done" ? outcome.output : failure?.payload;
+    const over = ended(running, state, failure);
+    const run: Run = { ...runOf(over), logId: log.id, duration: durationFromMs(Math.round(ms)) };
+    const stored: StoredRun = { ...over, run, hasOutput: output !== undefined };
+    const said = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
+    if (!isDryRun)
+      await store.commit([...runs.added(stored, input), ...runs.outputChanges(stored, output), ...said.changes()]);
+    return { run, outcome, lines: said.lines };
+  };
+}

@@ -1,0 +1,157 @@
+import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../base/fault.ts";
+import type { World } from "../base/world.ts";
+import { namesNothing } from "../core/names.ts";
+import { isLive, runOf } from "../core/sync-life.ts";
+import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import { type Run, Run_State, RunSchema } from "../gen/latchkey/v1/sync_pb.ts";
+import type { Change, Store } from "../store/contract.ts";
+import { type PageRequest, type Stored, transact } from "../store/records.ts";
+import type { Audit } from "./audit.ts";
+import { type Collections, runInputKey, runOutputKey } from "./collections.ts";
+import { targetOf } from "./connections.ts";
+import type { Destinations } from "./destinations.ts";
+import { type Page, type PageOf, siftedPage } from "./page.ts";
+
+/** Executions of scripts: those that wait, and what became of the others. */
+export interface Runs {
+  /** With its output. */
+  get(at: RunAt): Promise<Run>;
+  /** The newest first, without their outputs. */
+  list(filter: RunFilter, page: Page): Promise<PageOf<Run>>;
+  /** One that waits does not begin; one that is under way ends soon, and can write nothing from now on. */
+  cancel(at: RunAt, actor: string): Promise<Run>;
+  /** For the commit of what causes it. */
+  added(run: StoredRun, input?: JsonValue): Change[];
+  /** For the commit of its end: what it gave, in JSON. */
+  outputChanges(run: StoredRun, output: JsonValue | undefined): Change[];
+  inputOf(run: StoredRun): Promise<JsonValue | undefined>;
+  stored(at: RunAt): Promise<Stored<StoredRun> | undefined>;
+}
+
+export interface RunAt {
+  readonly environment: string;
+  readonly id: string;
+}
+
+export interface RunFilter {
+  readonly environment: string;
+  /** Empty: of any. */
+  readonly integration: string;
+  readonly connectionId: string;
+  readonly script: string;
+  readonly states: readonly Run_State[];
+}
+
+interface RunsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly destinations: Pick<Destinations, "isOfNow">;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export function createRuns({ store, collections, destinations, audit }: RunsOptions): Runs {
+  const { runs } = collections;
+
+  const isOfNow = (stored: StoredRun): boolean => {
+    const { environment = "" } = runOf(stored).connection ?? {};
+    return destinations.isOfNow({ environment, environmentId: stored.environmentId });
+  };
+
+  async function find({ environment, id }: RunAt): Promise<Stored<StoredRun>> {
+    const found = namesNothing(environment, id) ? undefined : await runs.get(environment, id);
+    if (found !== undefined && isOfNow(found.value)) return found;
+    throw new Fault("not_found", `there is no run "${id}", or not any more`);
+  }
+
+  async function jsonAt(key: string): Promise<JsonValue | undefined> {
+    const entry = await store.get(key);
+    // What lies there was written by `JSON.stringify`.
+    return entry === undefined ? undefined : (JSON.parse(Buffer.from(entry.value).toString()) as JsonValue);
+  }
+
+  function sealed(key: string, value: JsonValue): Change {
+    return { key, value: Buffer.from(JSON.stringify(value)), secret: true };
+  }
+
+  return {
+    async get(at) {
+      const { value } = await find(at);
+      const output = value.hasOutput ? await jsonAt(runOutputKey(at.environment, at.id)) : undefined;
+      const run = runOf(value);
+      return output === undefined ? run : create(RunSchema, { ...run, output: fromJson(ValueSchema, output) });
+    },
+    async list(filter, page) {
+      const { environment, integration, connectionId, script, states } = filter;
+      const isNone = namesNothing(environment, integration, connectionId);
+      const isOfOne = integration !== "" && connectionId !== "";
+      const read = (request: Pick<PageRequest, "after" | "limit">) =>
+        isOfOne
+          ? runs.pageBy("connection", { under: [environment, integration, connectionId], reverse: true, ...request })
+          : runs.page({ under: [environment], reverse: true, ...request });
+      const found = await siftedPage<StoredRun>({
+        question: ["runs", filter],
+        page,
+        read: isNone ? () => Promise.resolve([]) : read,
+        isWanted: (stored) => {
+          const run = runOf(stored);
+          return (
+            isOfNow(stored) &&
+            (integration === "" || run.connection?.integration === integration) &&
+            (connectionId === "" || run.connection?.id === connectionId) &&
+            (script === "" || run.script === script) &&
+            (states.length === 0 || states.includes(run.state))
+          );
+        },
+        isPast: () => false,
+      });
+      return { items: found.items.map(runOf), next: found.next };
+    },
+    async cancel(at, actor) {
+      const { result } = await transact(store, async () => {
+        const before = await find(at);
+        if (!isLive(before.value)) return { changes: [], result: runOf(before.value) };
+        const run = runOf(before.value);
+        // A sync that waits for it looks for itself, and finds that it is over.
+        const state = run.state === Run_State.QUEUED ? Run_State.CANCELLED : run.state;
+        const after: StoredRun = { ...before.value, cancelling: true, run: { ...run, state } };
+        const ref = run.connection ?? create(ConnectionRefSchema);
+        return {
+          changes: [
+            ...runs.change({ before, after }),
+            ...audit.changes({
+              actor,
+              action: "run.cancel",
+              environment: at.environment,
+              targets: [`${targetOf(ref)}/${run.script}`],
+            }),
+          ],
+          result: runOf(after),
+        };
+      });
+      return result;
+    },
+    added(run, input) {
+      const { id, connection } = runOf(run);
+      const after = { ...run, hasInput: input !== undefined };
+      return [
+        ...runs.change({ before: undefined, after }),
+        ...(input === undefined ? [] : [sealed(runInputKey(connection?.environment ?? "", id), input)]),
+      ];
+    },
+    outputChanges(run, output) {
+      const { id, connection } = runOf(run);
+      return output === undefined ? [] : [sealed(runOutputKey(connection?.environment ?? "", id), output)];
+    },
+    async inputOf(run) {
+      const { id, connection } = runOf(run);
+      return run.hasInput ? jsonAt(runInputKey(connection?.environment ?? "", id)) : undefined;
+    },
+    async stored({ environment, id }) {
+      return id === "" ? undefined : runs.get(environment, id);
+    },
+  };
+}

@@ -1,0 +1,9 @@
+/** What the data door answers itself begins with one of these; a script's own route begins with none. */
+export const ownFirstSegments: ReadonlySet<string> = new Set([
+  ...["", "health", "proxy", "webhook", "oauth", "oauth2", "api-auth", "connect"],
+  ...["connection", "connections", "integrations", "providers", "environment-variables"],
+  ...["sync", "action", "records", "scripts"],
+]);
+
+export const isOwnPath = ({ path }: { readonly path: string }): boolean =>
+  ownFirstSegments.has(path.split("/")[1]?.split("?")[0] ?? "");

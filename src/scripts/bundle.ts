@@ -1,0 +1,179 @@
+import { readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { dirname, isAbsolute, join, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { BuildFailure, OnResolveResult, Plugin } from "esbuild";
+import type { ScriptMistake } from "../core/script.ts";
+
+/** One file with all that it imports, as a machine reads it; or why that cannot be. */
+export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
+
+export interface Bundle {
+  readonly code: string;
+  /** In JSON: from the code to the customer's files. */
+  readonly map: string;
+  /** Every file that went into it: a change of one is a change of it. */
+  readonly inputs: readonly string[];
+}
+
+interface BundleOf {
+  /** Real path, without links in it. */
+  readonly folder: string;
+  /** Within the folder. */
+  readonly file: string;
+}
+
+/** Who has no scripts does not load it. */
+const esbuild = () => import("esbuild");
+
+/** It keeps a process of its own while it is in use; the next bundle starts another. */
+export async function restBundler(): Promise<void> {
+  const { stop } = await esbuild();
+  await stop();
+}
+
+/** Language that the engine has. */
+const target = "es2023";
+
+/** The same for every script, and read first: `createSync`, `nango`, the few globals. */
+export async function readPrelude(): Promise<string> {
+  if (!import.meta.url.endsWith(".ts")) {
+    return readFileSync(new URL("./script-guest.js", import.meta.url), "utf8");
+  }
+  return bundlePrelude(fileURLToPath(new URL("./guest/main.ts", import.meta.url)));
+}
+
+export async function bundlePrelude(entry: string): Promise<string> {
+  const { build } = await esbuild();
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: "iife",
+    platform: "neutral",
+    target,
+    minifyWhitespace: true,
+    minifySyntax: true,
+    logLevel: "silent",
+  });
+  return outputFiles[0]?.text ?? "";
+}
+
+export async function bundleScript({ folder, file }: BundleOf): Promise<Bundled> {
+  const inputs = new Set<string>([join(folder, file)]);
+  const { build } = await esbuild();
+  try {
+    const { outputFiles } = await build({
+      absWorkingDir: folder,
+      entryPoints: [join(folder, file)],
+      outfile: join(folder, "script.js"),
+      bundle: true,
+      write: false,
+      format: "iife",
+      globalName: "__script",
+      platform: "neutral",
+      mainFields: ["module", "main"],
+      conditions: ["module"],
+      target,
+      sourcemap: "external",
+      sourcesContent: false,
+      // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
+      minifyWhitespace: true,
+      minifySyntax: true,
+      define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
+      plugins: [within(folder, inputs)],
+      logLevel: "silent",
+    });
+    const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
+    return { code: text(".js"), map: text(".map"), inputs: [...inputs] };
+  } catch (error) {
+    return { mistakes: mistakesOf(error, file), inputs: [...inputs] };
+  }
+}
+
+/** What stands for a package that is none: the inside of the machine has it. */
+const inside: Readonly<Record<string, string>> = {
+  nango: "sdk",
+  "latchkey/scripts": "sdk",
+  crypto: "crypto",
+  url: "url",
+  buffer: "buffer",
+};
+
+/** Decides of every import: the inside's own, the customer's files, a package, or not at all. */
+function within(folder: string, inputs: Set<string>): Plugin {
+  return {
+    name: "latchkey",
+    setup({ onResolve, onLoad, resolve }) {
+      onResolve({ filter: /.*/ }, async (asked): Promise<OnResolveResult | undefined> => {
+        if (asked.kind === "entry-point" || asked.pluginData === passed) return undefined;
+        const own = inside[asked.path.replace(/^node:/, "")];
+        if (own !== undefined && asked.namespace === "file") return { path: own, namespace: "latchkey" };
+        const refusal = refusalOf(asked.path);
+        if (refusal !== undefined) return { errors: [{ text: refusal }] };
+        const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
+        let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
+        // The customer's own zod first; without one, ours.
+        if (found.errors.length > 0 && /^zod(\/|$)/.test(asked.path)) {
+          found = await resolve(asked.path, { ...from, resolveDir: dirname(fileURLToPath(import.meta.url)) });
+        }
+        if (found.errors.length > 0) {
+          // What is missing may come: into the folder where it was looked for.
+          for (const place of [join(asked.resolveDir, dirname(asked.path)), folder, join(folder, "node_modules")]) {
+            inputs.add(place);
+          }
+          // Said again by esbuild itself, with the place where it stands.
+          return undefined;
+        }
+        if (found.path.endsWith(".node")) {
+          return { errors: [{ text: `"${asked.path}" is machine code, which cannot run in a script` }] };
+        }
+        if (isAbsolute(found.path) && !isInside(folder, found.path) && !isPackage(found.path)) {
+          return { errors: [{ text: `"${asked.path}" is outside the folder of scripts` }] };
+        }
+        inputs.add(found.path);
+        return { path: found.path, namespace: found.namespace, sideEffects: found.sideEffects };
+      });
+      onLoad({ filter: /.*/, namespace: "latchkey" }, ({ path }) => ({
+        // Of CommonJS, so that a type that is imported as if it were a value is merely undefined.
+        contents: `module.exports = __latchkey.${path}`,
+        loader: "js",
+      }));
+      // Half of zod is its messages in fifty languages.
+      onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, ({ path }) => ({
+        contents: 'export { default as en } from "./en.js";',
+        resolveDir: dirname(path),
+        loader: "js",
+      }));
+    },
+  };
+}
+
+const passed = Symbol("resolved by ourselves");
+
+const isInside = (folder: string, path: string) => path.startsWith(folder + sep);
+const isPackage = (path: string) => path.split(sep).includes("node_modules");
+
+function refusalOf(path: string): string | undefined {
+  if (/^(https?|data|file):/.test(path)) return `"${path}" cannot be imported: scripts import files and packages`;
+  if (/^@nangohq(\/|$)|^nango\//.test(path)) {
+    return `"${path}" is not for scripts: import from "latchkey/scripts" or "nango"`;
+  }
+  if (!isBuiltin(path)) return undefined;
+  return `"${path}" cannot be imported: scripts have no files, no network and no process of their own`;
+}
+
+function mistakesOf(error: unknown, file: string): readonly ScriptMistake[] {
+  const { errors } = error as Partial<BuildFailure>;
+  if (errors === undefined) {
+    const message = error instanceof Error ? error.message : "it cannot be read";
+    return [{ message, file, line: undefined, column: undefined }];
+  }
+  return errors.map(({ text, location }) => ({
+    message: text,
+    file: location?.file ?? file,
+    line: location?.line,
+    // esbuild counts bytes from 0.
+    column: location === null || location === undefined ? undefined : location.column + 1,
+  }));
+}

@@ -1,0 +1,315 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import packaged from "@jitl/quickjs-ng-wasmfile-release-sync";
+
+// Its types are of its CommonJS half, whose default is a field; what is imported here is its other half.
+const variant = packaged as unknown as (typeof packaged)["default"];
+
+/** As much as is used of what every engine has, and the types of Node alone do not say. */
+declare namespace WebAssembly {
+  type Imports = Record<string, Record<string, unknown>>;
+  class Module {
+    constructor(bytes: Uint8Array);
+  }
+  class Instance {
+    constructor(module: Module, imports: Imports);
+    readonly exports: Record<string, unknown>;
+  }
+  class Memory {
+    constructor(size: { initial: number; maximum: number });
+    readonly buffer: ArrayBuffer;
+  }
+}
+
+/**
+ * QuickJS, one WebAssembly instance a machine. What bounds a machine's memory is its `WebAssembly.Memory` and nothing
+ * else: the engine's own limit has let a line of script take 2 GiB. A machine can be pictured and set up again from its
+ * picture, which takes a hundredth of what it takes to read the code again.
+ */
+export interface Engine {
+  /** Has nothing but the language. */
+  blank(limits: MachineLimits, outside: Outside): Promise<Machine>;
+  restore(picture: Picture, limits: MachineLimits, outside: Outside): Promise<Machine>;
+}
+
+export interface MachineLimits {
+  readonly memoryBytes: number;
+}
+
+/** All that a machine knows of the world. */
+export interface Outside {
+  /** The one function that is given to what runs inside. Text in, text out, and never an exception. */
+  called(op: string, a: string, b: string): string | undefined;
+  /** Asked every few thousand steps; true ends what runs, and nothing inside can catch it. */
+  mustStop(): boolean;
+}
+
+export interface Machine {
+  evaluate(code: string, file: string): void;
+  /** Calls what `takeEntry` found; what it returns, as text. */
+  enter(op: string, a: string, b: string): string;
+  /** Finds the function of this name among the globals, keeps it, and takes it off them. */
+  takeEntry(name: string): void;
+  /** Does some of what was promised; false when nothing is left. */
+  settle(): boolean;
+  /** Of what the machine has ever used, and the pointers that lead into it. */
+  picture(): Picture;
+  readonly heapBytes: () => number;
+}
+
+export interface Picture {
+  /** Most of a machine's memory is zero: what is not, and where it lies. */
+  readonly pieces: readonly Piece[];
+  readonly pages: number;
+  readonly runtime: RuntimePointer;
+  readonly context: ContextPointer;
+  readonly entry: ValuePointer;
+}
+
+interface Piece {
+  readonly at: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Thrown inside, and thrown again here: what is known of it. */
+export class MachineError extends Error {
+  override readonly name = "MachineError";
+  /** As the engine writes it. */
+  readonly inner: string;
+
+  constructor(message: string, inner: string) {
+    super(message);
+    this.inner = inner;
+  }
+}
+
+type Ffi = InstanceType<Awaited<ReturnType<typeof variant.importFFI>>>;
+type Module = ConstructorParameters<Awaited<ReturnType<typeof variant.importFFI>>>[0];
+type RuntimePointer = ReturnType<Ffi["QTS_NewRuntime"]>;
+type ContextPointer = ReturnType<Ffi["QTS_NewContext"]>;
+type ValuePointer = ReturnType<Ffi["QTS_NewObject"]>;
+
+export const pageBytes = 65_536;
+/** What the module declares, and asks for at least. */
+const leastPages = 256;
+/** Enough for a thousand calls within calls; the stack of the module has no guard of its own. */
+const stackBytes = 256 * 1_024;
+/** Promised things done at once before somebody looks at the clock. */
+const jobsAtOnce = 1_000;
+
+export async function createEngine(): Promise<Engine> {
+  const require = createRequire(import.meta.url);
+  const compiled = new WebAssembly.Module(readFileSync(require.resolve("@jitl/quickjs-ng-wasmfile-release-sync/wasm")));
+  const [loader, Ffi] = await Promise.all([variant.importModuleLoader(), variant.importFFI()]);
+  if (typeof loader !== "function") throw new Error("the engine's package has another shape");
+
+  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside) => {
+    const most = Math.max(pages, Math.floor(memoryBytes / pageBytes));
+    const wasmMemory = new WebAssembly.Memory({ initial: pages, maximum: most });
+    const module = await loader({
+      wasmMemory,
+      instantiateWasm(imports, done) {
+        done(new WebAssembly.Instance(compiled, imports));
+        return {};
+      },
+      // What it would write to the console when it gives up.
+      ...{ print: () => undefined, printErr: () => undefined },
+    });
+    return { module, wasmMemory, ffi: new Ffi(module), outside };
+  };
+
+  // What every instance begins with: it has to be written over even where a picture has zeros.
+  const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
+  const written = new Set(usedSpans(fresh.wasmMemory.buffer));
+
+  return {
+    async blank(limits, outside) {
+      const parts = await boot(leastPages, limits, outside);
+      const runtime = parts.ffi.QTS_NewRuntime();
+      parts.ffi.QTS_RuntimeSetMaxStackSize(runtime, stackBytes);
+      // Zero is as good as none of the engine's own switches: the language as it is.
+      const context = parts.ffi.QTS_NewContext(runtime, 0 as Parameters<Ffi["QTS_NewContext"]>[1]);
+      const machine = createMachine(parts, { runtime, context }, written);
+      parts.ffi.QTS_RuntimeEnableInterruptHandler(runtime);
+      machine.giveHost();
+      return machine;
+    },
+    async restore(picture, limits, outside) {
+      const parts = await boot(picture.pages, limits, outside);
+      const all = new Uint8Array(parts.wasmMemory.buffer);
+      for (const { at, bytes } of picture.pieces) all.set(bytes, at);
+      return createMachine(parts, picture, written);
+    },
+  };
+}
+
+interface Parts {
+  readonly module: Module;
+  readonly wasmMemory: WebAssembly.Memory;
+  readonly ffi: Ffi;
+  readonly outside: Outside;
+}
+
+interface Pointers {
+  readonly runtime: RuntimePointer;
+  readonly context: ContextPointer;
+  readonly entry?: ValuePointer;
+}
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+function createMachine(
+  { module, wasmMemory, ffi, outside }: Parts,
+  pointers: Pointers,
+  written: ReadonlySet<number>,
+): Machine & { giveHost(): void } {
+  const { runtime, context } = pointers;
+  let entry = pointers.entry;
+
+  module.callbacks = {
+    callFunction(_, __, ___, count, args) {
+      const [op = "", a = "", b = ""] = Array.from({ length: Math.min(count, 3) }, (_, i) =>
+        textOf(ffi.QTS_ArgvGetJSValueConstPointer(args, i)),
+      );
+      const answer = outside.called(op, a, b);
+      return answer === undefined ? (0 as ValuePointer) : asValue(answer);
+    },
+    shouldInterrupt: () => (outside.mustStop() ? 1 : 0),
+    freeHostRef: () => undefined,
+    // There are no modules to load: the bundle is whole, and `import()` of anything fails.
+    loadModuleSource: () => 0 as ReturnType<Module["callbacks"]["loadModuleSource"]> & 0,
+    normalizeModule: () => 0 as ReturnType<Module["callbacks"]["normalizeModule"]> & 0,
+  };
+
+  function textOf(value: Parameters<Ffi["QTS_GetString"]>[1]): string {
+    const at = ffi.QTS_GetString(context, value);
+    if (Number(at) === 0) return "";
+    const end = module.HEAPU8.indexOf(0, at);
+    const text = decoder.decode(module.HEAPU8.subarray(at, end));
+    ffi.QTS_FreeCString(context, at);
+    return text;
+  }
+
+  /** In the machine's own memory, with the zero that ends it. Its caller frees it. */
+  function textInside(text: string): { readonly at: number; readonly length: number } {
+    const bytes = encoder.encode(text);
+    const at = Number(module._malloc(bytes.length + 1));
+    if (at === 0) throw new MachineError("out of memory", "");
+    module.HEAPU8.set(bytes, at);
+    module.HEAPU8[at + bytes.length] = 0;
+    return { at, length: bytes.length };
+  }
+
+  function asValue(text: string): ValuePointer {
+    const { at } = textInside(text);
+    const value = ffi.QTS_NewString(context, at as Parameters<Ffi["QTS_NewString"]>[1]);
+    module._free(at);
+    return value;
+  }
+
+  /** The value, or what was thrown instead of one. */
+  function unwrapped(value: ValuePointer): ValuePointer {
+    const error = ffi.QTS_ResolveException(context, value);
+    if (Number(error) === 0) return value;
+    ffi.QTS_FreeValuePointer(context, value);
+    const stackName = asValue("stack");
+    const stack = ffi.QTS_GetProp(context, error, stackName);
+    const inner = Number(stack) === 0 ? "" : textOf(stack);
+    const message = textOf(error);
+    for (const one of [stackName, stack, error]) if (Number(one) !== 0) ffi.QTS_FreeValuePointer(context, one);
+    throw new MachineError(message, inner);
+  }
+
+  function property(name: string): ValuePointer {
+    const place = ffi.QTS_GetGlobalObject(context);
+    const key = asValue(name);
+    const found = ffi.QTS_GetProp(context, place, key);
+    ffi.QTS_FreeValuePointer(context, key);
+    ffi.QTS_FreeValuePointer(context, place);
+    return found;
+  }
+
+  function evaluate(code: string, file: string): void {
+    const { at, length } = textInside(code);
+    const value = ffi.QTS_Eval(context, at as Parameters<Ffi["QTS_Eval"]>[1], length, file, 0 as never, 0 as never);
+    module._free(at);
+    ffi.QTS_FreeValuePointer(context, unwrapped(value));
+  }
+
+  return {
+    evaluate,
+    giveHost() {
+      const place = ffi.QTS_GetGlobalObject(context);
+      const key = asValue("__host");
+      const host = ffi.QTS_NewFunction(context, "host", 3, false, 1 as Parameters<Ffi["QTS_NewFunction"]>[4]);
+      ffi.QTS_SetProp(context, place, key, host);
+      for (const one of [host, key, place]) ffi.QTS_FreeValuePointer(context, one);
+    },
+    takeEntry(name) {
+      entry = property(name);
+      evaluate(`delete globalThis.${name}`, "host.js");
+    },
+    enter(op, a, b) {
+      if (entry === undefined) throw new Error("the machine has no entry");
+      const values = [op, a, b].map(asValue);
+      const list = Number(module._malloc(4 * values.length));
+      if (list === 0) throw new MachineError("out of memory", "");
+      new DataView(wasmMemory.buffer).setUint32(list, Number(values[0]), true);
+      new DataView(wasmMemory.buffer).setUint32(list + 4, Number(values[1]), true);
+      new DataView(wasmMemory.buffer).setUint32(list + 8, Number(values[2]), true);
+      const nothing = ffi.QTS_GetUndefined();
+      const value = ffi.QTS_Call(context, entry, nothing, values.length, list as Parameters<Ffi["QTS_Call"]>[4]);
+      module._free(list);
+      for (const one of values) ffi.QTS_FreeValuePointer(context, one);
+      const result = unwrapped(value);
+      const answer = textOf(result);
+      ffi.QTS_FreeValuePointer(context, result);
+      return answer;
+    },
+    settle() {
+      const out = Number(module._malloc(4));
+      if (out === 0) throw new MachineError("out of memory", "");
+      const value = ffi.QTS_ExecutePendingJob(runtime, jobsAtOnce, out as Parameters<Ffi["QTS_ExecutePendingJob"]>[2]);
+      module._free(out);
+      ffi.QTS_FreeValuePointerRuntime(runtime, value);
+      return ffi.QTS_IsJobPending(runtime) !== 0;
+    },
+    picture() {
+      if (entry === undefined) throw new Error("the machine has no entry");
+      const { buffer } = wasmMemory;
+      const pieces = piecesOf(buffer, written);
+      return { pieces, pages: buffer.byteLength / pageBytes, runtime, context, entry };
+    },
+    heapBytes: () => wasmMemory.buffer.byteLength,
+  };
+}
+
+const spanBytes = 4_096;
+const zeros = Buffer.alloc(spanBytes);
+
+/** The numbers of the stretches that hold anything. */
+function usedSpans(buffer: ArrayBuffer): readonly number[] {
+  const used: number[] = [];
+  for (let at = 0; at < buffer.byteLength; at += spanBytes) {
+    if (!zeros.equals(new Uint8Array(buffer, at, spanBytes))) used.push(at / spanBytes);
+  }
+  return used;
+}
+
+/** Neighbours are one piece. */
+function piecesOf(buffer: ArrayBuffer, written: ReadonlySet<number>): readonly Piece[] {
+  const spans = [...written.union(new Set(usedSpans(buffer)))].sort((a, b) => a - b);
+  const pieces: Piece[] = [];
+  let first = 0;
+  for (let i = 0; i < spans.length; i += 1) {
+    const [from = 0, span = 0] = [spans[first], spans[i]];
+    if (spans[i + 1] === span + 1) continue;
+    pieces.push({
+      at: from * spanBytes,
+      bytes: new Uint8Array(buffer.slice(from * spanBytes, (span + 1) * spanBytes)),
+    });
+    first = i + 1;
+  }
+  return pieces;
+}

@@ -1,0 +1,30 @@
+import { isNothing, jsonSchemaOf } from "./schemas.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What the file says that it is, as JSON: judged on the other side. */
+export function describe(script: unknown): object {
+  if (typeof script !== "object" || script === null) return { type: "none" };
+  const it = script as Fields;
+  const models = typeof it["models"] === "object" && it["models"] !== null ? (it["models"] as Fields) : {};
+  return {
+    type: it["type"],
+    description: it["description"],
+    event: it["event"],
+    frequency: it["frequency"],
+    syncType: it["syncType"],
+    autoStart: it["autoStart"],
+    trackDeletes: it["trackDeletes"],
+    webhookSubscriptions: it["webhookSubscriptions"],
+    endpoints: it["endpoints"],
+    endpoint: it["endpoint"],
+    hasExec: typeof it["exec"] === "function",
+    hasOnWebhook: typeof it["onWebhook"] === "function",
+    metadata: isNothing(it["metadata"]) ? undefined : jsonSchemaOf(it["metadata"], "input"),
+    input: isNothing(it["input"]) ? undefined : jsonSchemaOf(it["input"], "input"),
+    output: isNothing(it["output"]) ? undefined : jsonSchemaOf(it["output"], "output"),
+    models: Object.fromEntries(
+      Object.entries(models).map(([name, model]) => [name, jsonSchemaOf(model, "output") ?? {}]),
+    ),
+  };
+}

@@ -1,0 +1,68 @@
+import { Buffer } from "./buffer.ts";
+import { structuredClone } from "./clone.ts";
+import { type Level, log } from "./log.ts";
+import { crypto } from "./random.ts";
+import { atob, btoa, TextDecoder, TextEncoder } from "./text.ts";
+import { clear, setInterval, setTimeout } from "./timers.ts";
+import { URL, URLSearchParams } from "./url.ts";
+
+const line =
+  (level: Level) =>
+  (...said: unknown[]) =>
+    log(level, said);
+
+const console = {
+  log: line("info"),
+  info: line("info"),
+  debug: line("debug"),
+  trace: line("debug"),
+  dir: line("info"),
+  warn: line("warn"),
+  error: line("error"),
+};
+
+const refuse = (sentence: string) => () => {
+  throw new Error(sentence);
+};
+
+/** What people expect beside the language, and nothing else. */
+const added: Readonly<Record<string, unknown>> = {
+  console,
+  crypto,
+  URL,
+  URLSearchParams,
+  TextEncoder,
+  TextDecoder,
+  Buffer,
+  atob,
+  btoa,
+  structuredClone,
+  setTimeout,
+  setInterval,
+  clearTimeout: clear,
+  clearInterval: clear,
+  fetch: refuse("scripts have no network of their own: use nango.get, nango.post and so on"),
+  require: refuse("scripts cannot require anything while they run: import what they need at the top of the file"),
+};
+
+export function addGlobals(): void {
+  for (const [name, value] of Object.entries(added)) {
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  }
+  // Nothing is shared with anybody: what waits on shared memory would wait for ever.
+  for (const name of ["SharedArrayBuffer", "Atomics"]) Reflect.deleteProperty(globalThis, name);
+}
+
+/** What is missed by its name, and what to do instead. */
+const missed: readonly (readonly [RegExp, string])[] = [
+  [/\bprocess is not defined/, "scripts have no process: nango.getEnvironmentVariables() has the variables"],
+  [
+    /\b(?:XMLHttpRequest|WebSocket|EventSource|Headers|Request|Response|FormData|Blob) is not defined/,
+    "scripts have no network of their own: use nango.get, nango.post and so on",
+  ],
+  [/\b(?:__dirname|__filename|module|exports) is not defined/, "scripts have no files"],
+  [/\b(?:Worker|SharedArrayBuffer|Atomics|WebAssembly) is not defined/, "scripts run alone"],
+  [/\bIntl is not defined/, "scripts have no tables of languages and zones"],
+];
+
+export const hintFor = (message: string): string | undefined => missed.find(([form]) => form.test(message))?.[1];

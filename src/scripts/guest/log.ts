@@ -1,0 +1,37 @@
+import { host, limits } from "./port.ts";
+
+const levels = ["debug", "info", "warn", "error"] as const;
+export type Level = (typeof levels)[number];
+
+let lines = 0;
+
+/** One line of the run's log. Beyond what is kept nothing is even put into words. */
+export function log(level: Level, said: readonly unknown[]): void {
+  lines += 1;
+  if (lines > limits.logLines) {
+    if (lines === limits.logLines + 1) host("log-full", "", "");
+    return;
+  }
+  const text = said.map(words).join(" ");
+  host("log", level, JSON.stringify(text.slice(0, limits.logLineBytes)));
+}
+
+/** The last argument says how grave it is, when it says that and there is something before it. */
+export function logWithOptions(said: readonly unknown[]): void {
+  const last = said.at(-1);
+  const level = said.length > 1 && typeof last === "object" && last !== null ? (last as { level?: unknown }).level : "";
+  const known = levels.find((one) => one === level);
+  log(known ?? "info", known === undefined ? said : said.slice(0, -1));
+}
+
+function words(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (value instanceof Error) return `${value.name}: ${value.message}\n${value.stack ?? ""}`.trimEnd();
+  if (typeof value !== "object" || value === null) return String(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    // A circle, or a number beyond JSON: its kind is what can be said of it.
+    return Object.prototype.toString.call(value);
+  }
+}

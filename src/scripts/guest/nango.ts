@@ -1,0 +1,160 @@
+import { ActionError, type Pagination, type ProxyConfiguration, type ProxyResponse } from "../sdk.ts";
+import { Buffer } from "./buffer.ts";
+import { log, logWithOptions } from "./log.ts";
+import { paginate } from "./paginate.ts";
+import { call, callWithText } from "./port.ts";
+import { judge, SchemaError } from "./schemas.ts";
+import { base64 } from "./text.ts";
+import { URLSearchParams } from "./url.ts";
+
+/** What a script can read of itself. */
+export interface Facts {
+  readonly environment: string;
+  readonly integration: string;
+  readonly connectionId: string;
+  readonly provider: string;
+  readonly variant: string;
+  readonly lastSyncDate?: string;
+  readonly runId: string;
+}
+
+/** The tools that are asked for by their own name, with what they are given as it is. */
+const plain = [
+  "getConnection",
+  "getIntegration",
+  "getToken",
+  "setMetadata",
+  "updateMetadata",
+  "getWebhookURL",
+  "getEnvironmentVariables",
+  "triggerAction",
+  "triggerSync",
+  "startSync",
+] as const;
+const plainOfSyncs = [
+  "listRecords",
+  "getCheckpoint",
+  "saveCheckpoint",
+  "clearCheckpoint",
+  "trackDeletesStart",
+  "trackDeletesEnd",
+  "deleteRecordsFromPreviousExecutions",
+] as const;
+const methods = ["get", "post", "put", "patch", "delete"] as const;
+
+const askers = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, (...args: unknown[]) => call(name, ...args)]));
+
+/** The object that a script is given: each method is one question to the host. */
+export function createNango(facts: Facts, metadata: unknown, isSync: boolean): object {
+  const action = {
+    connectionId: facts.connectionId,
+    providerConfigKey: facts.integration,
+    provider: facts.provider,
+    environmentName: facts.environment,
+    variant: facts.variant,
+    activityLogId: facts.runId,
+    ActionError,
+    ...askers(plain),
+    proxy,
+    ...Object.fromEntries(
+      methods.map((method) => [method, (config: ProxyConfiguration) => proxy({ ...config, method: upper(method) })]),
+    ),
+    paginate: pages,
+    log: async (...said: unknown[]) => logWithOptions(said),
+    async getMetadata() {
+      const held = await call("getMetadata");
+      const judged = await judge(held, metadata);
+      if (!judged.ok) throw new SchemaError("invalid_input", "metadata", judged.problems);
+      return held;
+    },
+    zodValidateInput,
+    uncontrolledFetch() {
+      throw new Error("scripts have no network of their own: use nango.get, nango.post and so on");
+    },
+  };
+  return isSync ? { ...action, ...syncTools(facts) } : action;
+}
+
+function syncTools({ lastSyncDate }: Facts): object {
+  return {
+    lastSyncDate: lastSyncDate === undefined ? undefined : new Date(lastSyncDate),
+    ...askers(plainOfSyncs),
+    batchSave: (records: unknown, model: unknown) => inBatches("batchSave", records, model),
+    batchUpdate: (records: unknown, model: unknown) => inBatches("batchUpdate", records, model),
+    batchDelete: (records: unknown, model: unknown) => inBatches("batchDelete", records, model),
+    /** The host answers with the records that there are; each is found by the id as it was asked for. */
+    async getRecordsByIds(ids: readonly (string | number)[], model: string) {
+      const found = (await call("getRecordsByIds", ids, model)) as readonly { id: unknown }[];
+      const byId = new Map(found.map((record) => [String(record.id), record]));
+      return new Map(ids.flatMap((id) => (byId.has(String(id)) ? [[id, byId.get(String(id))] as const] : [])));
+    },
+    async setMergingStrategy({ strategy }: { strategy: string }) {
+      if (strategy === "override") return;
+      throw new Error(`the merging strategy "${strategy}" is not supported: what is saved replaces what was there`);
+    },
+  };
+}
+
+const upper = (method: string) => method.toUpperCase() as NonNullable<ProxyConfiguration["method"]>;
+
+async function proxy(config: ProxyConfiguration): Promise<ProxyResponse> {
+  const answered = (await call("proxy", forHost(config))) as ProxyResponse & { readonly dataBase64?: string };
+  const { dataBase64, ...response } = answered;
+  const data = dataBase64 === undefined ? response.data : Buffer.from(dataBase64, "base64");
+  return { ...response, data, config };
+}
+
+/** Forms and bytes are not JSON: the first become text, the second are sent as base64. */
+function forHost({ paginate: _, ...config }: ProxyConfiguration): object {
+  const { data, headers, params } = config;
+  const query = (params as unknown) instanceof URLSearchParams ? { params: String(params) } : {};
+  if (data instanceof URLSearchParams) {
+    const type = { "content-type": "application/x-www-form-urlencoded", ...lowerCased(headers) };
+    return { ...config, ...query, data: String(data), headers: type };
+  }
+  const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+  if (!(bytes instanceof Uint8Array)) return { ...config, ...query };
+  const { data: __, ...rest } = config;
+  return { ...rest, ...query, dataBase64: base64(bytes) };
+}
+
+const lowerCased = (headers: Readonly<Record<string, string>> = {}) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+
+async function* pages(config: ProxyConfiguration): AsyncGenerator<unknown[], undefined, void> {
+  const usual = (await call("paginationOf")) as Partial<Pagination> | null | undefined;
+  return yield* paginate(config, usual ?? undefined, proxy);
+}
+
+/** Long lists go in pieces: nobody else should wait while a whole one is read. */
+const batchCount = 1_000;
+const batchLength = 512 * 1_024;
+
+async function inBatches(tool: string, records: unknown, model: unknown): Promise<boolean> {
+  if (!Array.isArray(records)) throw new TypeError(`nango.${tool} takes a list of records`);
+  const name = JSON.stringify(String(model));
+  let texts: string[] = [];
+  let length = 0;
+  const send = async () => {
+    if (texts.length > 0) await callWithText(tool, `[[${texts.join(",")}],${name}]`);
+    texts = [];
+    length = 0;
+  };
+  for (const record of records) {
+    const text = JSON.stringify(record) ?? "null";
+    if (texts.length === batchCount || length + text.length > batchLength) await send();
+    texts.push(text);
+    length += text.length;
+  }
+  // An empty list is asked for too: the model may be one that is not known.
+  if (texts.length > 0 || records.length === 0) await callWithText(tool, `[[${texts.join(",")}],${name}]`);
+  return true;
+}
+
+async function zodValidateInput({ zodSchema, input }: { zodSchema: unknown; input: unknown }) {
+  const judged = await judge(input, zodSchema);
+  if (judged.ok) return { success: true, data: judged.data };
+  for (const { path, message } of judged.problems) log("error", [`Invalid input: ${message} at path ${path}`]);
+  throw new ActionError({ message: "Invalid input", errors: judged.problems });
+}

@@ -1,0 +1,83 @@
+/** The one way out of the sandbox: words and text, answered by text or not at all. */
+export type Host = (op: string, a: string, b: string) => string | undefined;
+
+/** As the host gives it; taken off the global object before a customer's line is read. */
+const place = globalThis as unknown as { __host?: Host };
+const given = place.__host;
+delete place.__host;
+if (given === undefined) throw new Error("there is no host");
+export const host: Host = given;
+
+/** What concerns this side of the limits: the other side holds to them as well. */
+export interface GuestLimits {
+  readonly toolCallsAtOnce: number;
+  readonly toolBytes: number;
+  readonly outputBytes: number;
+  readonly logLines: number;
+  readonly logLineBytes: number;
+}
+
+export let limits: GuestLimits = { toolCallsAtOnce: 0, toolBytes: 0, outputBytes: 0, logLines: 0, logLineBytes: 0 };
+export function setLimits(those: GuestLimits): void {
+  limits = those;
+}
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+  /** Where it was called from: what an answer brings has no line of the customer's in its stack. */
+  readonly at: string | undefined;
+}
+
+const waiting = new Map<string, Waiting>();
+const row: (() => void)[] = [];
+let underWay = 0;
+let calls = 0;
+
+/** Asks the host, with the arguments as JSON text; as many at once as may be, the others in a row. */
+export function callWithText(tool: string, text: string): Promise<unknown> {
+  if (text.length > limits.toolBytes) {
+    throw Object.assign(new Error(`nango.${tool} was given more than ${limits.toolBytes} bytes at once`), {
+      code: "too_large",
+    });
+  }
+  const at = new Error().stack;
+  return new Promise((resolve, reject) => {
+    function send(): void {
+      underWay += 1;
+      calls += 1;
+      const id = String(calls);
+      waiting.set(id, { resolve, reject, at });
+      host("call", `${id}:${tool}`, text);
+    }
+    if (underWay < limits.toolCallsAtOnce) send();
+    else row.push(send);
+  });
+}
+
+export const call = (tool: string, ...args: readonly unknown[]): Promise<unknown> =>
+  callWithText(tool, JSON.stringify(args));
+
+/** `{"ok":true,"value":…}` or `{"ok":false,"code":…,"message":…,"details":…}`. */
+export function answer(id: string, text: string): void {
+  const one = waiting.get(id);
+  if (one === undefined) return;
+  waiting.delete(id);
+  underWay -= 1;
+  row.shift()?.();
+  const { ok, value, code, message, details } = JSON.parse(text) as Record<string, unknown>;
+  if (ok === true) one.resolve(value);
+  else one.reject(failure(String(code), String(message), details, one.at));
+}
+
+function failure(code: string, message: string, details: unknown, at: string | undefined): Error {
+  const error = new Error(message);
+  for (const [name, value] of Object.entries((details ?? {}) as Record<string, unknown>)) {
+    if (name !== "message" && name !== "stack") Object.defineProperty(error, name, { value, ...open });
+  }
+  Object.defineProperty(error, "code", { value: code, ...open });
+  Object.defineProperty(error, "stack", { value: at, writable: true, configurable: true });
+  return error;
+}
+
+const open = { writable: true, configurable: true, enumerable: true } as const;

@@ -1,0 +1,280 @@
+import { realpath } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { createTurns } from "../base/turns.ts";
+import type { World } from "../base/world.ts";
+import {
+  type BrokenScript,
+  type Script,
+  type ScriptAt,
+  type ScriptEndpoint,
+  type ScriptHost,
+  type ScriptJob,
+  type ScriptOutcome,
+  ToolFailure,
+} from "../core/script.ts";
+import { readPrelude, restBundler } from "./bundle.ts";
+import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
+import type { RawFailure, ToolCall } from "./messages.ts";
+import { placeLine, placesOf } from "./stack.ts";
+import { type Entry, type Ready, settleEndpoints, takeUp } from "./take-up.ts";
+import { createThreads, type ThreadTask } from "./threads.ts";
+
+export interface ScriptHostOptions {
+  /** `<integration>/{syncs,actions,events}/<name>.ts`. */
+  readonly folder: string;
+  readonly world: Pick<World, "log" | "now">;
+  readonly limits?: Partial<HostLimits>;
+  /** Whether a path of the data port is one that latchkey answers itself. */
+  readonly isOwnPath?: (endpoint: ScriptEndpoint) => boolean;
+}
+
+export interface HostLimits {
+  /** Worker threads; the proxy has one of the machine's to itself. */
+  readonly threads: number;
+  /** Each may have all the memory that a run may have; more wait. */
+  readonly runsAtOnce: number;
+  /** How often the folder is looked at whether anything was heard of it or not. */
+  readonly lookMs: number;
+  /** Several changes within this time are one. */
+  readonly quietMs: number;
+}
+
+const usualHostLimits: HostLimits = { threads: 1, runsAtOnce: 16, lookMs: 5_000, quietMs: 50 };
+/** However much goes on in the folder, it is looked at as often as this. */
+const mostQuietMs = 1_000;
+/** Nothing was read for as long. */
+const idleMs = 30_000;
+/** Files that are read at once. */
+const takeUpAtOnce = 4;
+
+export async function createScriptHost(options: ScriptHostOptions): Promise<ScriptHost> {
+  const { world, isOwnPath = () => false } = options;
+  const limits = { ...usualHostLimits, ...options.limits };
+  const folder = resolve(options.folder);
+  const prelude = await readPrelude();
+  const threads = createThreads({ prelude, count: limits.threads, world });
+  const turn = createTurns(limits.runsAtOnce);
+  const readingTurn = createTurns(takeUpAtOnce);
+  const listeners = new Set<() => void>();
+  /** What a script that was handed out runs, for as long as somebody has it. */
+  const handedOut = new WeakMap<Script, Ready>();
+  let entries = new Map<string, Entry>();
+  let good: readonly Script[] = [];
+  let broken: readonly BrokenScript[] = [];
+  let isClosed = false;
+
+  async function look(): Promise<void> {
+    const real = await realpath(folder).catch(() => undefined);
+    const files = real === undefined ? undefined : await listScripts(real);
+    if (real === undefined || files === undefined) {
+      // Away for a moment, or for good: what was there goes on.
+      world.log.warn("the folder of scripts cannot be read", { folder });
+      return;
+    }
+    const before = entries;
+    const taken = await Promise.all(files.map((file) => takeUpIfChanged(real, file, before.get(keyOf(file)))));
+    if (isClosed) return;
+    const isSame = taken.length === before.size && taken.every((entry) => before.get(keyOf(entry.file)) === entry);
+    if (isSame) return;
+    const settled = await settleEndpoints(taken, before, keyOf, isOwnPath, real);
+    accept(new Map(settled.map((entry) => [keyOf(entry.file), entry])), before);
+  }
+
+  async function takeUpIfChanged(real: string, file: ScriptFile, before: Entry | undefined): Promise<Entry> {
+    if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) return before;
+    const done = await readingTurn("read");
+    try {
+      return await takeUp(file, before, { folder: real, prelude, threads });
+    } finally {
+      done();
+    }
+  }
+
+  function accept(next: Map<string, Entry>, before: ReadonlyMap<string, Entry>): void {
+    entries = next;
+    const all = [...next.values()];
+    for (const { ready } of all) if (ready !== undefined) handedOut.set(ready.script, ready);
+    const versions = new Set(all.flatMap(({ ready }) => (ready === undefined ? [] : [ready.script.version])));
+    for (const { ready } of before.values()) {
+      if (ready !== undefined && !versions.has(ready.script.version)) threads.forget(ready.script.version);
+    }
+    const hadChanged =
+      all.length !== before.size ||
+      all.some((entry) => {
+        const old = before.get(keyOf(entry.file));
+        return old === undefined || !sameOutcome(entry, old);
+      });
+    good = all.flatMap(({ ready }) => (ready === undefined ? [] : [ready.script]));
+    broken = all.flatMap((entry) => (entry.broken === undefined ? [] : [entry.broken]));
+    if (!hadChanged) return;
+    for (const { file, mistakes } of broken) {
+      for (const mistake of mistakes) world.log.warn("a script is not used as it stands", { script: file, ...mistake });
+    }
+    world.log.info("scripts taken up", { scripts: good.length, broken: broken.length });
+    for (const listener of listeners) listener();
+  }
+
+  let sleep: NodeJS.Timeout | undefined;
+  /** One look at a time; what is heard meanwhile is looked at after it. */
+  let looking: Promise<void> | undefined;
+  let isAgain = false;
+  async function lookInTurn(): Promise<void> {
+    if (looking !== undefined) {
+      isAgain = true;
+      return looking;
+    }
+    looking = look()
+      .catch((error: unknown) => world.log.error("the folder of scripts could not be taken up", { err: error }))
+      .finally(() => {
+        looking = undefined;
+        clearTimeout(sleep);
+        sleep = setTimeout(() => looking ?? void restBundler(), idleMs);
+        sleep.unref();
+        if (!isAgain || isClosed) return;
+        isAgain = false;
+        changed();
+      });
+    return looking;
+  }
+  let quiet: NodeJS.Timeout | undefined;
+  let firstHeard = 0;
+  /** What is still being written is waited for, though not for ever. */
+  function changed(): void {
+    if (isClosed) return;
+    if (quiet === undefined) firstHeard = performance.now();
+    else if (performance.now() - firstHeard > mostQuietMs) return;
+    clearTimeout(quiet);
+    quiet = setTimeout(() => {
+      quiet = undefined;
+      void lookInTurn();
+    }, limits.quietMs);
+    quiet.unref();
+  }
+
+  await lookInTurn();
+  const unwatch = watchFolder(folder, limits.lookMs, changed);
+
+  function run(script: Script, job: ScriptJob): Promise<ScriptOutcome> {
+    const ready = handedOut.get(script) ?? entries.get(keyOf(script))?.ready;
+    if (ready === undefined) return Promise.resolve(failed("host_error", `there is no script ${script.name} any more`));
+    if (isClosed) return Promise.resolve(failed("host_error", "the host of scripts is closed"));
+    return runInTurn(ready, job);
+  }
+
+  async function runInTurn(ready: Ready, job: ScriptJob): Promise<ScriptOutcome> {
+    const granted = turn("run");
+    const isCancelled = await Promise.race([granted.then(() => false), aborted(job.signal)]);
+    const done = isCancelled ? () => void granted.then((back) => back()) : await granted;
+    try {
+      if (isCancelled || job.signal.aborted) return failed("cancelled", "ended before it began");
+      return await runNow(ready, job);
+    } finally {
+      done();
+    }
+  }
+
+  function runNow({ script, bundle }: Ready, job: ScriptJob): Promise<ScriptOutcome> {
+    const { entry, facts, tools, signal } = job;
+    const input = job.input === undefined ? {} : { input: job.input };
+    return new Promise((resolve) => {
+      let isOver = false;
+      // What hears no message any more, such as a thread that spins, is ended from here.
+      const late = setTimeout(
+        () => end(failed("deadline", `took longer than ${job.limits.deadlineMs} ms`), true),
+        job.limits.deadlineMs + 500,
+      );
+      const cancel = () => end(failed("cancelled", "ended from outside"), true);
+      function end(outcome: ScriptOutcome, isOurs: boolean): void {
+        if (isOver) return;
+        isOver = true;
+        clearTimeout(late);
+        signal.removeEventListener("abort", cancel);
+        if (isOurs) task.drop();
+        resolve(outcome);
+      }
+      const task: ThreadTask = threads.run({
+        version: script.version,
+        code: bundle.code,
+        start: JSON.stringify({ entry, facts, ...input }),
+        limits: job.limits,
+        events: {
+          calls(calls) {
+            for (const call of calls) void answer(call);
+          },
+          lines(lines) {
+            if (!isOver) for (const line of lines) tools.log(line);
+          },
+          done: (text) => end({ kind: "done", output: text === "" ? undefined : plainJson(text) }, false),
+          failed: (failure) => end({ kind: "failed", failure: readable(failure, bundle.map) }, false),
+        },
+      });
+      signal.addEventListener("abort", cancel, { once: true });
+
+      async function answer({ id, tool, text }: ToolCall): Promise<void> {
+        if (isOver) return;
+        try {
+          const value = await tools.call(tool, plainJson(text) as readonly JsonValue[]);
+          if (!isOver) task.answer(id, JSON.stringify({ ok: true, value }));
+        } catch (error) {
+          if (isOver) return;
+          if (error instanceof ToolFailure) {
+            const { code, message, details } = error;
+            task.answer(id, JSON.stringify({ ok: false, code, message, details }));
+            return;
+          }
+          world.log.error("a tool of a script failed", { tool, script: script.name, err: error });
+          end(failed("host_error", `nango.${tool} failed here`), true);
+        }
+      }
+    });
+  }
+
+  return {
+    all: () => good,
+    broken: () => broken,
+    find: (at) => entries.get(keyOf(at))?.ready?.script,
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    run,
+    async close() {
+      isClosed = true;
+      clearTimeout(quiet);
+      clearTimeout(sleep);
+      unwatch();
+      listeners.clear();
+      await looking;
+      await threads.close();
+      await restBundler();
+    },
+  };
+}
+
+const aborted = (signal: AbortSignal): Promise<boolean> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve(true);
+    else signal.addEventListener("abort", () => resolve(true), { once: true });
+  });
+
+const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}/${name}`;
+
+const sameOutcome = (a: Entry, b: Entry) =>
+  a.ready?.script.version === b.ready?.script.version && JSON.stringify(a.broken) === JSON.stringify(b.broken);
+
+/** A key that would be a prototype where somebody assigns it is left out: nobody's data has one. */
+function plainJson(text: string): JsonValue {
+  if (!/__proto__|\\u005[fF]/.test(text)) return JSON.parse(text) as JsonValue;
+  return JSON.parse(text, (key, value: unknown) => (key === "__proto__" ? undefined : value)) as JsonValue;
+}
+
+const failed = (code: RawFailure["code"], message: string): ScriptOutcome => ({
+  kind: "failed",
+  failure: { code, message, stack: [] },
+});
+
+function readable({ code, message, stack, payload }: RawFailure, map: string) {
+  const lines = placesOf(stack, map).map(placeLine);
+  return { code, message, stack: lines, ...(payload === undefined ? {} : { payload }) };
+}

@@ -1,0 +1,123 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { parseFrequency } from "../core/frequency.ts";
+import {
+  type ActionScript,
+  type EventScript,
+  lifecycleEvents,
+  type Script,
+  type ScriptEndpoint,
+  type SyncScript,
+} from "../core/script.ts";
+import type { ScriptFile } from "./folder.ts";
+
+/** What a file says of itself, read; or what is wrong with it, and which of its words is. */
+export type Read = { readonly script: Script } | { readonly mistakes: readonly ManifestMistake[] };
+
+export interface ManifestMistake {
+  readonly message: string;
+  /** Where it stands in the file, if it stands there. */
+  readonly word: string | undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const typeOf: Readonly<Record<string, Script["kind"]>> = { sync: "sync", action: "action", onEvent: "event" };
+const makerOf: Readonly<Record<Script["kind"], string>> = {
+  sync: "createSync",
+  action: "createAction",
+  event: "createOnEvent",
+};
+
+export function readManifest({ integration, kind, name }: ScriptFile, said: Fields, version: string): Read {
+  const mistakes: ManifestMistake[] = [];
+  const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
+
+  const made = typeOf[String(said["type"])];
+  if (said["type"] === "none") wrong(`there is no default export: one made by ${makerOf[kind]} is expected`);
+  else if (made === undefined) wrong(`the default export must be made by ${makerOf[kind]}`);
+  else if (made !== kind)
+    wrong(`made by ${makerOf[made]}, but in this folder ${makerOf[kind]} is expected`, makerOf[made]);
+  if (made !== undefined && said["hasExec"] !== true) wrong("exec must be a function", "exec");
+  if (mistakes.length > 0) return { mistakes };
+
+  const common = {
+    integration,
+    name,
+    version,
+    description: typeof said["description"] === "string" ? said["description"] : "",
+    metadata: schema(said["metadata"]),
+  };
+  const endpoints = endpointsOf(said, wrong);
+  const script = ofKind();
+  return mistakes.length > 0 ? { mistakes } : { script };
+
+  function ofKind(): Script {
+    if (kind === "sync") return sync();
+    if (kind === "action") {
+      const action: ActionScript = {
+        ...common,
+        kind,
+        input: schema(said["input"]),
+        output: schema(said["output"]),
+        endpoints,
+      };
+      return action;
+    }
+    const event = lifecycleEvents.find((one) => one === said["event"]);
+    if (event === undefined) wrong(`event must be one of ${lifecycleEvents.join(", ")}`, "event");
+    const script: EventScript = { ...common, kind, event: event ?? "post-connection-creation" };
+    return script;
+  }
+
+  function sync(): SyncScript {
+    const frequency = said["frequency"];
+    if (typeof frequency !== "string") wrong("frequency must be said: `every hour`", "frequency");
+    else {
+      const read = parseFrequency(frequency);
+      if (!read.ok) wrong(`frequency "${frequency}" ${read.problem}`, "frequency");
+    }
+    const syncType = said["syncType"] ?? "full";
+    if (syncType !== "full" && syncType !== "incremental") wrong('syncType is "full" or "incremental"', "syncType");
+    const models = said["models"] as Readonly<Record<string, JsonObject>>;
+    const subscriptions = said["webhookSubscriptions"] ?? [];
+    const areNames = Array.isArray(subscriptions) && subscriptions.every((one) => typeof one === "string");
+    if (!areNames) wrong("webhookSubscriptions is a list of names", "webhookSubscriptions");
+    else if (subscriptions.length > 0 && said["hasOnWebhook"] !== true) {
+      wrong("webhookSubscriptions is there, but onWebhook is not", "webhookSubscriptions");
+    }
+    return {
+      ...common,
+      kind: "sync",
+      frequency: String(frequency),
+      syncType: syncType === "incremental" ? "incremental" : "full",
+      autoStart: said["autoStart"] !== false,
+      trackDeletes: said["trackDeletes"] === true,
+      models,
+      endpoints,
+      webhookSubscriptions: areNames ? (subscriptions as readonly string[]) : [],
+      hasOnWebhook: said["hasOnWebhook"] === true,
+    };
+  }
+}
+
+const schema = (value: unknown): JsonObject | undefined =>
+  typeof value === "object" && value !== null ? (value as JsonObject) : undefined;
+
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+function endpointsOf(said: Fields, wrong: (message: string, word?: string) => void): readonly ScriptEndpoint[] {
+  const word = said["endpoints"] === undefined ? "endpoint" : "endpoints";
+  const list = said["endpoints"] ?? (said["endpoint"] === undefined ? [] : [said["endpoint"]]);
+  if (!Array.isArray(list)) {
+    wrong("endpoints is a list of { method, path }", word);
+    return [];
+  }
+  return list.flatMap((one: unknown) => {
+    const { method, path } = (typeof one === "object" && one !== null ? one : {}) as Fields;
+    const known = methods.find((name) => name === method);
+    if (known === undefined) wrong(`the method of an endpoint is one of ${methods.join(", ")}`, word);
+    const isPath = typeof path === "string" && /^\/[^\s?#]*$/.test(path);
+    if (!isPath) wrong("the path of an endpoint begins with a slash, and has no question", word);
+    return known !== undefined && isPath ? [{ method: known, path }] : [];
+  });
+}

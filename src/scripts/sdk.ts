@@ -1,0 +1,227 @@
+/**
+ * What a customer's script imports from `latchkey/scripts` (or, the same thing, from `nango`). Nothing here runs
+ * anything: a script says what it is, and whoever hosts it gives it its tools.
+ */
+
+/** A schema of zod, of any version that speaks Standard Schema. */
+// biome-ignore lint/suspicious/noExplicitAny: a schema of whatever type; it is what the customer's schema says it is.
+export interface Schema<Output = any> {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
+  };
+}
+
+/** What a schema lets through. */
+export type Infer<S> = S extends { readonly "~standard": { readonly types?: infer T } }
+  ? NonNullable<T> extends { readonly output: infer Output }
+    ? Output
+    : never
+  : undefined;
+
+export type Models = Readonly<Record<string, Schema<{ id: string }>>>;
+export type MaybePromise<T> = T | Promise<T>;
+
+export interface Endpoint {
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Begins with a slash. */
+  path: string;
+  group?: string;
+}
+
+interface Described<Metadata> {
+  description: string;
+  version?: string;
+  /** For people; nothing is made of them. */
+  scopes?: string[];
+  metadata?: Metadata;
+}
+
+export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefined> extends Described<Metadata> {
+  /** At least 30 seconds, at most 31 days: `every 5 minutes`, `1d`. */
+  frequency: string;
+  /** `full` when it is not said. */
+  syncType?: "full" | "incremental";
+  endpoints?: Endpoint[];
+  models: M;
+  checkpoint?: Checkpoint;
+  /** What a whole full run does not bring is deleted. */
+  trackDeletes?: boolean;
+  /** It runs without being asked, from the connection's making on. True when it is not said. */
+  autoStart?: boolean;
+  /** The kinds of notifications that `onWebhook` hears of; `*`: all. */
+  webhookSubscriptions?: string[];
+  exec: (nango: NangoSync<M, Metadata, Checkpoint>) => MaybePromise<void>;
+  // biome-ignore lint/suspicious/noExplicitAny: what a provider sends is the provider's affair.
+  onWebhook?: (nango: NangoSync<M, Metadata, Checkpoint>, payload: any) => MaybePromise<void>;
+}
+
+export interface ActionDefinition<Input, Output, Metadata> extends Described<Metadata> {
+  endpoint?: Endpoint;
+  input?: Input;
+  output?: Output;
+  exec: (nango: NangoAction<Metadata>, input: Infer<Input>) => MaybePromise<Infer<Output>>;
+}
+
+export interface EventDefinition<Metadata> extends Described<Metadata> {
+  event: "post-connection-creation" | "pre-connection-deletion" | "validate-connection";
+  exec: (nango: NangoAction<Metadata>) => MaybePromise<void>;
+}
+
+export type Sync<M extends Models, Metadata, Checkpoint> = SyncDefinition<M, Metadata, Checkpoint> & { type: "sync" };
+export type Action<Input, Output, Metadata> = ActionDefinition<Input, Output, Metadata> & { type: "action" };
+export type OnEvent<Metadata> = EventDefinition<Metadata> & { type: "onEvent" };
+
+/** Fetches data on a schedule. */
+export const createSync = <M extends Models, Metadata = undefined, Checkpoint = undefined>(
+  definition: SyncDefinition<M, Metadata, Checkpoint>,
+): Sync<M, Metadata, Checkpoint> => ({ ...definition, type: "sync" });
+
+/** Does one thing on demand. */
+export const createAction = <Input = undefined, Output = undefined, Metadata = undefined>(
+  definition: ActionDefinition<Input, Output, Metadata>,
+): Action<Input, Output, Metadata> => ({ ...definition, type: "action" });
+
+/** Runs when something happens to a connection. */
+export const createOnEvent = <Metadata = undefined>(definition: EventDefinition<Metadata>): OnEvent<Metadata> => ({
+  ...definition,
+  type: "onEvent",
+});
+
+/** Thrown by an action, its payload is what the caller gets. */
+export class ActionError<Payload = unknown> extends Error {
+  override readonly name = "ActionError";
+  readonly type = "action_script_runtime_error";
+  readonly payload: Payload | undefined;
+
+  constructor(payload?: Payload) {
+    const { message } = (payload ?? {}) as { message?: unknown };
+    super(typeof message === "string" ? message : "");
+    this.payload = payload;
+  }
+}
+
+export interface ProxyConfiguration {
+  /** The path at the provider, or a whole URL of it. */
+  endpoint: string;
+  method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "get" | "post" | "put" | "patch" | "delete";
+  params?: string | Record<string, string | number | boolean | (string | number)[] | undefined>;
+  headers?: Record<string, string>;
+  data?: unknown;
+  /** Only to an origin that the integration allows. */
+  baseUrlOverride?: string;
+  retries?: number;
+  /** Statuses that are tried again beside those that always are. */
+  retryOn?: number[] | null;
+  /** `arraybuffer` and `stream` bring a Buffer. */
+  responseType?: "json" | "text" | "arraybuffer" | "stream" | "blob";
+  decompress?: boolean;
+  paginate?: Partial<Pagination>;
+  /** Another connection than the script's own, where the host allows it. */
+  connectionId?: string;
+  providerConfigKey?: string;
+}
+
+export interface Pagination {
+  type: "cursor" | "link" | "offset" | "none";
+  limit?: number | string;
+  limit_name_in_request?: string;
+  /** Where in an answer the list is; it is the answer itself when it is not said. */
+  response_path?: string;
+  /** The position goes into the body; so it does for POST, PUT and PATCH when it is not said. */
+  in_body?: boolean;
+  cursor_path_in_response?: string;
+  cursor_name_in_request?: string;
+  link_rel_in_response_header?: string;
+  link_path_in_response_body?: string;
+  offset_name_in_request?: string;
+  offset_start_value?: number | string;
+  offset_calculation_method?: "per-page" | "by-response-size";
+  on_page?: (page: { nextPageParam?: string | number | undefined; response: ProxyResponse }) => MaybePromise<void>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as every HTTP client has it; the caller says what to expect.
+export interface ProxyResponse<T = any> {
+  status: number;
+  headers: Record<string, string>;
+  data: T;
+  config: ProxyConfiguration;
+}
+
+type Json = Record<string, unknown>;
+
+/** What every script is given. */
+export interface NangoAction<Metadata = undefined> {
+  readonly connectionId: string;
+  readonly providerConfigKey: string;
+  readonly provider: string;
+  readonly environmentName: string;
+  readonly variant: string;
+  /** The run, as it is shown. */
+  readonly activityLogId: string;
+  readonly ActionError: typeof ActionError;
+
+  // biome-ignore-start lint/suspicious/noExplicitAny: what an answer holds is the provider's affair.
+  proxy<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  get<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  post<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  put<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  patch<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  delete<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
+  /** Page after page, by the provider's own way of paging or by the one that is given. */
+  paginate<T = any>(config: ProxyConfiguration): AsyncGenerator<T[], undefined, void>;
+
+  getConnection(providerConfigKey?: string, connectionId?: string): Promise<any>;
+  getIntegration(options?: Json): Promise<any>;
+  getToken(): Promise<any>;
+  triggerAction<In = unknown, Out = any>(
+    providerConfigKey: string,
+    connectionId: string,
+    name: string,
+    input?: In,
+  ): Promise<Out>;
+  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
+  getMetadata<T = Metadata extends undefined ? Json : Infer<Metadata>>(): Promise<T>;
+  setMetadata(metadata: Json): Promise<unknown>;
+  updateMetadata(metadata: Json): Promise<unknown>;
+  getWebhookURL(): Promise<string | null | undefined>;
+  getEnvironmentVariables(): Promise<{ name: string; value: string }[] | null>;
+  triggerSync(
+    providerConfigKey: string,
+    connectionId: string,
+    sync: string | { name: string; variant: string },
+    mode?: boolean | string | Json,
+  ): Promise<unknown>;
+  /** The last argument may say how grave it is: `{ level: "error" }`. */
+  log(...said: unknown[]): Promise<void>;
+  /** Throws an ActionError that says what is wrong with the input, and where. */
+  // biome-ignore lint/suspicious/noExplicitAny: a schema of zod 3 or 4.
+  zodValidateInput<T = any>(given: { zodSchema: any; input: unknown }): Promise<{ success: true; data: T }>;
+}
+
+/** What a sync is given beside. */
+export interface NangoSync<M extends Models = Models, Metadata = undefined, Checkpoint = undefined>
+  extends NangoAction<Metadata> {
+  /** When the last run that succeeded began. */
+  readonly lastSyncDate: Date | undefined;
+  batchSave<N extends keyof M & string>(records: Infer<M[N]>[], model: N): Promise<boolean>;
+  batchUpdate<N extends keyof M & string>(
+    records: (Partial<Infer<M[N]>> & { id: string })[],
+    model: N,
+  ): Promise<boolean>;
+  batchDelete<N extends keyof M & string>(records: { id: string }[], model: N): Promise<boolean>;
+  getRecordsByIds<K extends string | number, N extends keyof M & string>(
+    ids: readonly K[],
+    model: N,
+  ): Promise<Map<K, Infer<M[N]>>>;
+  listRecords(options: Json): Promise<{ records: Json[]; next_cursor: string | null }>;
+  getCheckpoint<T = Checkpoint extends undefined ? Json : Infer<Checkpoint>>(): Promise<T | null>;
+  saveCheckpoint(checkpoint: Json): Promise<void>;
+  clearCheckpoint(): Promise<void>;
+  trackDeletesStart(model: keyof M & string): Promise<void>;
+  trackDeletesEnd(model: keyof M & string): Promise<unknown>;
+  deleteRecordsFromPreviousExecutions(model: keyof M & string): Promise<unknown>;
+  /** `override` is what is done; anything else is refused. */
+  setMergingStrategy(merging: { strategy: string }, model: keyof M & string): Promise<void>;
+}

@@ -1,0 +1,124 @@
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/script.ts";
+import { usualScriptLimits } from "../core/script.ts";
+import { type Bundle, bundleScript } from "./bundle.ts";
+import { type ScriptFile, stampOf } from "./folder.ts";
+import { type ManifestMistake, readManifest } from "./manifest.ts";
+import { placesOf } from "./stack.ts";
+import type { Threads } from "./threads.ts";
+
+/** A script with what runs. */
+export interface Ready {
+  readonly script: Script;
+  readonly bundle: Pick<Bundle, "code" | "map">;
+}
+
+/** How a file stands: what was made of it last, and what may still run. */
+export interface Entry {
+  readonly file: ScriptFile;
+  /** The last that was good. */
+  readonly ready: Ready | undefined;
+  readonly broken: BrokenScript | undefined;
+  /** Of all that went into it. */
+  readonly inputs: readonly string[];
+  readonly stamp: string;
+}
+
+export interface Grounds {
+  /** Without links. */
+  readonly folder: string;
+  readonly prelude: string;
+  readonly threads: Pick<Threads, "describe">;
+}
+
+/** Makes of a file what can run; or says what is wrong with it, and leaves what there was. */
+export async function takeUp(file: ScriptFile, before: Entry | undefined, grounds: Grounds): Promise<Entry> {
+  const { folder, prelude, threads } = grounds;
+  const known = before?.inputs ?? [join(folder, file.file)];
+  const stampBefore = await stampOf(known);
+  const bundled = await bundleScript({ folder, file: file.file });
+  // What changed while it was read may have been read as it was: it is looked at again.
+  const isStill = (await stampOf(known)) === stampBefore;
+  const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
+  const { inputs } = bundled;
+  const refused = (mistakes: readonly ScriptMistake[]): Entry => {
+    const { integration, kind, name } = file;
+    return {
+      file,
+      ready: before?.ready,
+      broken: { integration, kind, name, file: file.file, mistakes },
+      inputs,
+      stamp,
+    };
+  };
+  if ("mistakes" in bundled) return refused(bundled.mistakes);
+
+  const version = hash("sha256", `${prelude}\n${bundled.code}`).slice(0, 16);
+  const described = await threads.describe({ version, code: bundled.code, limits: usualScriptLimits });
+  if ("failure" in described) {
+    const { message, stack } = described.failure;
+    const [place] = placesOf(stack, bundled.map);
+    return refused([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }]);
+  }
+  const read = readManifest(file, JSON.parse(described.text) as JsonObject, version);
+  if ("mistakes" in read) return refused(await placed(read.mistakes, folder, file));
+  return { file, ready: { script: read.script, bundle: bundled }, broken: undefined, inputs, stamp };
+}
+
+/** Where in the file the word stands, as the name of a field or as what was called. */
+async function placed(mistakes: readonly ManifestMistake[], folder: string, { file }: ScriptFile) {
+  const lines = (await readFile(join(folder, file), "utf8")).split("\n");
+  return mistakes.map(({ message, word }): ScriptMistake => {
+    const form = word === undefined ? /^export default\b/ : new RegExp(`(?<![\\w.])${word}\\s*[:(]`);
+    const at = lines.findIndex((line) => form.test(line));
+    return at === -1
+      ? { message, file, line: undefined, column: undefined }
+      : { message, file, line: at + 1, column: (lines[at]?.search(form) ?? 0) + 1 };
+  });
+}
+
+/** Endpoints are one table: of two that claim a path, the one that had it before keeps it. */
+export async function settleEndpoints(
+  entries: readonly Entry[],
+  before: ReadonlyMap<string, Entry>,
+  keyOf: (file: ScriptFile) => string,
+  isOwnPath: (endpoint: ScriptEndpoint) => boolean,
+  folder: string,
+): Promise<readonly Entry[]> {
+  const taken = new Map<string, ScriptFile>();
+  const had = (entry: Entry) => before.get(keyOf(entry.file))?.ready?.script.version === entry.ready?.script.version;
+  const settled = new Map<Entry, Entry>();
+  for (const entry of [...entries].sort((a, b) => Number(had(b)) - Number(had(a)))) {
+    const { ready, file } = entry;
+    const endpoints = ready === undefined || ready.script.kind === "event" ? [] : ready.script.endpoints;
+    const found = endpoints.flatMap((endpoint) => {
+      const said = `${endpoint.method} ${endpoint.path}`;
+      const other = taken.get(said);
+      if (isOwnPath(endpoint)) return [`the endpoint ${said} is one of latchkey's own`];
+      if (other !== undefined) return [`the endpoint ${said} is that of ${other.file} already`];
+      return [];
+    });
+    if (found.length === 0) {
+      for (const { method, path } of endpoints) taken.set(`${method} ${path}`, file);
+      settled.set(entry, entry);
+      continue;
+    }
+    const word = entry.ready?.script.kind === "action" ? "endpoint" : "endpoints";
+    const mistakes = await placed(
+      [...new Set(found)].map((message) => ({ message, word })),
+      folder,
+      file,
+    );
+    const { integration, kind, name } = file;
+    const last = before.get(keyOf(file))?.ready;
+    settled.set(entry, {
+      ...entry,
+      ready: last?.script.version === ready?.script.version ? undefined : last,
+      broken: { integration, kind, name, file: file.file, mistakes: [...(entry.broken?.mistakes ?? []), ...mistakes] },
+    });
+  }
+  return entries.map((entry) => settled.get(entry) ?? entry);
+}

@@ -1,0 +1,164 @@
+/** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
+import { parentPort, workerData } from "node:worker_threads";
+import type { ScriptLimits } from "../core/script.ts";
+import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
+import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
+import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
+
+/** Pictures that are kept, each of a few MiB. */
+const mostPictures = 16;
+/** While a file is read, whatever a run of it may have. */
+const roomToRead = { memoryBytes: 64 * 1_024 * 1_024 };
+/** As long as reading a file may take. */
+const readingMs = 5_000;
+
+const port = parentPort;
+if (port === null) throw new Error("a thread of scripts runs in a worker");
+const { prelude, watch } = workerData as ThreadData;
+const inside = new BigInt64Array(watch);
+const say = (message: FromThread): void => port.postMessage(message);
+
+const engine = await createEngine();
+/** What a machine is while nothing of a customer's is in it. */
+const bare = await pictureOf(async (outside) => {
+  const machine = await engine.blank(roomToRead, outside);
+  machine.evaluate(prelude, "latchkey.js");
+  machine.takeEntry("__enter");
+  return machine;
+});
+const codes = new Map<string, string>();
+/** A machine that has read a version and waits: what each run of it begins from. The last used stand last. */
+const pictures = new Map<string, Picture>();
+const runs = new Map<number, MachineRun | "dropped" | "opening">();
+
+/** Lets a machine read something, within the time for it, and keeps what it is then. */
+async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>) {
+  const began = performance.now();
+  const outside: Outside = {
+    // Nothing is asked while it is read; a file that logs at its top level does so in vain.
+    called: () => undefined,
+    mustStop: () => performance.now() - began > readingMs,
+  };
+  const machine = await read(outside);
+  while (!outside.mustStop() && machine.settle()) {
+    // What a file promised while it was read.
+  }
+  if (outside.mustStop()) throw new MachineError(`reading the file took more than ${readingMs} ms`, "");
+  return machine.picture();
+}
+
+async function pictureFor(run: number, version: string): Promise<Picture> {
+  const kept = pictures.get(version);
+  if (kept !== undefined) {
+    pictures.delete(version);
+    pictures.set(version, kept);
+    return kept;
+  }
+  const code = codes.get(version);
+  if (code === undefined) throw new Error("a version that was not loaded");
+  const made = await pictureOf(async (outside) => {
+    const machine = await engine.restore(bare, roomToRead, outside);
+    enter(run);
+    try {
+      machine.evaluate(code, "script.js");
+    } finally {
+      leave();
+    }
+    return machine;
+  });
+  pictures.set(version, made);
+  for (const oldest of pictures.keys()) {
+    if (pictures.size <= mostPictures) break;
+    pictures.delete(oldest);
+  }
+  return made;
+}
+
+function enter(run: number): void {
+  Atomics.store(inside, 1, BigInt(Date.now()));
+  Atomics.store(inside, 0, BigInt(run));
+}
+
+function leave(): void {
+  Atomics.store(inside, 0, 0n);
+}
+
+async function begin(run: number, version: string, start: string, limits: ScriptLimits): Promise<void> {
+  runs.set(run, "opening");
+  const end = (message: FromThread): void => {
+    runs.delete(run);
+    say(message);
+  };
+  try {
+    const opened = await openRun({
+      engine,
+      picture: await pictureFor(run, version),
+      limits,
+      events: {
+        entered: () => enter(run),
+        left: leave,
+        calls: (calls) => say({ kind: "calls", run, calls }),
+        lines: (lines) => say({ kind: "lines", run, lines }),
+        done: (text) => end({ kind: "done", run, text }),
+        failed: (failure) => end({ kind: "failed", run, failure }),
+      },
+    });
+    if (runs.get(run) === "dropped") {
+      runs.delete(run);
+      opened.drop();
+      return;
+    }
+    runs.set(run, opened);
+    const { toolCallsAtOnce, outputBytes, logLines, logLineBytes } = limits;
+    const guest = JSON.stringify({ toolCallsAtOnce, toolBytes, outputBytes, logLines, logLineBytes });
+    opened.begin(`{"limits":${guest},${start.slice(1)}`);
+  } catch (error) {
+    end({ kind: "failed", run, failure: failureOf(error) });
+  }
+}
+
+async function describe(run: number, version: string, limits: ScriptLimits): Promise<void> {
+  try {
+    const picture = await pictureFor(run, version);
+    const began = performance.now();
+    const machine = await engine.restore(picture, limits, {
+      called: () => undefined,
+      mustStop: () => performance.now() - began > readingMs,
+    });
+    enter(run);
+    const text = machine.enter("describe", "", "");
+    say({ kind: "described", run, text });
+  } catch (error) {
+    say({ kind: "failed", run, failure: failureOf(error) });
+  } finally {
+    leave();
+  }
+}
+
+function failureOf(error: unknown): RawFailure {
+  if (error instanceof MachineError) {
+    const code = error.message.includes("out of memory") ? "memory" : "script_error";
+    return { code, message: error.message, stack: error.inner };
+  }
+  return { code: "host_error", message: error instanceof Error ? error.message : "the engine failed", stack: "" };
+}
+
+port.on("message", (message: ToThread) => {
+  if (message.kind === "load") codes.set(message.version, message.code);
+  else if (message.kind === "forget") {
+    codes.delete(message.version);
+    pictures.delete(message.version);
+  } else if (message.kind === "describe") void describe(message.run, message.version, message.limits);
+  else if (message.kind === "run") void begin(message.run, message.version, message.start, message.limits);
+  else {
+    const run = runs.get(message.run);
+    if (run === undefined) return;
+    if (message.kind === "answer") {
+      if (typeof run === "object") run.answer(message.call, message.text);
+    } else if (typeof run === "object") {
+      run.drop();
+      runs.delete(message.run);
+    } else runs.set(message.run, "dropped");
+  }
+});
+say({ kind: "ready" });

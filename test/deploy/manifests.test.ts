@@ -1,0 +1,242 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/config/config.ts";
+import { adminKey, sealKey, secretKey, startTestSidecar } from "../harness.ts";
+import { hasKubectl, kubectlRenders, kubernetes, type Manifest, overlays, render } from "./manifests.ts";
+import { mistakesIn } from "./schemas.ts";
+
+const keyed = (all: readonly Manifest[]) =>
+  Object.fromEntries(all.map((one) => [`${one.kind}/${one.metadata.name}`, one]));
+const ofKind = (all: readonly Manifest[], kind: string) => all.filter((one) => one.kind === kind);
+const workloadOf = (all: readonly Manifest[]) =>
+  all.find(({ kind }) => kind === "Deployment" || kind === "StatefulSet");
+const podOf = (all: readonly Manifest[]) => workloadOf(all).spec.template;
+const containersOf = ({ spec }: Manifest): Manifest[] => [...(spec.initContainers ?? []), ...spec.containers];
+const latchkeyOf = (all: readonly Manifest[]) => containersOf(podOf(all)).find(({ name }) => name === "latchkey");
+
+const mebibytes = (text: string) => Number(/^(\d+)Mi$/.exec(text)?.[1]);
+
+/** What its pod would give it: the environment, and files where the volumes lie. */
+function configOf(all: readonly Manifest[]) {
+  const env: Record<string, string> = {};
+  for (const { name, value, valueFrom } of latchkeyOf(all).env) {
+    env[name] = valueFrom === undefined ? value : "10.1.2.3";
+  }
+  for (const name of Object.keys(env)) env[name] = (env[name] ?? "").replace(/\$\((\w+)\)/g, (_, of) => env[of] ?? "");
+  const secrets: Readonly<Record<string, string>> = {
+    "seal-keys": sealKey,
+    "admin-key": adminKey,
+    "app-key": secretKey,
+    store: "postgres://latchkey:password@db.database.svc/latchkey",
+  };
+  const { data } = ofKind(all, "ConfigMap").find(({ metadata }) => metadata.name === "latchkey-config");
+  const [volume] = podOf(all).spec.volumes.filter(({ name }: Manifest) => name === "secrets");
+  return parseConfig({
+    env,
+    files: {
+      read(path) {
+        const [, folder, name = ""] = /^(\/etc\/latchkey|\/run\/secrets\/latchkey)\/(.+)$/.exec(path) ?? [];
+        const text = folder === "/etc/latchkey" ? data[name] : secrets[name];
+        if (text === undefined) throw Object.assign(new Error(path), { code: "ENOENT" });
+        return { text, mode: volume.secret.defaultMode };
+      },
+    },
+  });
+}
+
+describe.each(overlays)("the overlay %s", (name) => {
+  const folder = join(kubernetes, "overlays", name);
+  const all = render(folder);
+  const pod = podOf(all);
+  const latchkey = latchkeyOf(all);
+
+  it.skipIf(!hasKubectl())("is to kubectl what it is to these tests", () => {
+    expect(keyed(kubectlRenders(folder) ?? [])).toEqual(keyed(all));
+  });
+
+  it("has only fields that Kubernetes knows, with values that it takes", async () => {
+    for (const one of all) expect(await mistakesIn(one), `${one.kind} ${one.metadata.name}`).toEqual([]);
+  });
+
+  it("names nothing twice, and nothing that is not there", () => {
+    const names = Object.keys(keyed(all));
+    expect(names).toHaveLength(all.length);
+    const volumes = new Set(
+      [...pod.spec.volumes, ...(workloadOf(all).spec.volumeClaimTemplates ?? [])].map(
+        (one: Manifest) => one.name ?? one.metadata.name,
+      ),
+    );
+    for (const { volumeMounts = [] } of containersOf(pod)) {
+      for (const mount of volumeMounts) expect(volumes).toContain(mount.name);
+    }
+    for (const { configMap, persistentVolumeClaim } of pod.spec.volumes) {
+      if (configMap !== undefined) expect(names).toContain(`ConfigMap/${configMap.name}`);
+      if (persistentVolumeClaim !== undefined) {
+        expect(names).toContain(`PersistentVolumeClaim/${persistentVolumeClaim.claimName}`);
+      }
+    }
+    expect(names).toContain(`ServiceAccount/${pod.spec.serviceAccountName}`);
+  });
+
+  it("leads every selector to the pod, and every port to one that it has", () => {
+    const ports = containersOf(pod).flatMap((one) => (one.ports ?? []).map((port: Manifest) => port.name));
+    const selectors = [
+      workloadOf(all).spec.selector.matchLabels,
+      ...ofKind(all, "Service").map(({ spec }) => spec.selector),
+      ...ofKind(all, "NetworkPolicy").map(({ spec }) => spec.podSelector.matchLabels),
+      ...ofKind(all, "PodDisruptionBudget").map(({ spec }) => spec.selector.matchLabels),
+      ...ofKind(all, "PodMonitor").map(({ spec }) => spec.selector.matchLabels),
+    ];
+    for (const selector of selectors) expect(pod.metadata.labels).toMatchObject(selector);
+    for (const { spec } of ofKind(all, "Service")) {
+      for (const { targetPort } of spec.ports) expect(ports).toContain(targetPort);
+    }
+    for (const { spec } of ofKind(all, "NetworkPolicy")) {
+      for (const { ports: allowed } of spec.ingress ?? [])
+        for (const { port } of allowed) expect(ports).toContain(port);
+    }
+    for (const { spec } of ofKind(all, "PodMonitor")) {
+      for (const { port } of spec.podMetricsEndpoints) expect(ports).toContain(port);
+    }
+  });
+
+  it("gives no container a right that it does not need", () => {
+    expect(pod.spec).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
+    expect(pod.spec.securityContext).toMatchObject({
+      runAsNonRoot: true,
+      runAsUser: 65532,
+      fsGroup: 65532,
+      seccompProfile: { type: "RuntimeDefault" },
+    });
+    for (const { securityContext, name: container } of containersOf(pod)) {
+      expect(securityContext, container).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        privileged: false,
+        capabilities: { drop: ["ALL"] },
+      });
+    }
+    for (const field of ["hostNetwork", "hostPID", "hostIPC"]) expect(pod.spec).not.toHaveProperty(field);
+    expect(pod.spec.volumes.filter(({ hostPath }: Manifest) => hostPath !== undefined)).toEqual([]);
+    expect(ofKind(all, "ServiceAccount")[0].automountServiceAccountToken).toBe(false);
+  });
+
+  it("configures what latchkey takes, with secrets that come from files alone", () => {
+    const config = configOf(all);
+    expect(config.warnings).toEqual([]);
+    const values = latchkey.env.flatMap(({ value = "" }: Manifest) => value);
+    for (const secret of [sealKey, adminKey, secretKey, "password"]) expect(values.join()).not.toContain(secret);
+    for (const { name: variable } of latchkey.env) {
+      expect(variable).not.toMatch(/^LATCHKEY_(?:SEAL_KEYS|ADMIN_KEY|SECRET_KEY|FORWARD_SECRET)$/);
+    }
+    const { doors } = config;
+    const hostOf = (door: Manifest) => door?.address.host;
+    // Beside a service the data door is the pod's own.
+    expect(hostOf(doors.data)).toBe(name === "standalone" ? "0.0.0.0" : "127.0.0.1");
+    for (const door of [doors.public, doors.control, doors.ops]) expect(hostOf(door)).toBe("0.0.0.0");
+    expect(config.allowedHosts).toContain("10.1.2.3");
+    const listening = new Map(latchkey.ports.map((port: Manifest) => [port.name, port.containerPort]));
+    for (const [door, port] of listening)
+      expect(doors[door as keyof typeof doors]).toMatchObject({ address: { port } });
+  });
+
+  it("leaves balancers, streams and the rest their time", () => {
+    const { graceMs, drainDelayMs, streamGraceMs } = configOf(all);
+    const { periodSeconds, failureThreshold } = latchkey.readinessProbe;
+    expect(drainDelayMs).toBeGreaterThan(periodSeconds * failureThreshold * 1_000);
+    expect(streamGraceMs).toBeGreaterThan(drainDelayMs);
+    expect(graceMs).toBeGreaterThan(streamGraceMs);
+    const ofApplication =
+      pod.spec.initContainers === undefined ? 0 : pod.spec.containers[0].lifecycle.preStop.sleep.seconds;
+    expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThan(graceMs / 1_000 + ofApplication);
+  });
+
+  it("asks for memory that holds the heap and what lies beside it", () => {
+    const { requests, limits } = latchkey.resources;
+    const heap = Number(
+      /--max-old-space-size=(\d+)/.exec(latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value)?.[1],
+    );
+    expect(heap).toBeLessThan(mebibytes(limits.memory) * 0.65);
+    expect(mebibytes(requests.memory)).toBeGreaterThan(130);
+    expect(limits).not.toHaveProperty("cpu");
+  });
+
+  it("probes addresses that there are", async () => {
+    const { ops } = await startTestSidecar();
+    for (const probe of ["startupProbe", "readinessProbe", "livenessProbe"]) {
+      const { path, port } = latchkey[probe].httpGet;
+      expect(port).toBe("ops");
+      expect((await fetch(`${ops}${path}`)).status, path).toBe(200);
+    }
+  });
+
+  it("lets in the ingress to the public door, the platform to control, monitoring to ops, and nobody else", () => {
+    const [policy] = ofKind(all, "NetworkPolicy").filter(({ metadata }) => metadata.name === "latchkey");
+    const rules = policy.spec.ingress.map(({ from, ports }: Manifest) => [
+      ports.map(({ port }: Manifest) => port),
+      from.map((one: Manifest) => one.namespaceSelector.matchLabels["kubernetes.io/metadata.name"]),
+    ]);
+    expect(rules).toEqual([
+      [["public"], ["ingress-nginx"]],
+      [["control"], ["platform"]],
+      [["ops"], ["monitoring"]],
+    ]);
+    expect(policy.spec.policyTypes).toEqual(["Ingress", "Egress"]);
+    const reached = ofKind(all, "NetworkPolicy").flatMap(({ spec }) =>
+      (spec.ingress ?? []).flatMap(({ ports }: Manifest) => ports),
+    );
+    const toData = reached.filter(({ port }) => port === "data" || port === 3003);
+    expect(toData).toHaveLength(name === "standalone" ? 1 : 0);
+    for (const { spec } of ofKind(all, "Ingress")) {
+      for (const { http } of spec.rules) {
+        for (const { backend } of http.paths)
+          expect(backend.service).toEqual({ name: "latchkey-public", port: { name: "public" } });
+      }
+    }
+  });
+});
+
+it("gives a store of one's own to one pod at a time, and replicas a database", () => {
+  const sidecar = render(join(kubernetes, "overlays/sidecar"));
+  const shared = render(join(kubernetes, "overlays/sidecar-shared"));
+  const standalone = render(join(kubernetes, "overlays/standalone"));
+  for (const all of [sidecar, standalone]) {
+    expect(workloadOf(all).spec.replicas).toBe(1);
+    const [claim] = [...ofKind(all, "PersistentVolumeClaim"), ...(workloadOf(all).spec.volumeClaimTemplates ?? [])];
+    expect(claim.spec.accessModes).toEqual(["ReadWriteOncePod"]);
+    expect(configOf(all).store).toMatchObject({ kind: "level", folder: "/var/lib/latchkey/store" });
+    expect(latchkeyOf(all).volumeMounts).toContainEqual({ name: "store", mountPath: "/var/lib/latchkey" });
+  }
+  expect(workloadOf(sidecar).spec.strategy).toEqual({ type: "Recreate" });
+  expect(workloadOf(shared).spec).toMatchObject({
+    replicas: 3,
+    strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+  });
+  expect(configOf(shared).store.kind).toBe("postgres");
+  expect(ofKind(shared, "PersistentVolumeClaim")).toEqual([]);
+  // Everything else of the container is the same.
+  const { env: sharedEnv, volumeMounts: _a, ...sharedRest } = latchkeyOf(shared);
+  const { env, volumeMounts: _b, ...rest } = latchkeyOf(sidecar);
+  expect(sharedRest).toEqual(rest);
+  expect(sharedEnv.filter(({ name }: Manifest) => !name.startsWith("LATCHKEY_STORE"))).toEqual(
+    env.filter(({ name }: Manifest) => name !== "LATCHKEY_STORE"),
+  );
+});
+
+it("starts before the application and ends after it, beside it", () => {
+  for (const name of ["sidecar", "sidecar-shared"]) {
+    const { spec } = podOf(render(join(kubernetes, "overlays", name)));
+    expect(spec.initContainers).toHaveLength(1);
+    expect(spec.initContainers[0]).toMatchObject({ name: "latchkey", restartPolicy: "Always" });
+    expect(spec.initContainers[0].startupProbe.httpGet.path).toBe("/startupz");
+  }
+});
+
+it("sees a field that Kubernetes does not know, and a value that it does not take", async () => {
+  const [deployment] = ofKind(render(join(kubernetes, "overlays/sidecar")), "Deployment");
+  deployment.spec.template.spec.initContainers[0].startupProbe.htpGet = {};
+  deployment.spec.replicas = "one";
+  const mistakes = (await mistakesIn(deployment)).join("\n");
+  expect(mistakes).toContain("/spec/template/spec/initContainers/0/startupProbe/htpGet is not a field");
+  expect(mistakes).toContain('"/spec/replicas"');
+});

@@ -1,0 +1,267 @@
+import { once } from "node:events";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { WebSocket, WebSocketServer } from "ws";
+import { openWire } from "../door.ts";
+import { secretKey, temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
+import { type Postgres, startPostgres } from "../postgres.ts";
+import { launch, serveInProcess } from "../process.ts";
+import { startProvider, startProxied } from "../provider.ts";
+import { call, fieldOf } from "../proxy-call.ts";
+import { createHealth } from "./grpc-health.ts";
+import { createProbes } from "./probes.ts";
+
+/** What one replica does from its start to its end, as those see it who probe it, call it and stop it. */
+
+const bearer = { authorization: `Bearer ${secretKey}` };
+const soon = { timeout: 5_000, interval: 20 };
+
+describe.skipIf(lacks("postgres"))("probes", () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  it("answer for every phase, from the first moment to the last", async () => {
+    await server.shutDown();
+    const env = {
+      LATCHKEY_STORE: server.storeUrl("probes"),
+      LATCHKEY_DRAIN_DELAY: "2s",
+      LATCHKEY_GRACE: "20s",
+    };
+    const running = launch(["serve"], { folder: await temporaryFolder(), env });
+    await running.says("the store cannot be opened yet");
+    const probes = createProbes({ ops: running.address("ops"), control: running.address("control") });
+    expect(await probes.look()).toMatchObject({ live: 200, started: 503, ready: 503, grpc: "NOT_SERVING" });
+    expect((await probes.look()).why).toMatch(/^starting: ./);
+
+    await server.start();
+    await running.says('"phase":"ready"');
+    expect(await probes.look()).toEqual({ live: 200, started: 200, ready: 200, why: "ok", grpc: "SERVING" });
+
+    running.child.kill("SIGTERM");
+    await running.says('"phase":"draining"');
+    expect(await probes.look()).toEqual({ live: 200, started: 200, ready: 503, why: "draining", grpc: "NOT_SERVING" });
+    // Unready, and serving all the same: who has not heard of it yet is not refused.
+    const served = await call(`${running.address("data")}/connections`, { headers: bearer });
+    expect([served.status, fieldOf(served, "connection")]).toEqual([200, "close"]);
+    expect(await running.exited).toBe(0);
+    await expect(probes.look()).rejects.toThrow();
+  });
+
+  it("say which store it is that takes no writes, without a restart for it", async () => {
+    const running = await serveInProcess({
+      folder: await temporaryFolder(),
+      env: { LATCHKEY_STORE: server.storeUrl("lost") },
+    });
+    const probes = createProbes({ ops: running.address("ops"), control: running.address("control") });
+    await server.shutDown();
+    await expect.poll(async () => (await probes.look()).ready, { timeout: 15_000, interval: 100 }).toBe(503);
+    expect(await probes.look()).toMatchObject({ live: 200, started: 200 });
+    await server.start();
+    await expect.poll(async () => (await probes.look()).ready, { timeout: 15_000, interval: 100 }).toBe(200);
+  });
+
+  it("hand over what one replica does for all as soon as it is told to stop", { timeout: 60_000 }, async () => {
+    const env = { LATCHKEY_STORE: server.storeUrl("handing_over"), LATCHKEY_GRACE: "30s" };
+    const delivering = async (running: { address(door: "ops"): string }) =>
+      /^latchkey_delivering 1$/m.test(await (await fetch(`${running.address("ops")}/metrics`)).text());
+    const one = await serveInProcess({ folder: await temporaryFolder(), env: { ...env, LATCHKEY_DRAIN_DELAY: "20s" } });
+    await expect.poll(() => delivering(one), soon).toBe(true);
+    const two = await serveInProcess({ folder: await temporaryFolder(), env });
+    expect(await delivering(two)).toBe(false);
+    one.child.kill("SIGTERM");
+    await expect.poll(() => delivering(two), { timeout: 15_000, interval: 100 }).toBe(true);
+    // It still serves.
+    expect((await fetch(`${one.address("data")}/connections`, { headers: bearer })).status).toBe(200);
+    one.child.kill("SIGTERM");
+    expect(await one.exited).toBe(143);
+  });
+});
+
+it("asks for no key and for no name but its own when its health is asked for over gRPC", async () => {
+  const running = await serveInProcess({ folder: await temporaryFolder() });
+  const health = createHealth(running.address("control"));
+  expect(await health.check("")).toBe("SERVING");
+  expect(await health.check("latchkey.v1.ConnectionService")).toBe("SERVING");
+  expect(await health.check("latchkey.v1.Nobody")).toBe("NOT_FOUND");
+});
+
+it("refuses a delay that leaves nothing of the grace period", async () => {
+  const running = launch(["serve"], {
+    folder: await temporaryFolder(),
+    env: { LATCHKEY_DRAIN_DELAY: "5s", LATCHKEY_GRACE: "5s", LATCHKEY_STREAM_GRACE: "soon" },
+  });
+  expect(await running.exited).toBe(78);
+  expect(running.stderr()).toMatch(/LATCHKEY_DRAIN_DELAY must be shorter than LATCHKEY_GRACE/);
+  expect(running.stderr()).toMatch(/LATCHKEY_STREAM_GRACE must be a duration/);
+});
+
+it("ends at once on a second signal, though it would still wait for balancers", async () => {
+  const running = await serveInProcess({
+    folder: await temporaryFolder(),
+    env: { LATCHKEY_DRAIN_DELAY: "50s", LATCHKEY_GRACE: "60s" },
+  });
+  running.child.kill("SIGTERM");
+  await running.says("draining");
+  running.child.kill("SIGTERM");
+  expect(await running.exited).toBe(143);
+});
+
+/** A provider with WebSockets that echo, and what it heard of their end. */
+async function startEcho() {
+  const closed: (readonly [number, string])[] = [];
+  const server = http.createServer();
+  const sessions = new WebSocketServer({ server });
+  const sockets: Duplex[] = [];
+  server.on("upgrade", (_, socket) => sockets.push(socket));
+  sessions.on("connection", (session) => {
+    session.on("message", (data, isBinary) => session.send(data, { binary: isBinary }));
+    session.on("close", (code, reason) => closed.push([code, String(reason)]));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    for (const session of sessions.clients) session.terminate();
+    server.close();
+  });
+  return { port: (server.address() as AddressInfo).port, closed, sockets };
+}
+
+it("says goodbye to both ends of a WebSocket that is in use when its time is over, between two messages", async () => {
+  const echo = await startEcho();
+  const { data, proxyHeaders, stop } = await startProxied(echo.port, {
+    env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "700ms" },
+  });
+  const session = new WebSocket(`${data.replace("http:", "ws:")}/proxy/live`, { headers: proxyHeaders });
+  await once(session, "open");
+  let sent = 0;
+  let heard = 0;
+  // Of all three forms of a length, each way.
+  const talking = setInterval(() => {
+    for (const size of [10, 1_000, 100_000]) {
+      if (session.readyState !== WebSocket.OPEN) return;
+      session.send(Buffer.alloc(size, sent));
+      sent += 1;
+    }
+  }, 20);
+  onTestFinished(() => clearInterval(talking));
+  session.on("message", (message: Buffer) => {
+    expect(message.every((byte) => byte === heard % 256)).toBe(true);
+    heard += 1;
+  });
+  const closed = once(session, "close");
+  await sleep(300);
+  const since = performance.now();
+  const stopped = stop();
+  expect((await closed)[0]).toBe(1001);
+  expect(performance.now() - since).toBeGreaterThan(600);
+  await expect.poll(() => echo.closed.map(([code]) => code), soon).toEqual([1001]);
+  await stopped;
+  expect(performance.now() - since).toBeLessThan(8_000);
+  expect(heard).toBeGreaterThan(5);
+});
+
+it("lets a message that is half said be said before it says goodbye", async () => {
+  const echo = await startEcho();
+  const { data, proxyHeaders, stop } = await startProxied(echo.port, {
+    env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "200ms" },
+  });
+  const session = new WebSocket(`${data.replace("http:", "ws:")}/proxy/live`, { headers: proxyHeaders });
+  await once(session, "open");
+  const heard: number[] = [];
+  session.on("message", (message: Buffer) => heard.push(message.length));
+  const closed = once(session, "close");
+  // A frame of 100 bytes, of which 50 are there.
+  echo.sockets[0]?.write(Buffer.from([0x82, 100, ...Buffer.alloc(50)]));
+  await sleep(100);
+  const stopped = stop();
+  await sleep(500);
+  expect(session.readyState).toBe(WebSocket.OPEN);
+  echo.sockets[0]?.write(Buffer.alloc(50));
+  expect((await closed)[0]).toBe(1001);
+  expect(heard).toEqual([100]);
+  await stopped;
+});
+
+it("says goodbye to a WebSocket that is silent as soon as nothing new is taken", async () => {
+  const echo = await startEcho();
+  const { data, proxyHeaders, stop } = await startProxied(echo.port, { env: { LATCHKEY_GRACE: "20s" } });
+  const session = new WebSocket(`${data.replace("http:", "ws:")}/proxy/live`, { headers: proxyHeaders });
+  await once(session, "open");
+  const closed = once(session, "close");
+  const since = performance.now();
+  await stop();
+  expect((await closed)[0]).toBe(1001);
+  expect(performance.now() - since).toBeLessThan(8_000);
+});
+
+it("cuts a stream of events when its time is over, and lets a download come to its end", async () => {
+  const provider = await startProvider(({ line }, socket) => {
+    const isStream = line.includes("/events");
+    socket.write(
+      `HTTP/1.1 200 OK\r\nContent-Type: ${isStream ? "text/event-stream" : "text/csv"}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    );
+    let n = 0;
+    const ticking = setInterval(() => {
+      n += 1;
+      if (!socket.writable) return;
+      socket.write("8\r\ndata: 1\n\r\n");
+      if (isStream || n < 15) return;
+      clearInterval(ticking);
+      socket.write("0\r\n\r\n");
+    }, 100);
+    socket.on("close", () => clearInterval(ticking));
+  });
+  const { data, proxyHeaders, stop } = await startProxied(provider.port, {
+    env: { LATCHKEY_GRACE: "20s", LATCHKEY_STREAM_GRACE: "500ms" },
+  });
+  const agent = new http.Agent({ keepAlive: true });
+  onTestFinished(() => agent.destroy());
+  const [events, download] = ["/events", "/all"].map((path) =>
+    call(`${data}/proxy${path}`, { headers: proxyHeaders, agent }),
+  );
+  await sleep(300);
+  const since = performance.now();
+  const stopped = stop();
+  expect(await events).toMatchObject({ status: 200, outcome: "cut" });
+  // Long before the grace period is over, and before the download is.
+  expect(performance.now() - since).toBeLessThan(8_000);
+  expect(await download).toMatchObject({ status: 200, outcome: "ended", body: "data: 1\n".repeat(15) });
+  // The download's caller keeps its connection, and was never told that the answer is the last one: it is not waited for.
+  await stopped;
+  expect(performance.now() - since).toBeLessThan(15_000);
+});
+
+it("tells callers with every answer to come anew, whoever gives it, and answers what is on its way", async () => {
+  const provider = await startProvider((_, socket) => {
+    setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 300);
+  });
+  const { data, proxyHeaders, proxyLines, stop } = await startProxied(provider.port, {
+    env: { LATCHKEY_GRACE: "20s", LATCHKEY_DRAIN_DELAY: "1s" },
+  });
+  // Asked before it was told to stop, and answered after it.
+  const before = call(`${data}/proxy/x`, { headers: proxyHeaders, agent: new http.Agent({ keepAlive: true }) });
+  const wire = await openWire(data);
+  wire.send(`GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+  expect(await wire.until((text) => text.includes("\r\n\r\n"))).not.toMatch(/^connection: close\r$/im);
+  await sleep(100);
+  const stopped = stop();
+  const under = await before;
+  expect([under.status, fieldOf(under, "connection")]).toEqual([200, "close"]);
+  wire.send(`GET /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}\r\n`);
+  expect(await wire.ended).toMatch(/HTTP\/1\.1 200 OK\r\n[\s\S]*connection: close\r\n[\s\S]*ok$/i);
+  const agent = new http.Agent({ keepAlive: true });
+  for (const path of ["/connections", "/nowhere", "/proxy/x"]) {
+    const answer = await call(`${data}${path}`, { headers: proxyHeaders, agent });
+    expect(fieldOf(answer, "connection"), path).toBe("close");
+  }
+  const options = await call(`${data}/connections`, { method: "OPTIONS", headers: proxyHeaders, agent });
+  expect([options.status, fieldOf(options, "connection")]).toEqual([204, "close"]);
+  await stopped;
+});
