@@ -202,8 +202,11 @@ export class Line implements Facing {
   sweep(nowMs: number): void {
     if (this.#state !== states.waiting) return;
     const forMs = nowMs - this.#since;
-    if (!this.#hasAsked || this.#unread !== undefined) {
+    if (this.#unread !== undefined) {
       if (forMs > headMs) this.#refuse("ERR_HTTP_REQUEST_TIMEOUT");
+    } else if (!this.#hasAsked) {
+      // Nobody knows yet what it speaks.
+      if (forMs > headMs) this.socket.destroy();
     } else if (this.socket.writableLength > 0) {
       // It takes its time over the last answer.
       this.#since = nowMs;

@@ -39,9 +39,9 @@ const scripted: Answering = ({ line }, socket) => {
 };
 
 /** The same on both lanes. */
-async function startBoth(answering: Answering = scripted) {
+async function startBoth(answering: Answering = scripted, env: Readonly<Record<string, string>> = {}) {
   const provider = await startProvider(answering);
-  const start = (lane: string) => startProxied(provider.port, { env: { LATCHKEY_FAST_LANE: lane } });
+  const start = (lane: string) => startProxied(provider.port, { env: { ...env, LATCHKEY_FAST_LANE: lane } });
   const fast = await start("on");
   return { provider, fast, general: await start("off"), handedOver: await countingHandedOver(fast) };
 }
@@ -166,7 +166,7 @@ it("leaves a request in peace whose caller asks for more before it is answered, 
   await expect.poll(() => provider.connections.every(({ socket }) => socket.destroyed)).toBe(true);
 });
 
-it("answers 408 to who is silent, or has half a head, for ten seconds; as the general lane does", async () => {
+it("answers 408 to who has half a head for ten seconds, and lets go of who is silent; as the general lane does", async () => {
   const { fast, general } = await startBoth();
   const silent = async (address: string, bytes: string) => {
     const wire = await openWire(address);
@@ -178,6 +178,7 @@ it("answers 408 to who is silent, or has half a head, for ten seconds; as the ge
     [fast, general].map(({ data }) => Promise.all(halves.map((bytes) => silent(data, bytes)))),
   );
   expect(ours).toEqual(theirs);
+  expect(ours?.[0]).toBe("");
   expect(ours?.[1]).toMatch(/^HTTP\/1\.1 408 /);
 }, 20_000);
 
@@ -197,6 +198,53 @@ it("ends what is idle when it is told to stop, and says so to what is under way"
   late?.socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   expect(await busy?.ended).toMatch(/^Connection: close\r\n\r\nok$/m);
   await stopped;
+});
+
+it("says while it leaves that each answer is the last one, and has streams of events cut when their time is over", async () => {
+  const events: Answering = (request, socket, n) => {
+    if (!request.line.includes("/events")) ok(request, socket, n);
+    else {
+      const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+      socket.write(`${head}8\r\ndata: 1\n\r\n`);
+    }
+  };
+  const { fast, handedOver } = await startBoth(events, {
+    LATCHKEY_GRACE: "30s",
+    LATCHKEY_DRAIN_DELAY: "3s",
+    LATCHKEY_STREAM_GRACE: "1s",
+  });
+  const [idle, streaming] = await Promise.all([openWire(fast.data), openWire(fast.data)]);
+  idle.send(get("/x", fast.proxyLines));
+  expect(await idle.until((text) => text.endsWith("}"))).toMatch(/^Connection: keep-alive\r$/m);
+  streaming.send(get("/events", fast.proxyLines));
+  await streaming.until((text) => text.includes("data: 1"));
+  const since = performance.now();
+  const stopped = fast.stop();
+  idle.send(get("/x", fast.proxyLines));
+  const text = await idle.ended;
+  expect([answersIn(text), text.match(/^Connection: .*$/gm)]).toEqual([
+    2,
+    ["Connection: keep-alive", "Connection: close"],
+  ]);
+  // Not brought to an end that the provider did not give it.
+  expect(await streaming.ended).toMatch(/data: 1\n\r\n$/);
+  expect(performance.now() - since).toBeGreaterThan(900);
+  // It still counts: nothing was cut but what had to be.
+  expect(await handedOver()).toBe(0);
+  await stopped;
+});
+
+it("takes the beginning of HTTP/2 for what it is only where nothing came before it", async () => {
+  const { fast, handedOver } = await startBoth();
+  const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  const [first, second] = await Promise.all([openWire(fast.data), openWire(fast.data)]);
+  first.send(preface);
+  // A frame of settings.
+  expect((await first.until((text) => text.length >= 9)).charCodeAt(3)).toBe(4);
+  first.socket.destroy();
+  second.send(get("/length", fast.proxyLines) + preface);
+  expect(await second.ended).toMatch(/helloHTTP\/1\.1 400 Bad Request\r\n/);
+  expect(await handedOver()).toBe(2);
 });
 
 it("goes by the general lane altogether when it is switched off", async () => {
