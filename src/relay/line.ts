@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { lowerCase } from "../base/field-name.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
@@ -138,6 +139,8 @@ export class Line implements Facing {
     const fields = this.#answering?.fieldsFor(head) ?? [];
     let lines = "";
     for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+    // Over HTTP/2 the head may be all of an answer, and need not say so.
+    if (framing === "none" && !this.#isHead && !isBodiless(status)) this.#isChunked = !saysLength(fields);
     this.#beginAnswer(status, reason, lines);
     if (!hasMore && framing !== "none" && framing !== 0) this.#flush();
   }
@@ -287,8 +290,9 @@ export class Line implements Facing {
     if (this.#state === states.carrying && this.#exchange !== undefined) {
       collectYoung(content.length);
       this.#answering?.passedOn(content.length);
-      if (!this.#exchange.write(content)) this.socket.pause();
-      if (this.#bodyLeft === 0) this.#exchange.end([]);
+      const takesMore = this.#exchange.write(content);
+      if (this.#bodyLeft === 0) this.#exchange?.end([]);
+      else if (!takesMore) this.socket.pause();
     }
     if (bytes.length > content.length) this.#keep(bytes.subarray(content.length));
   }
@@ -435,6 +439,12 @@ export class Line implements Facing {
 
   readonly #failed = (): void => void this.socket.destroy();
 }
+
+/** RFC 9112, 6.3: their head says nothing of a body that follows, for none does. */
+const isBodiless = (status: number): boolean => status === 204 || status === 304;
+
+const saysLength = (fields: readonly string[]): boolean =>
+  fields.some((name, i) => i % 2 === 0 && lowerCase(name) === "content-length");
 
 const flushNow = (line: Line): void => line.flushNow();
 const readNext = (line: Line): void => line.readNext();
