@@ -201,37 +201,49 @@ it("ends what is idle when it is told to stop, and says so to what is under way"
 });
 
 it("says while it leaves that each answer is the last one, and has streams of events cut when their time is over", async () => {
-  const events: Answering = (request, socket, n) => {
-    if (!request.line.includes("/events")) ok(request, socket, n);
-    else {
+  const held: (() => void)[] = [];
+  const slow: Answering = (request, socket, n) => {
+    if (request.line.includes("/late")) held.push(() => ok(request, socket, n));
+    else if (request.line.includes("/events")) {
       const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
       socket.write(`${head}8\r\ndata: 1\n\r\n`);
-    }
+    } else ok(request, socket, n);
   };
-  const { fast, handedOver } = await startBoth(events, {
+  const { fast, general, handedOver } = await startBoth(slow, {
     LATCHKEY_GRACE: "30s",
     LATCHKEY_DRAIN_DELAY: "3s",
     LATCHKEY_STREAM_GRACE: "1s",
   });
-  const [idle, streaming] = await Promise.all([openWire(fast.data), openWire(fast.data)]);
-  idle.send(get("/x", fast.proxyLines));
-  expect(await idle.until((text) => text.endsWith("}"))).toMatch(/^Connection: keep-alive\r$/m);
-  streaming.send(get("/events", fast.proxyLines));
-  await streaming.until((text) => text.includes("data: 1"));
-  const since = performance.now();
-  const stopped = fast.stop();
-  idle.send(get("/x", fast.proxyLines));
-  const text = await idle.ended;
-  expect([answersIn(text), text.match(/^Connection: .*$/gm)]).toEqual([
-    2,
-    ["Connection: keep-alive", "Connection: close"],
-  ]);
-  // Not brought to an end that the provider did not give it.
-  expect(await streaming.ended).toMatch(/data: 1\n\r\n$/);
-  expect(performance.now() - since).toBeGreaterThan(900);
+
+  async function leave({ data, proxyLines: lines, stop }: ProxiedSidecar) {
+    const [idle, late, streaming] = await Promise.all([openWire(data), openWire(data), openWire(data)]);
+    idle.send(get("/x", lines));
+    expect(await idle.until((text) => text.endsWith("}"))).toMatch(/^Connection: keep-alive\r$/m);
+    streaming.send(get("/events", lines));
+    await streaming.until((text) => text.includes("data: 1"));
+    const asked = held.length;
+    late.send(get("/late", lines));
+    await expect.poll(() => held.length).toBe(asked + 1);
+    const since = performance.now();
+    const stopped = stop();
+    for (const answer of held) answer();
+    expect(await late.ended).toMatch(/^Connection: close\r$/m);
+    idle.send(get("/x", lines));
+    const text = await idle.ended;
+    expect([answersIn(text), text.match(/^Connection: \S+/gm)]).toEqual([
+      2,
+      ["Connection: keep-alive", "Connection: close"],
+    ]);
+    // Not brought to an end that the provider did not give it.
+    expect(await streaming.ended).toMatch(/data: 1\n\r\n$/);
+    expect(performance.now() - since).toBeGreaterThan(900);
+    return { stopped };
+  }
+
+  const { stopped } = await leave(fast);
   // It still counts: nothing was cut but what had to be.
   expect(await handedOver()).toBe(0);
-  await stopped;
+  await Promise.all([stopped, leave(general)]);
 });
 
 it("takes the beginning of HTTP/2 for what it is only where nothing came before it", async () => {
