@@ -455,7 +455,7 @@ describe("errors", () => {
     });
     const stranger = new Nango({ host: running().data, secretKey: "wrong" });
     expect(await failureOf(stranger.listConnections())).toEqual({ status: 401, code: "unknown_key" });
-    expect(await failureOf(nango().triggerSync("keyed", [], "ada"))).toEqual({ status: 501, code: "not_implemented" });
+    expect(await failureOf(nango().triggerSync("keyed", ["x"], "ada"))).toEqual({ status: 404, code: "unknown_sync" });
     expect(await failureOf(nango().get({ endpoint: "/x", providerConfigKey: "keyed", connectionId: "ada" }))).toEqual({
       status: 502,
       code: "provider_unknown",
