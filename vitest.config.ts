@@ -2,15 +2,34 @@ import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/longest-first.ts";
 
+const common = {
+  // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
+  testTimeout: 30_000,
+  hookTimeout: 30_000,
+};
+
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
     // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
     maxWorkers: Math.max(2, availableParallelism()),
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/tally.ts"],
+    projects: [
+      { test: { ...common, name: "all", include: ["test/**/*.test.ts"] } },
+      // What a request to a provider comes to must be the same without the fast lane. Left out is what never takes it.
+      {
+        test: {
+          ...common,
+          name: "general lane",
+          include: [
+            "test/cases/proxy-*.test.ts",
+            "test/data-plane/proxy-keys.test.ts",
+            "test/peers/nango-proxy.test.ts",
+          ],
+          exclude: ["test/cases/proxy-{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
+          env: { LATCHKEY_TEST_LANE: "general" },
+        },
+      },
+    ],
   },
 });

@@ -187,7 +187,11 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
       const stallMs = Math.min(config.relay.idleMs, maxStallMs);
-      const toProviders = { ...common, name: "data" as const, proxy, stallMs, guard: createDoorGuard({ hosts }) };
+      const toProviders = {
+        ...{ ...common, name: "data" as const, proxy, stallMs },
+        hasFastLane: config.fastLane,
+        guard: createDoorGuard({ hosts }),
+      };
       const otherRoutes = (path: string) => declaredRoutes(held, path);
       const dataDoor = createDoor({ ...toProviders, routes, otherRoutes, pages, aliases: refs, tls: doors.data.tls });
       addresses.data = await open("data", doors.data, dataDoor);

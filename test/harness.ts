@@ -18,6 +18,9 @@ export const adminKey = "lk_test-admin-key-of-the-control-plane";
 /** 32 bytes. */
 export const sealKey = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
+/** Whether ordinary requests to providers take the fast lane: the proxy's tests run on each. */
+export const isFastLane = process.env["LATCHKEY_TEST_LANE"] !== "general";
+
 /** What a sidecar of the tests is configured with: ports and a store of its own. */
 export const testVariables = (folder: string): Readonly<Record<string, string>> => ({
   LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
@@ -28,6 +31,7 @@ export const testVariables = (folder: string): Readonly<Record<string, string>> 
   LATCHKEY_SECRET_KEY: secretKey,
   LATCHKEY_ADMIN_KEY: adminKey,
   LATCHKEY_GRACE: "2s",
+  LATCHKEY_FAST_LANE: isFastLane ? "on" : "off",
 });
 
 /** A sidecar in this process, on ports of its own, over a store of its own, and what a caller needs to reach it. */

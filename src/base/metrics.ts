@@ -246,6 +246,12 @@ export const metricTable = {
     help: "Requests and tunnels under way.",
     labels: [],
   },
+  proxyHandedOver: {
+    kind: "counter",
+    name: "latchkey_proxy_handed_over_total",
+    help: "Callers' connections that something out of the ordinary has brought to the general lane.",
+    labels: [],
+  },
   proxyLimited: {
     kind: "counter",
     name: "latchkey_proxy_limited_total",

@@ -9,6 +9,8 @@ import { requireClientName, tlsServerOptions } from "./tls.ts";
 /** One port for HTTP/1.1 and HTTP/2: told apart by ALPN under TLS, and by the first bytes without it. */
 export interface TwoProtocols {
   readonly server: Server;
+  /** For what was served first: sees to a connection whose first bytes are unread again. */
+  tell(socket: Socket): void;
   /** Ends connections that have not said yet what they speak. */
   dropUndecided(): void;
   destroy(): void;
@@ -17,6 +19,8 @@ export interface TwoProtocols {
 interface TwoProtocolsOptions {
   readonly tls: ListenerTls | undefined;
   readonly socketOptions: ServerOpts;
+  /** Without TLS: sees connections before anybody knows what they speak. */
+  readonly serveFirst?: (socket: Socket) => void;
   readonly serveHttp1: (socket: Socket) => void;
   readonly serveHttp2: (socket: Socket) => void;
   /** A peer that did not complete its TLS handshake. */
@@ -24,19 +28,17 @@ interface TwoProtocolsOptions {
 }
 
 export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
-  const { tls: pair, socketOptions, serveHttp1, serveHttp2, refuse } = options;
+  const { tls: pair, socketOptions, serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();
 
-  function createPlain(): Server {
-    return net.createServer(socketOptions, (socket) => {
-      undecided.add(socket);
-      socket.once("close", () => undecided.delete(socket));
-      sniff(socket, (protocol, sniffed) => {
-        undecided.delete(socket);
-        if (protocol === "h2") serveHttp2(sniffed);
-        else serveHttp1(sniffed);
-      });
+  function tell(socket: Socket): void {
+    undecided.add(socket);
+    socket.once("close", () => undecided.delete(socket));
+    sniff(socket, (protocol, sniffed) => {
+      undecided.delete(socket);
+      if (protocol === "h2") serveHttp2(sniffed);
+      else serveHttp1(sniffed);
     });
   }
 
@@ -55,7 +57,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     return secure;
   }
 
-  const server = pair === undefined ? createPlain() : createTls(pair);
+  const server = pair === undefined ? net.createServer(socketOptions, serveFirst) : createTls(pair);
   server.on("connection", (socket: Socket) => {
     // Node forgets the address of a peer that has left, unless it was asked before.
     void socket.remoteAddress;
@@ -64,6 +66,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
   });
   return {
     server,
+    tell,
     dropUndecided() {
       for (const socket of undecided) socket.destroy();
     },

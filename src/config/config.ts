@@ -81,6 +81,8 @@ export interface Config {
   readonly retention: Retention;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
+  /** Ordinary requests to providers do without `node:http`. */
+  readonly fastLane: boolean;
   readonly graceMs: number;
   /** Of the grace period: how long WebSockets and event streams may go on. */
   readonly streamGraceMs: number;
@@ -214,6 +216,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
       ?.split(",")
       .map((host) => host.trim().toLowerCase())
       .filter((host) => host !== ""),
+    fastLane:
+      choice({ name: "LATCHKEY_FAST_LANE", text: text("LATCHKEY_FAST_LANE") ?? "on", of: ["on", "off"], refuse }) ===
+      "on",
     graceMs: duration("LATCHKEY_GRACE", "25s"),
     streamGraceMs: duration("LATCHKEY_STREAM_GRACE", "10s"),
     drainDelayMs: duration("LATCHKEY_DRAIN_DELAY", "0s"),

@@ -77,6 +77,11 @@ export const variables = [
     default: "none",
     meaning: "PEM file of authorities that providers' certificates may come from, beside the usual ones",
   },
+  {
+    name: "LATCHKEY_FAST_LANE",
+    default: "on",
+    meaning: "`off`: every request to a provider is read by `node:http`, also the ordinary ones",
+  },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take, all in all" },
   {
     name: "LATCHKEY_STREAM_GRACE",

@@ -16,6 +16,8 @@ export interface Asked {
   /** What follows the base path: path and query, as the caller wrote them. */
   readonly path: string;
   readonly rawHeaders: readonly string[];
+  /** The same array may be there with the next request: what is made of it is worth keeping. */
+  readonly comeAgain?: boolean;
   readonly body: "none" | "length" | "chunked";
   /** The caller's. */
   readonly key: string | undefined;
@@ -75,14 +77,55 @@ export function outgoingParts(going: Going): OutgoingParts {
 /** The same, written out. */
 export function outgoing(going: Going): Outgoing {
   const { asked, host } = going;
-  const { target, fields, attached, contentLength } = outgoingParts(going);
-  let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n`;
-  for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  const { target, lines, attached, contentLength } = canKeep(going) ? keptParts(going) : writtenParts(going);
+  let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines}`;
   for (const [name, value] of attached) head += `${name}: ${value}\r\n`;
   head += `Via: ${asked.isHttp2 === true ? viaHttp2 : via}\r\n`;
   if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
   else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
   return { target, head: `${head}\r\n` };
+}
+
+interface WrittenParts extends Omit<OutgoingParts, "fields"> {
+  readonly lines: string;
+}
+
+function writtenParts(going: Going): WrittenParts {
+  const { target, fields, attached, contentLength } = outgoingParts(going);
+  let lines = "";
+  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  return { target, lines, attached, contentLength };
+}
+
+type Keepable = Going & { readonly attachment: Extract<Attachment, { kind: "fixed" }> };
+
+const canKeep = (going: Going): going is Keepable =>
+  going.asked.comeAgain === true &&
+  going.attachment.kind === "fixed" &&
+  !going.wantsPlain &&
+  going.traceparent === undefined;
+
+/** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
+interface Kept extends Pick<WrittenParts, "lines" | "contentLength"> {
+  readonly replaced: ReadonlySet<string>;
+  readonly key: string | undefined;
+  readonly proxy: ProxyRules | undefined;
+}
+
+const kept = new WeakMap<readonly string[], Kept>();
+
+function keptParts(going: Keepable): WrittenParts {
+  const { asked, attachment, proxy, basePath } = going;
+  const { rawHeaders, key } = asked;
+  const replaced = namesOf(attachment);
+  const known = kept.get(rawHeaders);
+  if (known === undefined || known.replaced !== replaced || known.key !== key || known.proxy !== proxy) {
+    const written = writtenParts(going);
+    kept.set(rawHeaders, { lines: written.lines, contentLength: written.contentLength, replaced, key, proxy });
+    return written;
+  }
+  const target = basePath + targetWith(asked.path, { attachment, proxy });
+  return { target, lines: known.lines, contentLength: known.contentLength, attached: attachment.headers };
 }
 
 const names = new WeakMap<Attachment, ReadonlySet<string>>();

@@ -17,6 +17,8 @@ export interface DoorAnswers {
   showTo(request: FrontRequest, origin: string): void;
   answer(asked: Asked, answer: Answer): void;
   fault(asked: Asked, fault: Fault, faultPage?: (fault: Fault) => Answer): void;
+  /** What `fault` would answer, but for what becomes of the connection. */
+  textOf(fault: Fault): { readonly status: number; readonly headers: Headers; readonly body: string };
   /** To `OPTIONS`; undefined: of the server as a whole. */
   options(asked: Asked, allowed: readonly string[] | undefined): void;
 }
@@ -25,6 +27,8 @@ interface Asked {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
 }
+
+type Headers = Readonly<Record<string, string>>;
 
 interface DoorAnswersOptions {
   readonly door: string;
@@ -36,6 +40,10 @@ interface DoorAnswersOptions {
 
 /** Emitted by a response whose answer is sent though its connection has not ended. */
 export const answered = Symbol("answered");
+
+/** Of whatever we answer ourselves. */
+const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
+const json = "application/json; charset=utf-8";
 
 /** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
@@ -69,10 +77,8 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     const isCutOff = lines.cutsOff(request);
     if (isDraining() || isCutOff) end(request);
     if (lines.isEnding(socket)) response.setHeader("connection", "close");
-    response.setHeader("latchkey-version", version);
-    response.setHeader("cache-control", "no-store");
-    response.setHeader("x-content-type-options", "nosniff");
-    if (!response.hasHeader("content-type")) response.setHeader("content-type", "application/json; charset=utf-8");
+    setAll(response, ofOurs);
+    if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
     const page = pageOf.get(request);
     if (page !== undefined) setAll(response, corsFields(page));
     response.setHeader("content-length", Buffer.byteLength(body));
@@ -96,10 +102,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
       const { request, response } = asked;
       const fault = found.code === "internal" ? logged(found) : found;
       if (untrusted.has(fault.code)) end(request);
-      if (fault.status === 401) response.setHeader("www-authenticate", "Bearer");
-      if (fault.metadata["allow"] !== undefined) response.setHeader("allow", fault.metadata["allow"]);
-      if (fault.retryAfterSeconds !== undefined) response.setHeader("retry-after", String(fault.retryAfterSeconds));
-      response.setHeader("latchkey-error", fault.code);
+      setAll(response, headersOf(fault));
       // Not even that we know the page: it is no page of the environment that it asked about.
       if (fault.code === "origin_not_allowed") pageOf.delete(request);
       if (response instanceof StreamResponse && isGrpc(request.headers["content-type"])) {
@@ -109,6 +112,11 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
       if (faultPage !== undefined) answer(asked, faultPage(fault));
       else send(asked, { status: fault.status, body: errorBody(fault) });
     },
+    textOf(found) {
+      const fault = found.code === "internal" ? logged(found) : found;
+      const headers = { ...headersOf(fault), ...ofOurs, "content-type": json };
+      return { status: fault.status, headers, body: errorBody(fault) };
+    },
     options({ request, response }, allowed) {
       const page = pageOf.get(request);
       if (page !== undefined) setAll(response, { ...corsFields(page), ...preflightFields(allowed ?? []) });
@@ -116,6 +124,15 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
       response.setHeader("latchkey-version", version);
       response.writeHead(204).end();
     },
+  };
+}
+
+function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): Headers {
+  return {
+    ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
+    ...(allow === undefined ? {} : { allow }),
+    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
+    "latchkey-error": code,
   };
 }
 

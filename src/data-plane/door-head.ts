@@ -1,7 +1,7 @@
 import type { DoorGuard } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
 import { byFieldName, lowerCase } from "../base/field-name.ts";
-import { type FrontRequest, mistakeInFraming } from "../relay/front.ts";
+import { type FrontHead, type FrontRequest, mistakeInFraming } from "../relay/front.ts";
 import { checkBrowser, type PageOrigins } from "./page-origin.ts";
 import type { Route } from "./routes.ts";
 
@@ -10,7 +10,7 @@ export interface HeadCheck {
   /** `browser`: pages of others may use what it asks for. Returns the origin of the page that may read the answer. */
   check(request: FrontRequest, browser?: Route["browser"]): string | undefined;
   /** The same, of one that goes to a provider. */
-  checkForProvider(request: FrontRequest): void;
+  checkForProvider(request: FrontHead): void;
   targetOf(request: FrontRequest): { readonly path: string; readonly query: string };
 }
 
@@ -36,10 +36,10 @@ const singleHeaders = [
 /** A bit for each of them; none for any other. */
 const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1)) & ~1);
 
-export const isInAbsoluteForm = ({ url = "" }: FrontRequest): boolean => /^https?:\/\//i.test(url);
+export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
 
 export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
-  function check(request: FrontRequest, browser?: Route["browser"]): string | undefined {
+  function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
     const { rawHeaders, headers, method = "" } = request;
     const framing = mistakeInFraming(request);
     if (framing !== undefined) throw new Fault("malformed_request", framing);

@@ -13,7 +13,8 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
+import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
+import type { Lines } from "../relay/lines.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -22,6 +23,7 @@ import { createDoorCount } from "./door-count.ts";
 import { createHeadCheck, isInAbsoluteForm } from "./door-head.ts";
 import { createDoorLines } from "./door-lines.ts";
 import { createDoorStreams, unmetExpectation } from "./door-streams.ts";
+import { createFastLane } from "./fast-lane.ts";
 import type { PageOrigins } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -65,6 +67,8 @@ interface DoorOptions {
     readonly pathBytes: number;
   };
   readonly tls: ListenerTls | undefined;
+  /** Ordinary requests to providers do without `node:http`; not over TLS. */
+  readonly hasFastLane?: boolean;
   /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
   readonly stallMs?: number;
   readonly warn: RareWarning;
@@ -76,12 +80,14 @@ const defaultStallMs = 60_000;
 const silentTunnelMs = 1_000;
 /** What Node's server does not do by itself: it closes those that are idle when it is closed, and later ones never. */
 const closeIdleEveryMs = 100;
+/** So many cost as much more in the general lane as a new connection does, a few times over. */
+const slowRequests = 100;
 /** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
 const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
-  const { stallMs = defaultStallMs } = options;
+  const { stallMs = defaultStallMs, hasFastLane = false } = options;
   const { metrics } = world;
   const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
@@ -95,7 +101,7 @@ export function createDoor(options: DoorOptions): Door {
   /** What is no more HTTP: the server does not know them any longer. With how to say goodbye, once they stand. */
   const tunnels = new Map<Socket, () => void>();
   /** Answers that end when somebody wants them to. */
-  const endless = new Set<FrontResponse>();
+  const endless = new Set<{ destroy(): unknown }>();
   const onEndless = (response: FrontResponse) => void endless.add(response);
 
   async function handle({ request, response, proceed }: Asked): Promise<void> {
@@ -135,7 +141,7 @@ export function createDoor(options: DoorOptions): Door {
     return isPreflight && browser !== "script" ? undefined : browser;
   }
 
-  function aliasOf({ headers }: FrontRequest): ConnectionRef | undefined {
+  function aliasOf({ headers }: FrontHead): ConnectionRef | undefined {
     if (alias !== undefined || aliases === undefined || aliases.size === 0) return alias;
     return aliases.get(hostName(headers.host ?? "") ?? "");
   }
@@ -274,6 +280,21 @@ export function createDoor(options: DoorOptions): Door {
   };
   /** Connections that have not asked for anything yet. */
   const silent = new Set<Socket>();
+  /** How many requests a connection of the general lane may still bring; that of the fast lane has no end. */
+  const left = new WeakMap<Socket, number>();
+  /**
+   * One request that was out of the ordinary, and its connection is in the general lane. Where requests are many and
+   * ordinary again, that is worth a new connection now and then: it is told to end, with an answer, as any may be.
+   */
+  function endSlowLine(response: ServerResponse): void {
+    if (fastLane === undefined) return;
+    const { socket } = response.req;
+    const requests = (left.get(socket) ?? slowRequests) - 1;
+    left.set(socket, requests);
+    if (requests > 0) return;
+    lines.end(socket);
+    response.shouldKeepAlive = false;
+  }
   const onAsked = (asked: Asked) => {
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
@@ -282,6 +303,7 @@ export function createDoor(options: DoorOptions): Door {
     silent.delete(request.socket);
     if (!lines.begin(response)) return;
     if (leaving) response.shouldKeepAlive = false;
+    else endSlowLine(response);
     onAsked({ request, response, proceed });
   };
   const server = http.createServer(serverOptions, (request, response) => onRequest(request, response));
@@ -335,6 +357,24 @@ export function createDoor(options: DoorOptions): Door {
     lines.refuse(socket, fault);
   });
 
+  const fastLane: Lines | undefined =
+    proxy === undefined || tls !== undefined || !hasFastLane
+      ? undefined
+      : createFastLane({
+          proxy,
+          check: head.checkForProvider,
+          aliasOf,
+          count,
+          textOf: answers.textOf,
+          endless,
+          handOver(socket, isHttp1) {
+            metrics.proxyHandedOver.inc();
+            if (isHttp1) serveHttp1(socket);
+            else both.tell(socket);
+          },
+          refuse: (socket, code) => server.emit("clientError", Object.assign(new Error(code), { code }), socket),
+        });
+
   const streams = createDoorStreams({
     maxHeadBytes: limits.headBytes,
     maxHeadLines: limits.headLines,
@@ -347,6 +387,7 @@ export function createDoor(options: DoorOptions): Door {
     tls,
     // As Node's own server of HTTP/1.1 has it.
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
+    ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
     serveHttp1,
     serveHttp2: streams.serve,
     refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),
@@ -361,12 +402,14 @@ export function createDoor(options: DoorOptions): Door {
     server: both.server,
     leave() {
       leaving = true;
+      fastLane?.leave();
       streams.leave();
     },
     async drain() {
       leaving = true;
       draining = true;
       const closed = new Promise<void>((resolve) => both.server.close(() => resolve()));
+      fastLane?.drain();
       streams.drain();
       both.dropUndecided();
       server.close();
@@ -390,6 +433,7 @@ export function createDoor(options: DoorOptions): Door {
     },
     destroy() {
       streams.destroy();
+      fastLane?.destroy();
       // Tunnels as well.
       both.destroy();
     },

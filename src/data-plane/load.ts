@@ -18,6 +18,8 @@ export interface LoadLimits {
 export interface Load {
   /** Counts one more, or says why there is to be none. Whoever enters leaves, once. */
   enter(): Fault | undefined;
+  /** Whether one more would be let in. Nobody is counted. */
+  hasRoom(): boolean;
   leave(): void;
   configure(limits: LoadLimits): void;
   close(): void;
@@ -88,6 +90,7 @@ export function createLoad({ limits: first, onLook, world }: LoadOptions): Load 
       open += 1;
       return undefined;
     },
+    hasRoom: () => !isOverloaded && open < limits.requests,
     leave() {
       open -= 1;
     },

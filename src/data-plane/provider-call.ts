@@ -15,7 +15,7 @@ import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
-import { bodyOf, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
+import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
@@ -26,7 +26,15 @@ import { isUseRecorded, type Use, type Uses } from "./uses.ts";
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
 export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
-  begin(asking: Asking, outcome: Outcome): void;
+  begin(asking: Answered, outcome: Outcome): void;
+  /**
+   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does, or the key
+   * is not known here. A promise
+   * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
+   * and says whether there was one.
+   */
+  peek(asking: Asking): ProviderCall | Promise<void> | undefined;
+  admit(call: ProviderCall): boolean;
   /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
   renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** What `outgoing` makes the provider's request of. */
@@ -36,12 +44,17 @@ export interface ProviderCalls {
 }
 
 export interface Asking {
+  readonly request: FrontHead;
+  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
+  readonly alias?: ConnectionRef | undefined;
+}
+
+/** One whose answer can be watched. */
+export interface Answered extends Asking {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
-  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
-  readonly alias?: ConnectionRef;
 }
 
 interface Outcome {
@@ -52,6 +65,7 @@ interface Outcome {
 /** A request whose connection is at hand, and which may go. */
 export interface ProviderCall {
   readonly since: number;
+  readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
   readonly asked: Asked;
@@ -83,7 +97,7 @@ export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 type Place = Pick<ProviderCall, "origin" | "host">;
 
-type Found = Pick<ProviderCall, "since" | "live" | "options" | "use"> & { readonly key: string };
+type Found = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
 interface Authenticated {
   readonly authorization: string | undefined;
@@ -91,14 +105,24 @@ interface Authenticated {
   readonly caller: Caller;
 }
 
+/** What the fields of a request ask for, and who asks. */
+interface Wanted {
+  readonly key: string;
+  readonly caller: Caller;
+  readonly ref: ConnectionRef;
+  readonly alias: ConnectionRef | undefined;
+  readonly options: ProxyOptions;
+}
+
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
   const { access, live, attachments, upstream, rates, uses, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
+  const wanted = new WeakMap<FrontHead["headers"], Wanted>();
   const nonces = createProviderNonces();
 
-  function begin(asking: Asking, { ready, fail }: Outcome): void {
+  function begin(asking: Answered, { ready, fail }: Outcome): void {
     const since = performance.now();
     const { request } = asking;
     const failed = (error: unknown) => fail(faultOfPreparing(error));
@@ -109,7 +133,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       rates.take?.(caller.keyId, ref, since);
       const found = (one: LiveConnection): undefined => {
         const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
-        ready(callOf(asking, { since, live: one, key, options, use }));
+        ready(callOf(asking, { since, caller, live: one, key, options, use }));
       };
       const held = live.peek(ref);
       return held === undefined ? live.get(ref).then(found) : found(held);
@@ -125,10 +149,42 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
   }
 
+  function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
+    const since = performance.now();
+    const wantedNow = wantedBy(asking);
+    if (wantedNow === undefined) return undefined;
+    const { caller, key, ref, options } = wantedNow;
+    const held = live.peek(ref);
+    // Why it cannot be had, whoever asks for it in full is told.
+    if (held === undefined) return live.get(ref).then(nothing, nothing);
+    if (isUseRecorded(held)) return undefined;
+    return callOf(asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
+  /**
+   * Of fields that come again, what they say is known; whether the key still holds is asked each time. Undefined: of a
+   * key that is not known, others may.
+   */
+  function wantedBy({ request, alias }: Asking): Wanted | undefined {
+    const known = wanted.get(request.headers);
+    if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
+    const authenticated = authenticate(request);
+    if (authenticated instanceof Promise) {
+      // Who asks in full asks again, and is told.
+      authenticated.catch(nothing);
+      return undefined;
+    }
+    const { key, caller } = authenticated;
+    const ref = refOf(request, { environment: caller.environment, alias });
+    const made = { key, caller, ref, alias, options: proxyOptions((name) => headerOf(request, name)) };
+    wanted.set(request.headers, made);
+    return made;
+  }
+
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: FrontRequest): Authenticated | Promise<Authenticated> {
+  function authenticate(request: FrontHead): Authenticated | Promise<Authenticated> {
     const { headers, socket } = request;
-    const { authorization } = headers;
+    const authorization = headerOf(request, "authorization");
     const last = lastKeys.get(socket);
     const isAlone = headers["latchkey-key"] === undefined && headers["proxy-authorization"] === undefined;
     if (isAlone && last !== undefined && last.authorization === authorization && access.isCurrent(last.caller)) {
@@ -145,7 +201,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return caller instanceof Promise ? caller.then(admit) : admit(caller);
   }
 
-  function callOf({ request, alias }: Asking, { since, live: found, key, options, use }: Found): ProviderCall {
+  function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
     const own = attachments(found);
     const { attachment, binding } = own;
     const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
@@ -156,10 +212,11 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
-    const asked = { method, path, rawHeaders, body: bodyOf(request), key, isHttp2: isStream(request) };
+    const comeAgain = request.comeAgain === true;
+    const asked = { method, path, rawHeaders, comeAgain, body: bodyOf(request), key, isHttp2: isStream(request) };
     const { origin, host } = admit(own, address);
     use?.going({ host, path, attachment, key });
-    return { since, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
+    return { since, caller, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
   }
 
   function admit(attached: Attached, { origin: href }: Address): Place {
@@ -178,11 +235,16 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   return {
     begin,
+    peek,
+    admit({ caller, live: { connection }, since }) {
+      const { tryTake } = rates;
+      return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+    },
     async renewed(asking, refused) {
-      const { since, options, use, asked } = refused;
+      const { since, caller, options, use, asked } = refused;
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
-      return callOf(asking, { since, live: fresh, key: asked.key ?? "", options, use });
+      return callOf(asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
     },
     goingOf: (call, asked, content) => ({
       asked,
@@ -201,15 +263,16 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   };
 }
 
+const nothing = () => {};
 const nonce = () => randomBytes(16).toString("hex");
 
-function requireMethod({ method = "" }: FrontRequest): void {
+function requireMethod({ method = "" }: FrontHead): void {
   // An answer to TRACE is the request, credentials and all.
   if (method !== "TRACE" && method !== "CONNECT") return;
   throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
 
-function headerOf({ headers }: FrontRequest, name: string): string | undefined {
+function headerOf({ headers }: FrontHead, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "string" ? value : value?.[0];
 }
@@ -220,7 +283,7 @@ interface Naming {
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf({ headers }: FrontRequest, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: FrontHead, { environment, alias }: Naming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {

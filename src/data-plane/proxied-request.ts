@@ -5,12 +5,10 @@ import { isGrpc } from "../core/grpc.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { namesOf, outgoing } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
-import type { Answering } from "../relay/caller.ts";
-import { type AnyCaller, callerOf } from "../relay/callers.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
 import type { RelayFailure } from "../relay/failure.ts";
-import type { FrontResponse } from "../relay/front.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
 import { StreamCaller } from "../relay/stream-caller.ts";
 import type { Upstream } from "../relay/upstream.ts";
@@ -28,14 +26,20 @@ import type { ProxyCount } from "./proxy-count.ts";
 import type { AttemptTrace, ProxyTrace } from "./proxy-trace.ts";
 import { guardReflection } from "./reflection.ts";
 
-export interface ProxyCall extends Asking {
+/** A request to be relayed, whichever lane it came by. */
+export interface ProxyCall {
+  readonly asking: Asking;
+  /** The caller has left. */
+  readonly isGone: boolean;
+  /** The caller has left, or its answer has begun: there is nothing to be said to it. */
+  readonly isSettled: boolean;
+  /** The half that faces the caller. */
+  face(answering: Answering): Facing;
   /** Tells a caller that waits for it to send the body. */
-  readonly proceed: () => void;
-  readonly answerFault: (fault: Fault) => void;
-  /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
-  readonly isLast: () => boolean;
-  /** The answer has no end that could be waited for. */
-  readonly onEndless: (response: FrontResponse) => void;
+  proceed(): void;
+  answerFault(fault: Fault): void;
+  /** What follows is the head of its answer. Endless: one that nobody waits for to end. */
+  beginAnswer(isEndless: boolean): void;
 }
 
 /** What all proxied requests have in common. */
@@ -44,10 +48,10 @@ export interface Shared {
   readonly upstream: Upstream;
   readonly world: World;
   readonly count: ProxyCount;
-  readonly fail: (call: ProxyCall, error: unknown) => void;
+  readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }
 
-/** One caller, who sees one answer, however many attempts that takes. A class for the same reason as `Caller`. */
+/** One caller, who sees one answer, however many attempts that takes. A class, because there is one for each request. */
 export class ProxiedRequest implements Answering, Receiver {
   readonly #shared: Shared;
   readonly #call: ProxyCall;
@@ -56,7 +60,7 @@ export class ProxiedRequest implements Answering, Receiver {
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
-  readonly #caller: AnyCaller;
+  readonly #caller: Facing;
   /** Sees the answer first, and hands on to the caller what that may see. */
   readonly #guard: Receiver;
   #exchange: Exchange | undefined;
@@ -72,7 +76,7 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#ready = ready;
     this.#content = content;
     this.#trace = trace;
-    this.#caller = callerOf(call.request, call.response, this);
+    this.#caller = call.face(this);
     const { integration } = ready.live;
     const { attachment } = ready;
     this.#guard = guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() });
@@ -119,7 +123,7 @@ export class ProxiedRequest implements Answering, Receiver {
   /** Of a request as most are, nothing: it goes over HTTP/1.1. */
   #howToSend(): HowToSend | undefined {
     const { live, asked, attachment } = this.#ready;
-    const { request } = this.#call;
+    const { request } = this.#call.asking;
     const isCall = isGrpc(request.headers["content-type"]);
     if (isCall || live.provider.proxy?.http2Only === true) {
       return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
@@ -130,8 +134,8 @@ export class ProxiedRequest implements Answering, Receiver {
   /** Whether it is tried again; an answer that is never reaches the caller. */
   #isTriedAgain(happened: Again): boolean {
     const { options } = this.#ready;
-    const { response } = this.#call;
-    if (this.#tried === options.retries || response.destroyed) return false;
+    const call = this.#call;
+    if (this.#tried === options.retries || call.isGone) return false;
     const { world, count } = this.#shared;
     const content = this.#content;
     const delayMs = againAfter(happened, { going: this.#ready, content, tried: this.#tried, nowMs: world.now() });
@@ -140,7 +144,7 @@ export class ProxiedRequest implements Answering, Receiver {
     count.proxyRetries.inc();
     this.#trace?.again();
     setTimeout(() => {
-      if (!response.destroyed) this.attempt();
+      if (!call.isGone) this.attempt();
     }, delayMs);
     return true;
   }
@@ -160,7 +164,7 @@ export class ProxiedRequest implements Answering, Receiver {
     if (head.status !== 401 || this.#wasRefused) return false;
     this.#wasRefused = true;
     const { calls, count, world } = this.#shared;
-    const looking = calls.renewed(this.#call, this.#ready);
+    const looking = calls.renewed(this.#call.asking, this.#ready);
     if (!this.#maySendAgain()) {
       // For the next one.
       looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
@@ -192,7 +196,7 @@ export class ProxiedRequest implements Answering, Receiver {
   #sendAgain(renewed: ProviderCall): void {
     this.#refusal = undefined;
     this.#exchange?.abort();
-    if (this.#call.response.destroyed) return;
+    if (this.#call.isGone) return;
     this.#ready = renewed;
     this.#trace?.again();
     this.attempt();
@@ -261,10 +265,9 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   fieldsFor({ fields, framing, isHttp2 }: ResponseHead): readonly string[] {
-    const { alias, response, isLast, onEndless } = this.#call;
-    if (isLast()) response.shouldKeepAlive = false;
+    const { alias } = this.#call.asking;
     // An event stream has no length, and looking for its type costs the others nothing.
-    if (typeof framing !== "number" && framing !== "none" && isEventStream(fields)) onEndless(response);
+    this.#call.beginAnswer(typeof framing !== "number" && framing !== "none" && isEventStream(fields));
     const ready = this.#ready;
     return incomingFields({
       fields,
@@ -277,7 +280,7 @@ export class ProxiedRequest implements Answering, Receiver {
   answerFailure(failure: RelayFailure): void {
     // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
     const { resetCode } = failure;
-    const isCall = isGrpc(this.#call.request.headers["content-type"]);
+    const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
     if (isCall && resetCode !== undefined && this.#caller instanceof StreamCaller) {
       this.cut("provider");
       this.#caller.reset(resetCode);
@@ -301,7 +304,7 @@ export class ProxiedRequest implements Answering, Receiver {
 
   /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
   endOfCut(failure: RelayFailure): readonly string[] | undefined {
-    if (!isGrpc(this.#call.request.headers["content-type"])) return undefined;
+    if (!isGrpc(this.#call.asking.request.headers["content-type"])) return undefined;
     const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
     return Object.entries(fields).flat();
   }

@@ -6,11 +6,13 @@ import type { Access } from "../broker/access.ts";
 import type { Attachments } from "../broker/attachments.ts";
 import type { Live } from "../broker/live.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
-import type { FrontRequest } from "../relay/front.ts";
+import { callerOf } from "../relay/callers.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
+import type { FrontHead, FrontResponse } from "../relay/front.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
 import { readBody } from "./body.ts";
 import type { Load } from "./load.ts";
-import { allowedMethods, createProviderCalls, type ProviderCall } from "./provider-call.ts";
+import { type Answered, type Asking, allowedMethods, createProviderCalls, type ProviderCall } from "./provider-call.ts";
 import { type Begun, ProxiedRequest, type ProxyCall, type Shared } from "./proxied-request.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./proxy-trace.ts";
@@ -21,10 +23,28 @@ import { createUses } from "./uses.ts";
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
   /** Returns whether it was let in: then `left` is called once it is over. */
-  handle(call: ProxyCall): boolean;
+  handle(call: HttpCall): boolean;
+  /**
+   * What can go at once, and of which nothing has to be known but its head; undefined, or a throw, for whatever is
+   * to be handled or refused in full. Of the first kind the tokens of its rates are taken, and `relay` is called. A
+   * promise settles when it is known which it is.
+   */
+  ready(asking: Asking): ProviderCall | Promise<void> | undefined;
+  /** Then `left` is called once it is over. */
+  relay(call: ProxyCall, ready: ProviderCall): void;
   /** The same for a request that asks to go on as a WebSocket. */
   upgrade(call: UpgradeCall): boolean;
   left(): void;
+}
+
+/** A request that came by `node:http`, or by a stream of HTTP/2. */
+export interface HttpCall extends Answered {
+  readonly proceed: () => void;
+  readonly answerFault: (fault: Fault) => void;
+  /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
+  readonly isLast: () => boolean;
+  /** The answer has no end that could be waited for. */
+  readonly onEndless: (response: FrontResponse) => void;
 }
 
 interface ProxyOptionsOf {
@@ -51,37 +71,40 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: Shared = { calls, upstream, world, count, fail };
 
-  function enter(call: Pick<ProxyCall, "response" | "answerFault">): boolean {
+  function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
     const turnedAway = load.enter();
     if (turnedAway === undefined) open.add();
-    else fail(call, turnedAway);
+    else fail({ isSettled: isSettled(response), answerFault }, turnedAway);
     return turnedAway === undefined;
   }
 
-  function begin(call: ProxyCall): void {
-    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, call);
-    if (wantsUpgrade(call.request)) {
+  function begin(asked: HttpCall): void {
+    const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, asked);
+    const call = new OverHttp(asked);
+    if (wantsUpgrade(asked.request)) {
       fail(call, new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
       return;
     }
-    calls.begin(call, { ready: (ready) => start({ call, ready, trace }), fail: (error) => fail(call, error) });
+    calls.begin(asked, {
+      ready: (ready) => start(asked, { call, ready, trace }),
+      fail: (error) => fail(call, error),
+    });
   }
 
-  function fail(call: Pick<ProxyCall, "response" | "answerFault">, error: unknown): void {
-    if (call.response.destroyed || call.response.headersSent) return;
+  function fail(call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown): void {
+    if (call.isSettled) return;
     const fault = faultOfStore(error);
     metrics.proxyRefused.inc({ reason: fault.code });
     call.answerFault(fault);
   }
 
-  function start(begun: Omit<Begun, "content">): void {
+  function start({ request, response }: HttpCall, begun: Omit<Begun, "content">): void {
     const { call, ready, trace } = begun;
-    const { request, response } = call;
     trace?.found(ready);
     // Who left while the connection was looked up would never be heard to leave.
     if (response.closed) return;
     if (ready.isLastHop) {
-      answerLastHop(call, ready);
+      answerLastHop(response, ready);
       return;
     }
     if (!needsContent(request, ready)) {
@@ -101,6 +124,19 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       if (isIn) begin(call);
       return isIn;
     },
+    ready(asking) {
+      if (tracing !== undefined || !load.hasRoom()) return undefined;
+      const ready = calls.peek(asking);
+      if (ready === undefined || ready instanceof Promise) return ready;
+      const isPlain = !ready.isLastHop && !needsContent(asking.request, ready);
+      return isPlain && calls.admit(ready) ? ready : undefined;
+    },
+    relay(call, ready) {
+      // There was room a moment ago.
+      load.enter();
+      open.add();
+      new ProxiedRequest(shared, { call, ready, content: undefined, trace: undefined }).attempt();
+    },
     upgrade(call) {
       const isIn = enter(call);
       if (isIn) upgrade(call);
@@ -113,8 +149,45 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   };
 }
 
+/** On the general lane. A class: an object of its own with accessors has a shape of its own, and 15 µs a request go. */
+class OverHttp implements ProxyCall {
+  readonly asking: HttpCall;
+
+  constructor(asking: HttpCall) {
+    this.asking = asking;
+  }
+
+  get isGone(): boolean {
+    return this.asking.response.destroyed;
+  }
+
+  get isSettled(): boolean {
+    return isSettled(this.asking.response);
+  }
+
+  face(answering: Answering): Facing {
+    return callerOf(this.asking.request, this.asking.response, answering);
+  }
+
+  proceed(): void {
+    this.asking.proceed();
+  }
+
+  answerFault(fault: Fault): void {
+    this.asking.answerFault(fault);
+  }
+
+  beginAnswer(isEndless: boolean): void {
+    const { response, isLast, onEndless } = this.asking;
+    if (isLast()) response.shouldKeepAlive = false;
+    if (isEndless) onEndless(response);
+  }
+}
+
+const isSettled = ({ destroyed, headersSent }: FrontResponse): boolean => destroyed || headersSent;
+
 /** RFC 9110, section 7.6.2. */
-function answerLastHop({ response }: ProxyCall, { asked }: ProviderCall): void {
+function answerLastHop(response: FrontResponse, { asked }: ProviderCall): void {
   // Nobody reads it.
   if (asked.body !== "none") response.setHeader("connection", "close");
   response.setHeader("allow", allowedMethods);
@@ -123,15 +196,15 @@ function answerLastHop({ response }: ProxyCall, { asked }: ProviderCall): void {
 }
 
 /** Whether the body has to be known before the first byte goes out. */
-function needsContent(request: FrontRequest, { asked, attachment, options }: ProviderCall): boolean {
+function needsContent(request: FrontHead, { asked, attachment, options }: ProviderCall): boolean {
   if (asked.body === "none") return false;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
   // Only what is known to be small is held back for being sent again.
   return options.retries > 0 && asked.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
 }
 
-function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, request: FrontRequest): boolean {
+function isSigned({ needs }: Extract<Attachment, { kind: "signing" }>, { headers }: FrontHead): boolean {
   if (needs !== "form") return needs === "body";
-  const [type = ""] = (request.headers["content-type"] ?? "").split(";");
+  const [type = ""] = (headers["content-type"] ?? "").split(";");
   return type.trim().toLowerCase() === "application/x-www-form-urlencoded";
 }

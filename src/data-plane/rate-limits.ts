@@ -15,6 +15,8 @@ import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 export interface RateLimits {
   /** Takes a token of each bucket that a request concerns, or of none and throws. Undefined while there are no rates. */
   readonly take: Take | undefined;
+  /** The same, and says whether there was one of each; whoever was told no has not been refused yet. */
+  readonly tryTake: TryTake | undefined;
   /** From now on these hold. Buckets stay as full as they are. */
   configure(rates: Rates | undefined): void;
   /** Lets go of buckets that have filled up again. */
@@ -26,7 +28,11 @@ type Take = (
   connection: Pick<ConnectionRef, "environment" | "integration" | "id">,
   nowMs: number,
 ) => void;
+type TryTake = (...asked: Parameters<Take>) => boolean;
 type LimitName = "per_key" | "per_integration" | "per_connection";
+
+/** Of key, integration and connection, in milliseconds. */
+type Waits = readonly [number, number, number];
 
 /** 200 bytes each, with a name of 60 characters. */
 const maxBuckets = 262_144;
@@ -43,8 +49,10 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
     ["per_connection", connections],
   ];
   let take: Take | undefined;
+  let tryTake: TryTake | undefined;
 
-  function takeBy(rates: Rates): Take {
+  /** Takes the tokens and returns nothing, or how long each of them is to be waited for. */
+  function takenBy(rates: Rates): (...asked: Parameters<Take>) => Waits | undefined {
     const { perKey } = rates;
     const needsName =
       rates.integrations.size > 0 || rates.perIntegration !== undefined || rates.perConnection !== undefined;
@@ -57,15 +65,16 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
       const byKey = wait(ofKey, perKey, nowMs);
       const byIntegration = wait(ofIntegration, perIntegration, nowMs);
       const byConnection = wait(ofConnection, perConnection, nowMs);
-      if (byKey + byIntegration + byConnection > 0) throw refusal(byKey, byIntegration, byConnection);
+      if (byKey + byIntegration + byConnection > 0) return [byKey, byIntegration, byConnection];
       if (ofKey && perKey) takeToken(ofKey, perKey, nowMs);
       if (ofIntegration && perIntegration) takeToken(ofIntegration, perIntegration, nowMs);
       if (ofConnection && perConnection) takeToken(ofConnection, perConnection, nowMs);
+      return undefined;
     };
   }
 
   /** The one that takes longest is the one that the caller is told of. */
-  function refusal(byKey: number, byIntegration: number, byConnection: number): Fault {
+  function refusal([byKey, byIntegration, byConnection]: Waits): Fault {
     const longest = Math.max(byKey, byIntegration, byConnection);
     const limit: LimitName =
       longest === byConnection ? "per_connection" : longest === byIntegration ? "per_integration" : "per_key";
@@ -79,8 +88,19 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
     get take() {
       return take;
     },
+    get tryTake() {
+      return tryTake;
+    },
     configure(rates) {
-      take = rates === undefined ? undefined : takeBy(rates);
+      take = undefined;
+      tryTake = undefined;
+      if (rates === undefined) return;
+      const taken = takenBy(rates);
+      tryTake = (...asked) => taken(...asked) === undefined;
+      take = (...asked) => {
+        const waits = taken(...asked);
+        if (waits !== undefined) throw refusal(waits);
+      };
     },
     sweep(nowMs) {
       for (const [limit, buckets] of all) {

@@ -14,13 +14,20 @@ import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
 import { createGoodbye } from "../relay/tunnel-goodbye.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
-import { type Asking, faultOfRelay, type ProviderCall, type ProviderCalls, relocated } from "./provider-call.ts";
+import {
+  type Answered,
+  type Asking,
+  faultOfRelay,
+  type ProviderCall,
+  type ProviderCalls,
+  relocated,
+} from "./provider-call.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { type AttemptTrace, beginProxyTrace } from "./proxy-trace.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
-export interface UpgradeCall extends Asking {
+export interface UpgradeCall extends Answered {
   readonly request: IncomingMessage;
   readonly socket: Socket;
   /** What came behind the head of the request. */

@@ -1,41 +1,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import { lowerCase } from "../base/field-name.ts";
-import type { Receiver } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
+import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
 import { createYoungCollection } from "./young-collection.ts";
-
-/** What the relay does not know of an answer on its way to a caller. */
-export interface Answering {
-  /** The fields that the caller is to see: name, value, name, value. */
-  fieldsFor(head: ResponseHead): readonly string[];
-  /** Nothing has been sent to the caller yet; it is this one's to answer. */
-  answerFailure(failure: RelayFailure): void;
-  /** The caller is gone: nobody waits for the answer. */
-  leave(): void;
-  /** So many bytes of the request's body have gone on. */
-  passedOn(bytes: number): void;
-  /** The caller takes more. */
-  takeMore(): void;
-  cut(by: "caller" | "provider"): void;
-  /** What says behind an answer, in the caller's own protocol, that it was cut; undefined: a reset has to. */
-  endOfCut?(failure: RelayFailure): readonly string[] | undefined;
-}
 
 const collectYoung = createYoungCollection();
 
 /** A small answer goes out in one piece with its head: as text, which Node joins. */
 const smallBytes = 16 * 1024;
-/** Of a request whose answer is complete, the rest is not waited for. */
-const cutAfterMs = 1_000;
 
 /**
- * The half of the relay that faces a caller on `node:http`: hands an answer on as it comes, and the body of its
- * request. A class, because there is one for each request: what it does costs no closure.
+ * The half of the relay that faces a caller on `node:http`. A class, because there is one for each request: what it
+ * does costs no closure.
  */
-export class Caller implements Receiver {
+export class Caller implements Facing {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #answering: Answering;
@@ -56,7 +36,6 @@ export class Caller implements Receiver {
     response.on("close", () => this.#closed());
   }
 
-  /** From now on the request's body goes there, and behind it what of its trailers may. */
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void {
     const request = this.#request;
     request.on("data", (bytes: Buffer) => {
@@ -66,18 +45,18 @@ export class Caller implements Receiver {
       if (!exchange.write(bytes)) request.pause();
     });
     request.on("end", () => {
-      if (!this.#isOver) exchange.end(fieldsOf(request.rawTrailers.filter(isTrailer(request.rawTrailers))));
+      if (!this.#isOver) exchange.end(fieldsOf(trailersIn(request.rawTrailers)));
     });
   }
 
-  onInformational({ status, fields }: ResponseHead): void {
+  onInformational(head: ResponseHead): void {
     const response = this.#response;
-    const links = fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link");
+    const links = linksIn(head);
     // RFC 9110, 15.2: HTTP/1.0 knows nothing of the kind.
     const isKnown = this.#request.httpVersion !== "1.0";
-    if (status !== 103 || links.length === 0 || response.headersSent || !isKnown) return;
+    if (links.length === 0 || response.headersSent || !isKnown) return;
     try {
-      response.writeEarlyHints({ link: links });
+      response.writeEarlyHints({ link: [...links] });
     } catch {
       /* Node writes fewer kinds of links than there are, and a hint is not worth an answer. */
     }
@@ -110,7 +89,7 @@ export class Caller implements Receiver {
 
   onEnd(trailers: readonly string[]): void {
     const response = this.#response;
-    if (trailers.length > 0) response.addTrailers(pairsOf(trailers.filter(isTrailer(trailers))));
+    if (trailers.length > 0) response.addTrailers(pairsOf(trailersIn(trailers)));
     if (this.#last === undefined) response.end();
     else response.end(this.#last, "latin1");
     this.#isOver = true;
@@ -170,31 +149,6 @@ export class Caller implements Receiver {
     socket.once("close", () => clearTimeout(cut));
   }
 }
-
-/** RFC 9110, 6.5.1: what frames, routes, authenticates or changes a message has no business behind it. */
-const notInTrailers = new Set([
-  "authorization",
-  "connection",
-  "content-encoding",
-  "content-length",
-  "content-range",
-  "content-type",
-  "cookie",
-  "expect",
-  "host",
-  "http2-settings",
-  "keep-alive",
-  "proxy-authorization",
-  "proxy-connection",
-  "set-cookie",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
-
-export const isTrailer = (trailers: readonly string[]) => (_: string, i: number) =>
-  !notInTrailers.has(lowerCase(trailers[i - (i % 2)] ?? ""));
 
 function pairsOf(flat: readonly string[]): [string, string][] {
   return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i] ?? "", flat[2 * i + 1] ?? ""]);

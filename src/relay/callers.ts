@@ -1,13 +1,12 @@
 import { IncomingMessage, ServerResponse } from "node:http";
-import { type Answering, Caller } from "./caller.ts";
+import { Caller } from "./caller.ts";
+import type { Answering, Facing } from "./facing.ts";
 import type { FrontRequest, FrontResponse } from "./front.ts";
 import { StreamCaller } from "./stream-caller.ts";
 import { StreamRequest, StreamResponse } from "./stream-front.ts";
 
-export type AnyCaller = Caller | StreamCaller;
-
 /** The half of the relay that faces a caller, by what the caller speaks. */
-export function callerOf(request: FrontRequest, response: FrontResponse, answering: Answering): AnyCaller {
+export function callerOf(request: FrontRequest, response: FrontResponse, answering: Answering): Facing {
   if (request instanceof IncomingMessage && response instanceof ServerResponse) {
     return new Caller(request, response, answering);
   }

@@ -136,6 +136,11 @@ export class Connection {
     this.#state = states.head;
     this.#hasAnswered = false;
     this.#informational = 0;
+    // What there is of a body follows at once: with the head it makes one write.
+    if (!carried.isSent && this.#isReady) {
+      this.#socket.cork();
+      process.nextTick(uncork, this.#socket);
+    }
     this.write(head);
   }
 
@@ -352,6 +357,8 @@ export class Connection {
     this.#options.onGone(this, hasBegun ? undefined : carried, failure);
   }
 }
+
+const uncork = (socket: Socket): void => socket.uncork();
 
 /** Whether some of the body has come along; of chunks, more than the size of the first. */
 function hasContent(rest: Buffer, { framing }: ResponseHead): boolean {

@@ -1,13 +1,18 @@
-import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
+import { type IncomingHttpHeaders, type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { lowerCase } from "../base/field-name.ts";
 import { StreamRequest } from "./stream-front.ts";
 
+/** The head of a caller's request, whoever has read it: names are those of `IncomingMessage`. */
+export interface FrontHead extends Pick<IncomingMessage, "method" | "url" | "httpVersion" | "socket"> {
+  /** By their names in lower case: all of them, or all that anybody here asks for. */
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  /** The same array may be there with the next request. */
+  readonly comeAgain?: boolean;
+}
+
 /** What of a caller's request anybody looks at: Node's own over HTTP/1, or a stream of HTTP/2 that reads the same. */
-export interface FrontRequest
-  extends Pick<
-    IncomingMessage,
-    "method" | "url" | "httpVersion" | "headers" | "rawHeaders" | "rawTrailers" | "complete" | "socket"
-  > {
+export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrailers" | "complete"> {
   on(event: "data", listener: (bytes: Buffer) => void): this;
   on(event: "end" | "close", listener: () => void): this;
   on(event: "error", listener: (error: Error) => void): this;
@@ -46,7 +51,7 @@ const methods: ReadonlySet<string> = new Set(METHODS);
  * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
  * why, or undefined.
  */
-export function mistakeInFraming(request: FrontRequest): string | undefined {
+export function mistakeInFraming(request: FrontHead): string | undefined {
   const { rawHeaders, headers, httpVersion, method = "" } = request;
   if (!methods.has(method)) return "the method is of another protocol";
   // HTTP/2 frames what it carries itself, and nghttp2 has seen to what a head may hold.
@@ -71,10 +76,10 @@ export function mistakeInFraming(request: FrontRequest): string | undefined {
 }
 
 /** Not by what it says: a request of HTTP/1.1 may write any version into its first line. */
-export const isStream = (request: FrontRequest): boolean => request instanceof StreamRequest;
+export const isStream = (request: FrontHead): boolean => request instanceof StreamRequest;
 
 /** How the body comes, and goes on. */
-export function bodyOf(request: FrontRequest): "none" | "length" | "chunked" {
+export function bodyOf(request: FrontHead): "none" | "length" | "chunked" {
   if (request instanceof StreamRequest) return request.body;
   const { headers } = request;
   if (headers["transfer-encoding"] !== undefined) return "chunked";

@@ -1,8 +1,6 @@
 import { constants, type OutgoingHttpHeaders } from "node:http2";
-import { lowerCase } from "../base/field-name.ts";
-import { type Answering, isTrailer } from "./caller.ts";
-import type { Receiver } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
+import { type Answering, type Facing, linksIn, trailersIn } from "./facing.ts";
 import { RelayFailure } from "./failure.ts";
 import type { ResponseHead } from "./response-head.ts";
 import { endUnread, type StreamRequest, type StreamResponse } from "./stream-front.ts";
@@ -11,7 +9,7 @@ import { recordOf } from "./stream-head.ts";
 const { NGHTTP2_INTERNAL_ERROR } = constants;
 
 /** The half of the relay that faces a caller over HTTP/2: one stream, as `Caller` is one request and its response. */
-export class StreamCaller implements Receiver {
+export class StreamCaller implements Facing {
   readonly #request: StreamRequest;
   readonly #response: StreamResponse;
   readonly #answering: Answering;
@@ -26,7 +24,6 @@ export class StreamCaller implements Receiver {
     request.stream.on("close", () => this.#closed());
   }
 
-  /** From now on the request's body goes there, and behind it what of its trailers may. */
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void {
     const request = this.#request;
     const { stream } = request;
@@ -37,15 +34,15 @@ export class StreamCaller implements Receiver {
     });
     stream.on("end", () => {
       if (this.#isOver || !request.complete) return;
-      exchange.end(fieldsOf(request.rawTrailers.filter(isTrailer(request.rawTrailers))));
+      exchange.end(fieldsOf(trailersIn(request.rawTrailers)));
     });
   }
 
-  onInformational({ status, fields }: ResponseHead): void {
+  onInformational(head: ResponseHead): void {
     const { stream } = this.#request;
-    const links = fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link");
-    if (status !== 103 || links.length === 0 || stream.headersSent || stream.destroyed || stream.closed) return;
-    stream.additionalHeaders({ ":status": 103, link: links });
+    const links = linksIn(head);
+    if (links.length === 0 || stream.headersSent || stream.destroyed || stream.closed) return;
+    stream.additionalHeaders({ ":status": 103, link: [...links] });
   }
 
   onHead(head: ResponseHead): void {
@@ -94,7 +91,7 @@ export class StreamCaller implements Receiver {
   onEnd(trailers: readonly string[]): void {
     this.#isOver = true;
     this.#response.ended();
-    this.#endWith(trailers.filter(isTrailer(trailers)));
+    this.#endWith(trailersIn(trailers));
   }
 
   onFailure(failure: RelayFailure): void {

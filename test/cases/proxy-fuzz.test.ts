@@ -3,10 +3,10 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { below, seeded } from "../faults/seeded.ts";
 import { secretKey } from "../harness.ts";
-import { apiKey, startProxied } from "../provider.ts";
+import { apiKey, type ProxiedSidecar, startProxied } from "../provider.ts";
 
-/** The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. What a seed has found, it finds again. */
-const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 100_000);
+/** Each on both lanes. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. What a seed has found, it finds again. */
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 50_000);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const connectionsAtOnce = 12;
 /** What waits for more is told that there is none. */
@@ -329,47 +329,70 @@ function readAnswers(text: string, asked: readonly Request[]): { status: number;
   return found;
 }
 
+interface Side {
+  readonly port: number;
+  /** How many requests came to the provider. */
+  readonly arrived: () => number;
+  /** What goes on as it is. */
+  allow(request: Request): void;
+  readonly sidecar: ProxiedSidecar;
+}
+
+/** A sidecar on one lane, and a provider of its own that holds what comes against what may come. */
+async function startSide(lane: "on" | "off", wrong: string[], suspectsOf: (key: string) => readonly string[]) {
+  const allowed = new Map<string, number>();
+  let arrived = 0;
+  const tell = (what: string) => void wrong.push(`fast lane ${lane}: ${what}`);
+  const onRequest = (request: Request) => {
+    const key = keyOf(request);
+    arrived += 1;
+    const left = allowed.get(key) ?? 0;
+    if (left === 0) tell(`nobody has sent ${JSON.stringify([key.slice(0, 300), ...suspectsOf(key)])}`);
+    else if (left === 1) allowed.delete(key);
+    else allowed.set(key, left - 1);
+    const values = (name: string) => request.fields.filter(([one]) => one === name).map(([, value]) => value);
+    if (values("x-api-key").join() !== apiKey) tell(`the credentials are not there once: ${key.slice(0, 300)}`);
+    if (values("host").length !== 1 || values("via").at(-1) !== "1.1 latchkey") tell(`not as a gateway: ${key}`);
+    if (request.fields.some(([, value]) => value.includes(secretKey))) tell(`with the caller's key: ${key}`);
+  };
+  const origin = await startStrictOrigin(onRequest, tell);
+  const sidecar = await startProxied(origin.port, { env: { LATCHKEY_FAST_LANE: lane } });
+  const side: Side = {
+    port: Number(new URL(sidecar.data).port),
+    arrived: () => arrived,
+    sidecar,
+    allow(request) {
+      const key = keyOf(request);
+      allowed.set(key, (allowed.get(key) ?? 0) + 1);
+    },
+  };
+  return side;
+}
+
 it(
-  "P10 reads whatever it is sent as a strict reader does, or not at all",
+  "P10 reads whatever it is sent as a strict reader does, or not at all; on the fast lane no more than on the other",
   async () => {
     process.stdout.write(`fuzz: LATCHKEY_FUZZ_SEED=${seed} LATCHKEY_FUZZ_COUNT=${count}\n`);
     const wrong: string[] = [];
-    /** By request, how often it may come. */
-    const allowed = new Map<string, number>();
     /** Of the conversations under way: their first number, and what in them was changed. */
     const mutated = new Map<number, readonly string[]>();
     const suspectsOf = (key: string) => {
       const id = Number(/f-(\d+)|hidden-(\d+)/.exec(key)?.[1]);
       return [...mutated].findLast(([first]) => first <= id)?.[1] ?? [];
     };
-    let arrived = 0;
-    const onRequest = (request: Request) => {
-      arrived += 1;
-      const key = keyOf(request);
-      const left = allowed.get(key) ?? 0;
-      if (left === 0) wrong.push(`nobody has sent ${JSON.stringify([key.slice(0, 300), ...suspectsOf(key)])}`);
-      else if (left === 1) allowed.delete(key);
-      else allowed.set(key, left - 1);
-      const values = (name: string) => request.fields.filter(([one]) => one === name).map(([, value]) => value);
-      if (values("x-api-key").join() !== apiKey) wrong.push(`the credentials are not there once: ${key.slice(0, 300)}`);
-      if (values("host").length !== 1 || values("via").at(-1) !== "1.1 latchkey")
-        wrong.push(`not as a gateway: ${key}`);
-      if (request.fields.some(([, value]) => value.includes(secretKey))) wrong.push(`with the caller's key: ${key}`);
-    };
-    const origin = await startStrictOrigin(onRequest, (what) => void wrong.push(what));
-    const sidecar = await startProxied(origin.port);
-    const port = Number(new URL(sidecar.data).port);
+    const sides = await Promise.all((["on", "off"] as const).map((lane) => startSide(lane, wrong, suspectsOf)));
+    const lines = sides[0]?.sidecar.proxyLines ?? "";
     const dice = createDice(seed);
     let sent = 0;
     let clean = 0;
 
     async function work(): Promise<void> {
       while (sent < count && wrong.length < 20) {
-        const size = 1 + dice.below(70);
+        const size = 1 + dice.below(dice.chance(0.5) ? 4 : 70);
         const first = sent;
         sent += size;
         const requests = Array.from({ length: size }, (_, i) =>
-          makeRequest(dice, { id: `${first + i}.`, lines: sidecar.proxyLines, isLast: i === size - 1 }),
+          makeRequest(dice, { id: `${first + i}.`, lines, isLast: i === size - 1 }),
         );
         const isMutated = dice.chance(0.6);
         if (isMutated) {
@@ -381,38 +404,51 @@ it(
         }
         const bytes = requests.join("");
         const asked = readRequests(bytes);
-        for (const one of asked) {
-          const key = keyOf({ ...one, target: one.target.replace(/^\/proxy/, "") });
-          allowed.set(key, (allowed.get(key) ?? 0) + 1);
-        }
-        const { text, hung } = await converse(port, bytes, { isPatient: !isMutated });
+        const forProvider = asked.map((one) => ({ ...one, target: one.target.replace(/^\/proxy/, "") }));
+        for (const side of sides) for (const one of forProvider) side.allow(one);
+        const statuses = await Promise.all(
+          sides.map(async ({ port }, i) => {
+            const { text, hung } = await converse(port, bytes, { isPatient: !isMutated });
+            const tell = (what: string) =>
+              wrong.push(
+                `${["fast", "general"][i]}: ${what}; sent ${JSON.stringify(bytes)}; got ${JSON.stringify(text.slice(-500))}`,
+              );
+            if (hung) tell("it hangs");
+            const answers = readAnswers(text, asked);
+            const stray = answers.find(({ status, body }, i) => {
+              const one = asked[i];
+              if (status !== 200) return status < 400;
+              return one === undefined || (one.method !== "HEAD" && one.target !== `/proxy${body}`);
+            });
+            if (stray !== undefined) tell(`an answer to nobody: ${JSON.stringify(stray)}`);
+            if (!isMutated) {
+              const unanswered = answers.findIndex(({ status }) => status !== 200);
+              if (answers.length !== size || unanswered !== -1) {
+                const at = unanswered === -1 ? answers.length : unanswered;
+                tell(`${JSON.stringify(requests[at])} was answered with ${JSON.stringify(answers[at])}`);
+              }
+            }
+            return answers.map(({ status }) => status);
+          }),
+        );
         mutated.delete(first);
-        const tell = (what: string) =>
-          wrong.push(`${what}; sent ${JSON.stringify(bytes)}; got ${JSON.stringify(text.slice(-500))}`);
-        if (hung) tell("it hangs");
-        const answers = readAnswers(text, asked);
-        const stray = answers.find(({ status, body }, i) => {
-          const one = asked[i];
-          if (status !== 200) return status < 400;
-          return one === undefined || (one.method !== "HEAD" && one.target !== `/proxy${body}`);
-        });
-        if (stray !== undefined) tell(`an answer to nobody: ${JSON.stringify(stray)}`);
-        if (isMutated) continue;
-        clean += size;
-        const unanswered = answers.findIndex(({ status }) => status !== 200);
-        if (answers.length !== size || unanswered !== -1) {
-          const at = unanswered === -1 ? answers.length : unanswered;
-          tell(`${JSON.stringify(requests[at])} was answered with ${JSON.stringify(answers[at])}`);
-        }
+        if (!isMutated) clean += size;
+        // A conversation may end early on either. As far as both have answered, they have said the same.
+        const [onFast = [], onGeneral = []] = statuses;
+        const at = onFast.findIndex((status, i) => onGeneral[i] !== undefined && onGeneral[i] !== status);
+        if (at !== -1)
+          wrong.push(`${onFast[at]} on the fast lane, else ${onGeneral[at]}: ${JSON.stringify([at, bytes])}`);
       }
     }
 
     await Promise.all(Array.from({ length: connectionsAtOnce }, work));
     expect(wrong.slice(0, 3)).toEqual([]);
-    expect(arrived).toBeGreaterThanOrEqual(clean);
-    expect((await sidecar.metric("latchkey_unhandled_errors_total")) ?? 0).toBe(0);
-    expect(sidecar.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
-    await expect.poll(() => sidecar.metric("latchkey_proxy_open")).toBe(0);
+    for (const { arrived, sidecar } of sides) {
+      expect(arrived()).toBeGreaterThanOrEqual(clean);
+      expect((await sidecar.metric("latchkey_unhandled_errors_total")) ?? 0).toBe(0);
+      expect(sidecar.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+      await expect.poll(() => sidecar.metric("latchkey_proxy_open")).toBe(0);
+    }
   },
-  Math.max(180_000, count * 3),
+  Math.max(300_000, count * 6),
 );

@@ -1,0 +1,27 @@
+/**
+ * Remembers what was made of texts that come again. In two generations: what was not asked for while a whole one
+ * filled up is let go, and nothing has to be kept in order.
+ */
+export function createRecent<T>(max: number): { get(text: string): T | undefined; set(text: string, made: T): void } {
+  let young = new Map<string, T>();
+  let old = new Map<string, T>();
+
+  function set(text: string, made: T): void {
+    if (young.size >= max) {
+      old = young;
+      young = new Map();
+    }
+    young.set(text, made);
+  }
+
+  return {
+    get(text) {
+      const known = young.get(text);
+      if (known !== undefined) return known;
+      const older = old.get(text);
+      if (older !== undefined) set(text, older);
+      return older;
+    },
+    set,
+  };
+}

@@ -1,0 +1,162 @@
+import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import type { Fault } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
+import type { FrontHead } from "../relay/front.ts";
+import type { Line, LineOwner, Taken } from "../relay/line.ts";
+import { createLines, type Lines } from "../relay/lines.ts";
+import type { RequestFields, RequestHead } from "../relay/request-head.ts";
+import type { DoorAnswers } from "./door-answers.ts";
+import type { DoorCount } from "./door-count.ts";
+import type { HeadCheck } from "./door-head.ts";
+import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
+import type { ProxyCall } from "./proxied-request.ts";
+import type { ProviderProxy } from "./proxy.ts";
+
+interface FastLaneOptions {
+  readonly proxy: ProviderProxy;
+  readonly check: HeadCheck["checkForProvider"];
+  /** The connection that a request is for because of where, or by what name, it came. */
+  readonly aliasOf: (head: FrontHead) => ConnectionRef | undefined;
+  readonly count: DoorCount;
+  readonly textOf: DoorAnswers["textOf"];
+  /** Answers that end when somebody wants them to. */
+  readonly endless: Set<{ destroy(): unknown }>;
+  /** To the general lane. Whether HTTP/1.1 has come over it: otherwise it may be HTTP/2 that begins. */
+  readonly handOver: (socket: Socket, isHttp1: boolean) => void;
+  readonly refuse: LineOwner["refuse"];
+}
+
+/**
+ * What most requests to providers are, without `node:http` before it: a plain head, and a body of known length or
+ * none. It is decided here, with nothing done yet, whether a request is one of these and can go; all others, those
+ * that are to be refused among them, go with their bytes unread to the general lane, and so does what follows on their
+ * connection. From there on both lanes are the same: `ProxiedRequest`, and the relay's other half.
+ */
+export function createFastLane(options: FastLaneOptions): Lines {
+  const { proxy, check, aliasOf, handOver, refuse } = options;
+
+  function take(line: Line, { method, url, fields }: RequestHead): boolean | Promise<void> {
+    const headers = headersOf(fields);
+    if (headers === "of a page") return false;
+    const { rawHeaders } = fields;
+    const request = { method, url, httpVersion: "1.1", rawHeaders, comeAgain: true, headers, socket: line.socket };
+    let asking: Asking;
+    let ready: ProviderCall | Promise<void> | undefined;
+    try {
+      const alias = aliasOf(request);
+      if (alias === undefined && !url.startsWith(`${proxyPrefix}/`)) return false;
+      check(request);
+      asking = { request, alias };
+      ready = proxy.ready(asking);
+    } catch {
+      /* The general lane comes to the same, and says it. */
+      return false;
+    }
+    if (ready === undefined) return false;
+    if (ready instanceof Promise) return ready;
+    proxy.relay(new FastCall(options, { line, asking, since: ready.since }), ready);
+    return true;
+  }
+
+  return createLines({ take, handOver, refuse });
+}
+
+/** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
+const ofPages = new Set(["origin", "sec-fetch-site"]);
+const asked = new Set([
+  "authorization",
+  "base-url-override",
+  "connection-id",
+  "content-length",
+  "content-type",
+  "host",
+  "latchkey-key",
+  "provider-config-key",
+  "proxy-authorization",
+  "retries",
+  "retry-on",
+]);
+
+type Headers = IncomingHttpHeaders | "of a page";
+
+const known = new WeakMap<RequestFields, Headers>();
+
+function headersOf(fields: RequestFields): Headers {
+  const before = known.get(fields);
+  if (before !== undefined) return before;
+  const made = headersIn(fields);
+  known.set(fields, made);
+  return made;
+}
+
+/** What is there twice is found out by whoever looks at all of them. */
+function headersIn({ rawHeaders }: RequestFields): Headers {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const lower = lowerCase(rawHeaders[i] ?? "");
+    if (asked.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
+    else if (ofPages.has(lower)) return "of a page";
+  }
+  return headers;
+}
+
+type Counting = Pick<FastLaneOptions, "proxy" | "count" | "textOf" | "endless">;
+
+interface Begun {
+  readonly line: Line;
+  readonly asking: Asking;
+  readonly since: number;
+}
+
+class FastCall implements ProxyCall, Taken {
+  readonly asking: Asking;
+  readonly #counting: Counting;
+  readonly #line: Line;
+  readonly #since: number;
+  #isOver = false;
+
+  constructor(counting: Counting, { line, asking, since }: Begun) {
+    this.#counting = counting;
+    this.#line = line;
+    this.#since = since;
+    this.asking = asking;
+    counting.count.begin();
+  }
+
+  get isGone(): boolean {
+    return this.#isOver || this.#line.isGone;
+  }
+
+  get isSettled(): boolean {
+    return this.#isOver || this.#line.isSettled;
+  }
+
+  face(answering: Answering): Facing {
+    return this.#line.begin(answering, this);
+  }
+
+  /** Who waits to be told is on the general lane. */
+  proceed(): void {}
+
+  answerFault(fault: Fault): void {
+    const { status, headers, body } = this.#counting.textOf(fault);
+    const fields = [...Object.entries(headers), ["content-length", String(Buffer.byteLength(body))] as const];
+    this.#line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
+  }
+
+  /** That it is the last one on its connection, the line says by itself. */
+  beginAnswer(isEndless: boolean): void {
+    if (isEndless) this.#counting.endless.add(this.#line);
+  }
+
+  over(status: number): void {
+    const { proxy, count, endless } = this.#counting;
+    this.#isOver = true;
+    endless.delete(this.#line);
+    proxy.left();
+    count.end({ route: `${proxyPrefix}/*`, status, since: this.#since });
+  }
+}

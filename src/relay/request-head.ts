@@ -1,0 +1,103 @@
+import { lowerCase } from "../base/field-name.ts";
+import { createRecent } from "../base/recent.ts";
+
+/**
+ * The head of a request that is plainly well-formed and asks for nothing out of the ordinary: there is no reader of
+ * HTTP/1.1 that reads it in another way.
+ */
+export interface RequestHead {
+  readonly method: string;
+  /** In origin form. */
+  readonly url: string;
+  /** The same object where the same fields come again. */
+  readonly fields: RequestFields;
+}
+
+export interface RequestFields {
+  /** Name, value, name, value, as they came. */
+  readonly rawHeaders: readonly string[];
+  /** Of the body; 0 where there is none. */
+  readonly contentLength: number;
+  /** The caller wants no further answer on this connection. */
+  readonly closes: boolean;
+}
+
+const start = "(GET|HEAD|POST|PUT|PATCH|DELETE) (/[\\x21-\\x7e]*)";
+const line = `${start} HTTP/1\\.1\\r\\n`;
+// RFC 9110, 5.5 and 5.6.2: no folding, no bare CR or LF, no blank before the colon.
+const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
+const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
+const field = `${token}:${value}\\r\\n`;
+const lineFirst = new RegExp(`^${line}`);
+const fieldsThen = new RegExp(`^(?:${field})+\\r\\n$`);
+/** Cut off within its path, its protocol, or its fields. */
+const wellBegun = new RegExp(
+  `^${start}(?: [HTP/1.]{0,8}\\r?)?$|^${line}(?:${field})*(?:${token}(?::${value}\\r?)?|\\r)?$`,
+);
+/** With one of these there is more to it than a head and a body of known length, or more than one reader reads. */
+const extraordinary = new Set(["expect", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
+const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
+
+/**
+ * A caller sends the same fields over and over: read once, they cost no more than to be looked up, a tenth of it.
+ * Nothing is remembered of them but what they say.
+ */
+const recent = createRecent<RequestFields>(1_024);
+const maxRememberedLength = 2_048;
+
+/** `text` is latin1 and ends with the empty line. Returns undefined for whatever is not ordinary. */
+export function parseRequestHead(text: string): RequestHead | undefined {
+  const found = lineFirst.exec(text);
+  if (found === null) return undefined;
+  const [whole, method = "", url = ""] = found;
+  const lines = text.slice(whole.length);
+  const known = lines.length > maxRememberedLength ? undefined : recent.get(lines);
+  const fields = known ?? parseFields(lines);
+  if (fields === undefined) return undefined;
+  if (known === undefined && lines.length <= maxRememberedLength) recent.set(lines, fields);
+  return { method, url, fields };
+}
+
+function parseFields(text: string): RequestFields | undefined {
+  if (!fieldsThen.test(text)) return undefined;
+  const rawHeaders: string[] = [];
+  let hosts = 0;
+  let contentLength: number | undefined;
+  let connection: string | undefined;
+  for (let at = 0; at < text.length - 2; ) {
+    const end = text.indexOf("\r\n", at);
+    const colon = text.indexOf(":", at);
+    const name = text.slice(at, colon);
+    const value = trimmed(text, colon + 1, end);
+    at = end + 2;
+    rawHeaders.push(name, value);
+    const lower = lowerCase(name);
+    if (lower === "host") {
+      hosts += 1;
+    } else if (lower === "content-length") {
+      if (contentLength !== undefined || !plainNumber.test(value)) return undefined;
+      contentLength = Number(value);
+    } else if (lower === "connection") {
+      if (connection !== undefined) return undefined;
+      connection = value.toLowerCase();
+      if (connection !== "keep-alive" && connection !== "close") return undefined;
+    } else if (extraordinary.has(lower)) {
+      return undefined;
+    }
+  }
+  if (hosts !== 1) return undefined;
+  return { rawHeaders, contentLength: contentLength ?? 0, closes: connection === "close" };
+}
+
+/** Whether what has come so far may yet become such a head. */
+export const isBegunHead = (text: string): boolean => wellBegun.test(text);
+
+function trimmed(text: string, from: number, to: number): string {
+  let start = from;
+  let end = to;
+  while (start < end && isBlank(text.charCodeAt(start))) start += 1;
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end -= 1;
+  return text.slice(start, end);
+}
+
+const isBlank = (code: number): boolean => code === 32 || code === 9;
