@@ -1,12 +1,11 @@
-import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { ActionScript, ScriptFailure, ScriptHost } from "../core/script.ts";
 import { baseVariant, newRun, runOf } from "../core/sync-life.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { type Run, RunSchema, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
+import { type Run, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import type { Store } from "../store/contract.ts";
 import type { Connections } from "./connections.ts";
 import type { Destinations } from "./destinations.ts";
@@ -17,11 +16,17 @@ import type { Runs } from "./runs.ts";
 /** Scripts that do one thing on demand. */
 export interface Actions {
   /** Waits for its end. What it threw is not thrown here, but is its outcome. */
-  run(asked: ActionAsked, signal?: AbortSignal): Promise<RanNow>;
+  run(asked: ActionAsked, options?: ActionOptions): Promise<RanNow>;
   /** Returns the run, which waits. */
   begin(asked: ActionAsked): Promise<Run>;
   /** With its output; undefined of a field: it has none yet. */
   resultOf(at: { readonly environment: string; readonly id: string }): Promise<Run>;
+}
+
+interface ActionOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Another script waits for it. */
+  readonly isNested?: boolean;
 }
 
 export interface ActionAsked {
@@ -57,7 +62,7 @@ export function createActions(options: ActionsOptions): Actions {
   }
 
   return {
-    async run(asked, signal) {
+    async run(asked, { signal, isNested = false } = {}) {
       const { value: connection } = await connections.get(asked.ref);
       const script = scriptOf(asked);
       if (underWay >= mostAtOnce) {
@@ -67,7 +72,7 @@ export function createActions(options: ActionsOptions): Actions {
       const { ref, input } = asked;
       const { provider } = connection;
       return runNow({
-        ...{ script, ref, provider, input, cause: "trigger", deadlineMs },
+        ...{ script, ref, provider, input, cause: "trigger", deadlineMs, row: isNested ? "nested" : "asked" },
         live: () => live.get(ref),
         ...(signal !== undefined && { signal }),
       }).finally(() => {
@@ -98,7 +103,3 @@ export function faultOfAction({ code, message }: ScriptFailure): Fault {
   if (code === "invalid_input") return new Fault("invalid_body", message);
   return new Fault("script_failed", message, { metadata: { reason: code } });
 }
-
-/** A run with the output that it was heard to give. */
-export const withOutput = (run: Run, output: JsonValue | undefined): Run =>
-  output === undefined ? run : create(RunSchema, { ...run, output: fromJson(ValueSchema, output) });

@@ -217,15 +217,15 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const toolbox = createScriptToolbox({
     ...{ connections, integrations, syncs, urls: webhookUrls, world },
     send: createScriptRequests({ live, askWith, world }),
-    runAction: (asked) => actions.run(asked),
+    runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
     variablesOf: variables.of,
   });
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const imports = createImports({
     ...{ ...stored, slots, numbers, health, logs, events, audit, world },
-    scripted: ({ ref, isNew, runHooks }) => [
-      ...(isNew ? syncs.addedFor(ref, world.now()) : []),
+    scripted: async ({ ref, isNew, runHooks }) => [
+      ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
       ...(runHooks ? hooks.created(ref) : []),
     ],
   });

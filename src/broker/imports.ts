@@ -100,7 +100,7 @@ interface ImportsOptions {
   readonly numbers: Numbers;
   readonly slots: ChannelSlots;
   /** What the customer's scripts have to do with a connection that is filed. */
-  readonly scripted: (filed: FiledConnection) => readonly Change[];
+  readonly scripted: (filed: FiledConnection) => Promise<readonly Change[]>;
   readonly health: ConnectionHealth;
   readonly logs: Logs;
   readonly events: Events;
@@ -306,7 +306,7 @@ export function createImports(options: ImportsOptions): Imports {
       // Of two items for one connection the later says that it was there already: it is new all the same.
       const isNew = before === undefined;
       const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
-      changes.push(...(await channelChanges(slots, filed)), ...scripted({ ref, isNew, runHooks }));
+      changes.push(...(await channelChanges(slots, filed)), ...(await scripted({ ref, isNew, runHooks })));
     }
     if (authorized !== undefined) {
       changes.push(...(await authorized.alongside()));

@@ -33,6 +33,8 @@ export interface LogWriter {
   info(sentence: string, fields?: LogFields): void;
   warn(sentence: string, fields?: LogFields): void;
   error(sentence: string, fields?: LogFields): void;
+  /** Text that is shown beside it, without the secrets that it was told to hide. */
+  redacted(text: string): string;
   /** Secrets that were not known when it began, such as a token that has just come. */
   hide(...secrets: readonly string[]): void;
   /** As it stands now. A commit that is decided anew may end it again. */
@@ -143,6 +145,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
+    redacted: (text) => (secrets.size === 0 ? text : createRedaction(secrets)(text)),
     hide(...more) {
       for (const secret of more) secrets.add(secret);
     },

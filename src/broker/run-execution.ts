@@ -253,7 +253,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const input = await inputOf(one);
     const side = await syncSideOf(one, counts);
     if (mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE && script.kind === "sync") {
-      await side?.kept.clear(Object.keys(script.models));
+      if (side !== undefined) await held(side.kept.clear(Object.keys(script.models)));
     }
     const since = sync?.lastRunAt;
     const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
@@ -272,6 +272,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: side?.tools, isDryRun: false }),
       limits: usualScriptLimits,
       signal,
+      row: "due",
     });
     if (outcome.kind === "done") await side?.finish();
     return outcome;
@@ -297,7 +298,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         : outcome.kind === "done"
           ? Run_State.SUCCEEDED
           : Run_State.FAILED;
-      const problem = outcome.kind === "failed" ? outcome.failure : undefined;
+      const problem =
+        outcome.kind === "failed" ? { ...outcome.failure, message: log.redacted(outcome.failure.message) } : undefined;
       const output = outcome.kind === "done" && script.kind === "action" ? outcome.output : problem?.payload;
       const base = ended(before.value, state, state === Run_State.SUCCEEDED ? undefined : problem);
       const { startedAt } = runOf(base);

@@ -7,7 +7,7 @@ import type { Script, ScriptHost, SyncScript } from "../core/script.ts";
 import { afterRun, again, asked, baseVariant, mayRestart, newSync, runOf } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
-import { type Change, StaleWrite, type Store } from "../store/contract.ts";
+import { type Change, type Condition, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import { after, partsOf } from "../store/keys.ts";
@@ -51,10 +51,12 @@ const usualLeaseMs = 15_000;
 const lookEveryMs = 1_000;
 const pageSize = 200;
 /** So many of those that wait are looked through for some that can be begun. */
-const lookedThrough = 20_000;
+const lookedThrough = 2_000;
 /** Syncs that are put down together. */
 const scheduledAtOnce = 64;
 const troubleMs = 5_000;
+/** Of a sync whose script is not there. */
+const scriptAwayMs = 300_000;
 /** Connections that are looked at, a stretch a minute, for syncs that they should have and have not. */
 const walkEveryMs = 60_000;
 const perWalk = 1_000;
@@ -84,6 +86,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let wantsLook = false;
+  let resumeAt: string | undefined;
   let walkedAt = Number.NEGATIVE_INFINITY;
   let walkPosition: string | undefined;
   const unheard = scripts.onChange(() => {
@@ -112,16 +115,27 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     const [, environment = ""] = partsOf(key);
     const found = await runs.stored({ environment, id }).catch(() => undefined);
     if (found?.value.cancelling === true) underWay.get(id)?.stop.abort();
+    // Another replica has taken it for interrupted, and may have begun it anew.
+    else if (found !== undefined && runOf(found.value).state === Run_State.INTERRUPTED)
+      underWay.get(id)?.stop.abort(new Interruption());
   }
 
   /** What runs by the store and not here, runs no more. */
   async function takeOver(): Promise<void> {
+    // What was stopped here because somebody else had the lease is on its way out.
+    await Promise.allSettled([...underWay.values()].flatMap(({ stop, over }) => (stop.signal.aborted ? [over] : [])));
     for (;;) {
       const page = await collections.runs.pageBy("running", { under: [], limit: pageSize });
       const left = page.filter(({ value }) => !underWay.has(runOf(value).id));
-      for (const one of left) await interrupted(one);
+      for (const one of left) await interrupted(one).catch((err: unknown) => held(one, err));
       if (page.length < pageSize) return;
     }
+  }
+
+  /** One that cannot be brought to its end must not hold up all others. */
+  function held({ value }: Stored<StoredRun>, err: unknown): void {
+    if (err instanceof StoreUnavailable) throw err;
+    log.error("a run that was interrupted could not be told so", { run: runOf(value).id, err });
   }
 
   async function interrupted({ value }: Stored<StoredRun>): Promise<void> {
@@ -132,13 +146,18 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       const state = before.value.cancelling ? Run_State.CANCELLED : Run_State.INTERRUPTED;
       const stopped: StoredRun = { ...before.value, run: { ...runOf(before.value), state } };
       const nowMs = world.now();
-      const restart = mayRestart(before.value)
-        ? again(before.value, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
-        : undefined;
       const changes: Change[] = [...collections.runs.change({ before, after: stopped })];
       const sync = await syncOf(before.value);
+      const left = goingOn(before.value, sync?.value);
+      const restart = mayRestart(left)
+        ? again(left, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
+        : undefined;
       // One that waits already does what the interrupted one would have.
-      const isWaiting = sync !== undefined && sync.value.queuedId !== "";
+      const waiting = sync === undefined ? undefined : await runs.stored({ environment, id: sync.value.queuedId });
+      const isWaiting = waiting !== undefined && runOf(waiting.value).state === Run_State.QUEUED;
+      if (isWaiting && left.mode > waiting.value.mode) {
+        changes.push(...collections.runs.change({ before: waiting, after: { ...waiting.value, mode: left.mode } }));
+      }
       const next = restart !== undefined && !isWaiting ? restart : undefined;
       if (next !== undefined) changes.push(...runs.added(next, await runs.inputOf(before.value)));
       if (sync !== undefined) {
@@ -185,10 +204,10 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
         return none;
       const script = scripts.find({ integration, kind: "sync", name });
       const everyMs = everyMsOf(before.value, script);
-      // Its file is gone: it rests until there is one again.
+      // Its file is gone, for a moment perhaps: it is looked for again.
       if (everyMs === undefined) {
         return {
-          changes: collections.syncs.change({ before, after: { ...before.value, dueMs: 0 } }),
+          changes: collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs + scriptAwayMs } }),
           result: undefined,
         };
       }
@@ -239,9 +258,14 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
         count += 1;
       }
       const last = page.at(-1);
-      if (last === undefined || page.length < pageSize) break;
-      from = after(last.key);
+      if (last === undefined || page.length < pageSize) {
+        resumeAt = undefined;
+        return count;
+      }
+      // Behind the first of them, where the last look gave up: many of one lane must not hide what comes after them.
+      from = seen === 0 && resumeAt !== undefined && resumeAt > last.key ? resumeAt : after(last.key);
     }
+    resumeAt = from;
     return count;
   }
 
@@ -299,28 +323,32 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     const page = await collections.connections.page({ under: [], after: walkPosition, limit: perWalk });
     walkPosition = page.length < perWalk ? undefined : page.at(-1)?.position;
     const changes: Change[] = [];
-    for (const { value } of page) {
-      const { ref } = value;
+    const conditions: Condition[] = [];
+    for (const connection of page) {
+      const { ref } = connection.value;
       if (ref === undefined) continue;
+      const before = changes.length;
       const wanted = byIntegration.get(ref.integration) ?? [];
       const keys = wanted.map(({ name }) => [ref.environment, ref.integration, ref.id, name, baseVariant]);
       const found = keys.length === 0 ? [] : await collections.syncs.getMany(keys);
       for (const [i, script] of wanted.entries()) {
         const { name } = script;
-        const before = found[i];
+        const sync = found[i];
         const nowMs = world.now();
-        if (before === undefined) {
-          const sync = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
-          changes.push(...collections.syncs.change({ before, after: sync }));
-        } else if (!before.value.paused && isAstray(before.value, script, nowMs)) {
-          changes.push(...collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs } }));
+        if (sync === undefined) {
+          const after = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
+          changes.push(...collections.syncs.change({ before: sync, after }));
+        } else if (!sync.value.paused && isAstray(sync.value, script, nowMs)) {
+          changes.push(...collections.syncs.change({ before: sync, after: { ...sync.value, dueMs: nowMs } }));
         }
       }
+      // One that is deleted meanwhile must leave no sync behind.
+      if (changes.length > before) conditions.push(collections.connections.unchanged(connection));
     }
     // A long way is gone at once after a change of the scripts, a stretch at a time.
     if (walkPosition !== undefined) walkedAt = performance.now() - walkEveryMs + lookEveryMs;
     if (changes.length === 0) return;
-    await store.commit(changes).catch((error: unknown) => {
+    await store.commit(changes, conditions).catch((error: unknown) => {
       // Somebody was first: the next walk sees.
       if (!(error instanceof StaleWrite)) throw error;
     });
@@ -379,6 +407,10 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
 }
 
 const none = { changes: [], result: undefined };
+
+/** One that has noted a checkpoint since it began anew goes on from there, and forgets nothing a second time. */
+const goingOn = (run: StoredRun, sync: StoredSync | undefined): StoredRun =>
+  sync?.checkpoint === undefined ? run : { ...run, mode: Mode.INCREMENTAL };
 
 /** It rested until there was a script again, or a clock that was set back would have it wait for longer than ever. */
 function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {

@@ -29,6 +29,9 @@ export interface RunningNow {
   readonly cause: string;
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
+  readonly row: ScriptJob["row"];
+  /** It is about to be made: what the provider refuses of it is refused. */
+  readonly isDraft?: boolean;
   readonly entry?: ScriptJob["entry"];
   /** Nothing of ours is changed, and nothing of it is stored. */
   readonly isDryRun?: boolean;
@@ -73,6 +76,8 @@ export function createRunNow({ store, scripts, runs, toolbox, destinations, logs
     cause,
     deadlineMs,
     signal: given,
+    row,
+    isDraft = false,
     entry = "exec",
     isDryRun = false,
   }) => {
@@ -106,16 +111,20 @@ export function createRunNow({ store, scripts, runs, toolbox, destinations, logs
           signal,
           sync: isDryRun && script.kind === "sync" ? untouched : undefined,
           isDryRun,
+          isDraft,
+          isNested: row === "nested",
         }),
         limits: { ...usualScriptLimits, deadlineMs },
         signal,
+        row,
       })
       .finally(() => world.metrics.runsOpen.dec());
     const ms = performance.now() - since;
     const state = endOf(outcome);
     world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });
     world.metrics.runSeconds.observe({ kind: script.kind }, ms / 1_000);
-    const failure = outcome.kind === "failed" ? outcome.failure : undefined;
+    const failure =
+      outcome.kind === "failed" ? { ...outcome.failure, message: log.redacted(outcome.failure.message) } : undefined;
     const output = outcome.kind === "done" ? outcome.output : failure?.payload;
     const over = ended(running, state, failure);
     const run: Run = { ...runOf(over), logId: log.id, duration: durationFromMs(Math.round(ms)) };

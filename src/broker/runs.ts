@@ -2,11 +2,12 @@ import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { depthOf } from "../core/connection-rules.ts";
 import { namesNothing } from "../core/names.ts";
 import { isLive, runOf } from "../core/sync-life.ts";
 import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
-import { type Run, Run_State, RunSchema } from "../gen/latchkey/v1/sync_pb.ts";
+import { type Run, Run_State, RunSchema, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { type PageRequest, type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
@@ -28,6 +29,8 @@ export interface Runs {
   /** For the commit of its end: what it gave, in JSON. */
   outputChanges(run: StoredRun, output: JsonValue | undefined): Change[];
   inputOf(run: StoredRun): Promise<JsonValue | undefined>;
+  /** What it gave, as it was. */
+  outputOf(at: RunAt): Promise<JsonValue | undefined>;
   stored(at: RunAt): Promise<Stored<StoredRun> | undefined>;
 }
 
@@ -67,6 +70,16 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
     throw new Fault("not_found", `there is no run "${id}", or not any more`);
   }
 
+  /** A sync that waited for a run that is over waits no more. */
+  async function letGo(over: StoredRun): Promise<Change[]> {
+    const { id, kind, script, connection, state } = runOf(over);
+    if (state !== Run_State.CANCELLED || kind !== Script_Kind.SYNC || connection === undefined) return [];
+    const { environment, integration, id: connectionId } = connection;
+    const before = await collections.syncs.get(environment, integration, connectionId, script, over.variant);
+    if (before?.value.queuedId !== id) return [];
+    return collections.syncs.change({ before, after: { ...before.value, queuedId: "" } });
+  }
+
   async function jsonAt(key: string): Promise<JsonValue | undefined> {
     const entry = await store.get(key);
     // What lies there was written by `JSON.stringify`.
@@ -82,7 +95,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
       const { value } = await find(at);
       const output = value.hasOutput ? await jsonAt(runOutputKey(at.environment, at.id)) : undefined;
       const run = runOf(value);
-      return output === undefined ? run : create(RunSchema, { ...run, output: fromJson(ValueSchema, output) });
+      return withOutput(run, output);
     },
     async list(filter, page) {
       const { environment, integration, connectionId, script, states } = filter;
@@ -115,13 +128,13 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
         const before = await find(at);
         if (!isLive(before.value)) return { changes: [], result: runOf(before.value) };
         const run = runOf(before.value);
-        // A sync that waits for it looks for itself, and finds that it is over.
         const state = run.state === Run_State.QUEUED ? Run_State.CANCELLED : run.state;
         const after: StoredRun = { ...before.value, cancelling: true, run: { ...run, state } };
         const ref = run.connection ?? create(ConnectionRefSchema);
         return {
           changes: [
             ...runs.change({ before, after }),
+            ...(await letGo(after)),
             ...audit.changes({
               actor,
               action: "run.cancel",
@@ -150,8 +163,18 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
       const { id, connection } = runOf(run);
       return run.hasInput ? jsonAt(runInputKey(connection?.environment ?? "", id)) : undefined;
     },
+    outputOf: ({ environment, id }) => jsonAt(runOutputKey(environment, id)),
     async stored({ environment, id }) {
       return id === "" ? undefined : runs.get(environment, id);
     },
   };
 }
+
+/** What protobuf's readers take: an output that is deeper is left out. */
+const mostDepth = 32;
+
+/** A run with what it gave. */
+export const withOutput = (run: Run, output: JsonValue | undefined): Run =>
+  output === undefined || depthOf(output) > mostDepth
+    ? run
+    : create(RunSchema, { ...run, output: fromJson(ValueSchema, output) });

@@ -74,7 +74,7 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
         const at = { environment, integration, connection: id, script: script.name };
         try {
           const { outcome } = await runNow({
-            ...{ script, ref, provider: connection.provider, cause: "event", deadlineMs: leftMs },
+            ...{ script, ref, provider: connection.provider, cause: "event", deadlineMs: leftMs, row: "hook" },
             live: () => live.get(ref),
           });
           if (outcome.kind === "done") continue;
@@ -90,7 +90,7 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
       if (ref === undefined) throw new Error("a draft has a ref");
       for (const script of hooksOf(ref.integration, "validate-connection")) {
         const { outcome } = await runNow({
-          ...{ script, ref, provider, cause: "event", deadlineMs: validationMs },
+          ...{ script, ref, provider, cause: "event", deadlineMs: validationMs, row: "hook", isDraft: true },
           live: async () => draft,
         });
         if (outcome.kind === "failed") throw new Fault("connection_test_failed", outcome.failure.message);

@@ -10,10 +10,14 @@ import type { AskWithConnection } from "./connection-request.ts";
 import type { Live, LiveConnection } from "./live.ts";
 
 /** Requests of scripts: with the credentials of their connection, which they never see. */
-export type SendForScript = (
-  asking: { readonly live: () => Promise<LiveConnection>; readonly signal: AbortSignal },
-  request: ScriptRequest,
-) => Promise<JsonObject>;
+export type SendForScript = (asking: Asking, request: ScriptRequest) => Promise<JsonObject>;
+
+interface Asking {
+  readonly live: () => Promise<LiveConnection>;
+  readonly signal: AbortSignal;
+  /** Of a connection that is about to be made there are no other credentials: those that are stored are not the same. */
+  readonly isDraft: boolean;
+}
 
 interface ScriptRequestsOptions {
   readonly live: Pick<Live, "replacementOf">;
@@ -31,10 +35,11 @@ const patienceMs = 300_000;
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
 export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
-  async function attempt(found: LiveConnection, request: ScriptRequest, signal: AbortSignal): Promise<SmallAnswer> {
+  async function attempt({ live, signal, isDraft }: Asking, request: ScriptRequest): Promise<SmallAnswer> {
     const options = { deadlineMs, maxBytes, signal };
+    const found = await live();
     const answer = await askWith(found, request, options);
-    if (answer.status !== 401) return answer;
+    if (answer.status !== 401 || isDraft) return answer;
     // It was refused, and so done nothing: with other credentials it may go again, whatever it is.
     const replacement = await connections.replacementOf(found).catch((error: unknown) => {
       if (error instanceof Fault) return undefined;
@@ -56,17 +61,17 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
     return delayMs > maxDelayMs ? undefined : delayMs;
   }
 
-  return async ({ live, signal }, request) => {
+  return async (asking, request) => {
     const since = performance.now();
     for (let tried = 0; ; tried += 1) {
-      const happened = await attempt(await live(), request, signal).catch((error: unknown) => {
+      const happened = await attempt(asking, request).catch((error: unknown) => {
         if (error instanceof Unanswered) return error;
         throw error;
       });
       const isGood = !(happened instanceof Unanswered) && happened.status >= 200 && happened.status < 300;
       const delayMs = isGood || tried >= request.retries ? undefined : waitMs(happened, request, tried);
       if (delayMs === undefined || performance.now() - since + delayMs > patienceMs) return outcome(happened, request);
-      await sleep(delayMs, undefined, { signal }).catch(() => {
+      await sleep(delayMs, undefined, { signal: asking.signal }).catch(() => {
         throw new ToolFailure("cancelled", "the run has ended");
       });
     }

@@ -1,11 +1,14 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { depthOf } from "../core/connection-rules.ts";
 import { type ScriptOutcome, type ScriptTools, ToolFailure } from "../core/script.ts";
 import { scriptRequest } from "../core/script-request.ts";
 import { connectionFull, credentialsJson } from "../core/sdk-json.ts";
+import { secretValues } from "../core/secret-values.ts";
 import { baseVariant } from "../core/sync-life.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { PaginationRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { TriggerSyncRequest_Mode as Mode } from "../gen/latchkey/v1/sync_pb.ts";
 import type { Connections } from "./connections.ts";
@@ -32,6 +35,10 @@ export interface ToolsRun {
   readonly sync: SyncTools | undefined;
   /** Whatever would change something is told, and not done. */
   readonly isDryRun: boolean;
+  /** The connection is about to be made. */
+  readonly isDraft?: boolean;
+  /** Another script waits for it. */
+  readonly isNested?: boolean;
 }
 
 /** What a sync's run may do beside. Each rejects once the run is over for others. */
@@ -51,16 +58,24 @@ interface ToolboxOptions {
   readonly integrations: Integrations;
   readonly urls: WebhookUrls;
   readonly syncs: Pick<Syncs, "trigger" | "start">;
-  readonly runAction: (asked: {
-    readonly ref: ConnectionRef;
-    readonly name: string;
-    readonly input: JsonValue | undefined;
-  }) => Promise<{ readonly outcome: ScriptOutcome }>;
+  readonly runAction: (
+    asked: {
+      readonly ref: ConnectionRef;
+      readonly name: string;
+      readonly input: JsonValue | undefined;
+    },
+    signal: AbortSignal,
+  ) => Promise<{ readonly outcome: ScriptOutcome }>;
   /** What an environment's scripts are told beside: names and values. */
   readonly variablesOf: (environment: string) => readonly { readonly name: string; readonly value: string }[];
   readonly world: World;
 }
 
+/** Of what is stored as protobuf, whose readers go no deeper. */
+const mostDepth = 32;
+const mostCheckpointBytes = 256 * 1024;
+/** Shorter ones would be found in any word. */
+const leastHidden = 8;
 /** Who did it, in the audit trail. */
 const actor = "script";
 
@@ -102,11 +117,14 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
 
   async function viewed(run: ToolsRun): Promise<JsonObject> {
     const { connection, integration, credentials } = await run.live();
-    return connectionFull(connection, integration.credentialsInScripts ? credentials : undefined);
+    if (!integration.credentialsInScripts) return connectionFull(connection, undefined);
+    run.log.hide(...secretValues(CredentialsSchema, credentials));
+    return connectionFull(connection, credentials);
   }
 
   const tools: Readonly<Record<string, Tool>> = {
-    proxy: async ({ live, signal }, [request]) => send({ live, signal }, scriptRequest(request)),
+    proxy: async ({ live, signal, isDraft = false }, [request]) =>
+      send({ live, signal, isDraft }, scriptRequest(request)),
     getConnection: (run) => viewed(run),
     async getMetadata({ live, ref, isDryRun }) {
       const { connection } = await live();
@@ -125,21 +143,24 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
       const { value } = await integrations.get({ environment: ref.environment, key: ref.integration });
       return urls.of(value);
     },
-    async getEnvironmentVariables({ ref }) {
-      return variablesOf(ref.environment).map(({ name, value }) => ({ name, value }));
+    async getEnvironmentVariables({ ref, log }) {
+      const variables = variablesOf(ref.environment);
+      log.hide(...variables.map(({ value }) => value).filter((value) => value.length >= leastHidden));
+      return variables.map(({ name, value }) => ({ name, value }));
     },
     async getToken(run) {
       const { credentials, integration } = await run.live();
       if (!integration.credentialsInScripts) {
         throw new ToolFailure("missing_scope", "scripts of this integration use credentials without seeing them");
       }
+      run.log.hide(...secretValues(CredentialsSchema, credentials));
       const shown = credentialsJson(credentials);
       return shown["access_token"] ?? shown["token"] ?? shown;
     },
     async paginationOf(run) {
       return paginationJson((await run.live()).provider.proxy?.pagination);
     },
-    async triggerAction({ ref, isDryRun, log }, [integration, connectionId, action, input]) {
+    async triggerAction({ ref, isDryRun, isNested, log, signal }, [integration, connectionId, action, input]) {
       requireOwn(ref, integration);
       const name = textOf(action, "action");
       const id = textOf(connectionId, "connectionId");
@@ -147,7 +168,9 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
         log.info("an action would be triggered", { script: name });
         return null;
       }
-      const { outcome } = await runAction({ ref: { ...ref, id }, name, input });
+      // Each waits for a turn while whoever asked for it keeps its own.
+      if (isNested === true) throw new ToolFailure("too_deep", "an action that a script asked for asks for no other");
+      const { outcome } = await runAction({ ref: { ...ref, id }, name, input }, signal);
       if (outcome.kind === "done") return outcome.output ?? null;
       throw new ToolFailure(outcome.failure.code, outcome.failure.message, {
         details: outcome.failure.payload === undefined ? {} : { payload: outcome.failure.payload },
@@ -200,6 +223,9 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     async saveCheckpoint(run, [checkpoint]) {
       const of = syncOf(run, "saveCheckpoint");
       const value = objectOf(checkpoint, "checkpoint");
+      if (depthOf(value) > mostDepth || Buffer.byteLength(JSON.stringify(value)) > mostCheckpointBytes) {
+        throw mistaken(`checkpoint: must be at most ${mostDepth} deep and ${mostCheckpointBytes / 1024} KiB`);
+      }
       if (!run.isDryRun) await of.setCheckpoint(value);
       return undefined;
     },

@@ -44,7 +44,7 @@ export interface Syncs {
   /** Those that an integration has under these names, with the variants of each that are named. */
   named(integration: string, names: readonly string[]): readonly NamedSync[];
   /** For the commit of a connection that is new: those that run without being asked. */
-  addedFor(ref: ConnectionRef, nowMs: number): Change[];
+  addedFor(ref: ConnectionRef, nowMs: number): Promise<Change[]>;
   /** For the commit of its deletion. */
   removedFor(ref: ConnectionRef): Promise<Change[]>;
 }
@@ -144,6 +144,10 @@ export function createSyncs(options: SyncsOptions): Syncs {
 
   /** What has a sync run now, and under which id. */
   async function triggering(place: SyncPlace, script: SyncScript, { mode, cause = "trigger" }: How) {
+    const { environment, integration, id: connectionId } = place.ref;
+    const connection = await collections.connections.get(environment, integration, connectionId);
+    // It was deleted since it was listed.
+    if (connection === undefined) return { changes: [], conditions: [], id: undefined };
     const found = await before(place);
     const sync = standing(found, place, script);
     const queued = await waiting(sync);
@@ -154,6 +158,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
       queued === undefined ? runs.added(moved.run) : collections.runs.change({ before: queued, after: moved.run });
     return {
       changes: [...syncs.change({ before: found, after: moved.sync }), ...runChanges],
+      conditions: [collections.connections.unchanged(connection)],
       id: runOf(moved.run).id,
     };
   }
@@ -223,7 +228,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
     const { ref, name } = place;
     const script = scriptOf(ref.integration, name);
     const { result, revision } = await transact(store, async () => {
-      await connections.get(ref);
+      const connection = await connections.get(ref);
       const found = await before(place);
       if (expectedRevision !== 0n) requireRevision(found, expectedRevision);
       const sync = standing(found, place, script);
@@ -233,6 +238,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
           ...syncs.change({ before: found, after }),
           ...audit.changes({ actor, action, environment: ref.environment, targets: [`${targetOf(ref)}/${name}`] }),
         ],
+        conditions: [collections.connections.unchanged(connection)],
         result: after,
       };
     });
@@ -285,7 +291,11 @@ export function createSyncs(options: SyncsOptions): Syncs {
               all.map(({ script, variant }) => triggering({ ref, name: script.name, variant }, script, wanted)),
             ),
           );
-          return { changes: made.flatMap(({ changes }) => changes), result: made.map(({ id }) => id) };
+          return {
+            changes: made.flatMap(({ changes }) => changes),
+            conditions: made.flatMap(({ conditions }) => conditions),
+            result: made.flatMap(({ id }) => id ?? []),
+          };
         });
         ids.push(...result);
       }
@@ -321,7 +331,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
         throw new Fault("invalid_path", "a variant is named by letters, digits and _ . -, and not `base`");
       }
       const { result, revision } = await transact(store, async () => {
-        await connections.get(ref);
+        const connection = await connections.get(ref);
         if ((await before(place)) !== undefined) {
           throw new Fault("already_exists", `the sync "${name}" has the variant "${variant}" already`);
         }
@@ -332,6 +342,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
             ...syncs.change({ before: undefined, after }),
             ...audit.changes({ actor, action: "sync.variant", environment: ref.environment, targets }),
           ],
+          conditions: [collections.connections.unchanged(connection)],
           result: after,
         };
       });
@@ -356,15 +367,14 @@ export function createSyncs(options: SyncsOptions): Syncs {
         };
       });
     },
-    addedFor(ref, nowMs) {
-      return scriptsOf(ref.integration)
-        .filter(({ autoStart }) => autoStart)
-        .flatMap(({ name }) =>
-          syncs.change({
-            before: undefined,
-            after: newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs }),
-          }),
-        );
+    async addedFor(ref, nowMs) {
+      const automatic = scriptsOf(ref.integration).filter(({ autoStart }) => autoStart);
+      const places = automatic.map(({ name }) => ({ ref, name, variant: baseVariant }));
+      const found = await Promise.all(places.map(before));
+      return places.flatMap((place, i) =>
+        // What an earlier connection of that id has left begins anew.
+        syncs.change({ before: found[i], after: newSync({ ...place, autoStart: true, nowMs }) }),
+      );
     },
     async removedFor({ environment, integration, id }) {
       const found = await syncs.page({ under: [environment, integration, id], limit: Number.MAX_SAFE_INTEGER });

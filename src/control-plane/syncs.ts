@@ -2,8 +2,9 @@ import { create, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../base/fault.ts";
-import { faultOfAction, withOutput } from "../broker/actions.ts";
+import { faultOfAction } from "../broker/actions.ts";
 import type { Broker } from "../broker/broker.ts";
+import { withOutput } from "../broker/runs.ts";
 import type { BrokenScript, Script, ScriptKind } from "../core/script.ts";
 import { baseVariant } from "../core/sync-life.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
@@ -125,7 +126,7 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
       const ref = await refIn(connection, context);
       const input = given === undefined ? undefined : toJson(ValueSchema, given);
       if (isAsync) return { run: await actions.begin({ ref, name, input }) };
-      const { run, outcome } = await actions.run({ ref, name, input }, context.signal);
+      const { run, outcome } = await actions.run({ ref, name, input }, { signal: context.signal });
       if (outcome.kind === "failed") throw faultOfAction(outcome.failure);
       return { run: withOutput(run, outcome.output) };
     },
@@ -139,6 +140,7 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
         provider: value.provider,
         input: given === undefined ? undefined : toJson(ValueSchema, given),
         cause: "test",
+        row: "asked",
         deadlineMs: testDeadlineMs,
         signal: context.signal,
         entry: onWebhook ? "onWebhook" : "exec",

@@ -95,8 +95,11 @@ export interface ScriptJob {
   /** What it can read of itself without asking. */
   readonly facts: ScriptFacts;
   readonly tools: ScriptTools;
+  /** Waiting for its turn counts as well. */
   readonly limits: ScriptLimits;
   readonly signal: AbortSignal;
+  /** With whom it waits for its turn: what somebody waits for waits for none of what is due, nor for who asked for it. */
+  readonly row: "due" | "asked" | "hook" | "nested";
 }
 
 export interface ScriptFacts {

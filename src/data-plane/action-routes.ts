@@ -1,5 +1,4 @@
-import { create, type JsonValue, toJson } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { create, type JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { faultOfAction } from "../broker/actions.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -50,7 +49,7 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
         const run = await runs.get({ environment, id: request.params["id"] ?? "" });
         switch (run.state) {
           case Run_State.SUCCEEDED:
-            return { status: 200, body: run.output === undefined ? null : toJson(ValueSchema, run.output) };
+            return { status: 200, body: (await runs.outputOf({ environment, id: run.id })) ?? null };
           case Run_State.QUEUED:
           case Run_State.RUNNING:
             // The peer knows no such answer: as long as there is no result there is nothing.

@@ -32,7 +32,7 @@ export interface ScriptHostOptions {
 export interface HostLimits {
   /** Worker threads; the proxy has one of the machine's to itself. */
   readonly threads: number;
-  /** Each may have all the memory that a run may have; more wait. */
+  /** Of each row. Each may have all the memory that a run may have; more wait. */
   readonly runsAtOnce: number;
   /** How often the folder is looked at whether anything was heard of it or not. */
   readonly lookMs: number;
@@ -163,12 +163,17 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
 
   async function runInTurn(ready: Ready, job: ScriptJob): Promise<ScriptOutcome> {
-    const granted = turn("run");
-    const isCancelled = await Promise.race([granted.then(() => false), aborted(job.signal)]);
-    const done = isCancelled ? () => void granted.then((back) => back()) : await granted;
+    const since = performance.now();
+    const { deadlineMs } = job.limits;
+    const granted = turn(job.row);
+    const given = AbortSignal.any([job.signal, AbortSignal.timeout(Math.ceil(deadlineMs))]);
+    const isTooLate = await Promise.race([granted.then(() => false), aborted(given)]);
+    const done = isTooLate ? () => void granted.then((back) => back()) : await granted;
     try {
-      if (isCancelled || job.signal.aborted) return failed("cancelled", "ended before it began");
-      return await runNow(ready, job);
+      if (job.signal.aborted) return failed("cancelled", "ended before it began");
+      const leftMs = Math.ceil(deadlineMs - (performance.now() - since));
+      if (isTooLate || leftMs <= 0) return failed("deadline", `had no turn within ${deadlineMs} ms`);
+      return await runNow(ready, { ...job, limits: { ...job.limits, deadlineMs: leftMs } });
     } finally {
       done();
     }

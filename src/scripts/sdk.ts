@@ -215,7 +215,6 @@ export interface NangoSync<M extends Models = Models, Metadata = undefined, Chec
     ids: readonly K[],
     model: N,
   ): Promise<Map<K, Infer<M[N]>>>;
-  listRecords(options: Json): Promise<{ records: Json[]; next_cursor: string | null }>;
   getCheckpoint<T = Checkpoint extends undefined ? Json : Infer<Checkpoint>>(): Promise<T | null>;
   saveCheckpoint(checkpoint: Json): Promise<void>;
   clearCheckpoint(): Promise<void>;

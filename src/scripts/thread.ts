@@ -32,7 +32,7 @@ const pictures = new Map<string, Picture>();
 const runs = new Map<number, MachineRun | "dropped" | "opening">();
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
-async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>) {
+async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>, run = 0) {
   const began = performance.now();
   const outside: Outside = {
     // Nothing is asked while it is read; a file that logs at its top level does so in vain.
@@ -40,8 +40,13 @@ async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Pictur
     mustStop: () => performance.now() - began > readingMs,
   };
   const machine = await read(outside);
-  while (!outside.mustStop() && machine.settle()) {
-    // What a file promised while it was read.
+  enter(run);
+  try {
+    while (!outside.mustStop() && machine.settle()) {
+      // What a file promised while it was read.
+    }
+  } finally {
+    leave();
   }
   if (outside.mustStop()) throw new MachineError(`reading the file took more than ${readingMs} ms`, "");
   return machine.picture();
@@ -65,7 +70,7 @@ async function pictureFor(run: number, version: string): Promise<Picture> {
       leave();
     }
     return machine;
-  });
+  }, run);
   pictures.set(version, made);
   for (const oldest of pictures.keys()) {
     if (pictures.size <= mostPictures) break;
@@ -75,8 +80,13 @@ async function pictureFor(run: number, version: string): Promise<Picture> {
 }
 
 function enter(run: number): void {
-  Atomics.store(inside, 1, BigInt(Date.now()));
+  Atomics.store(inside, 1, steadyMs());
   Atomics.store(inside, 0, BigInt(run));
+}
+
+/** The same for all threads, and set by nobody. */
+function steadyMs(): bigint {
+  return process.hrtime.bigint() / 1_000_000n;
 }
 
 function leave(): void {

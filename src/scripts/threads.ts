@@ -135,7 +135,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
     for (const thread of [...threads]) {
       const run = Number(Atomics.load(thread.inside, 0));
       if (run === 0) continue;
-      const since = Date.now() - Number(Atomics.load(thread.inside, 1));
+      const since = Number(process.hrtime.bigint() / 1_000_000n - Atomics.load(thread.inside, 1));
       const insideMs = thread.runs.get(run)?.insideMs ?? readingMs;
       // Looked at twice: it may have left between the two.
       if (since > insideMs + graceMs && Number(Atomics.load(thread.inside, 0)) === run) gone(thread, "hung");

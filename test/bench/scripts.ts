@@ -124,6 +124,7 @@ export default createAction({ description: "", ${imports.includes("const schema"
 
 const job: ScriptJob = {
   entry: "exec",
+  row: "due",
   input: undefined,
   facts: {
     environment: "dev",

@@ -201,6 +201,42 @@ describe("a sync", () => {
     expect(await recordsOf(started)).toEqual(before);
   });
 
+  it("runs by its schedule after a run that waited was cancelled", async () => {
+    const slow = "while ((await nango.getMetadata()).go !== true) await new Promise((done) => setTimeout(done, 50));";
+    const started = await startScripted({ "syncs/things.ts": saving("", slow) });
+    await started.connect("ada");
+    await expect.poll(async () => (await runsOf(started))[0]?.state, { timeout: 10_000 }).toBe(Run_State.RUNNING);
+    await trigger(started, {});
+    const [queued] = await runsOf(started);
+    await started.sidecar.client(SyncService).cancelRun({ environment: "dev", id: queued?.id ?? "" });
+    await started.sidecar.rest("PATCH", "/connections/metadata", {
+      body: { provider_config_key: provider, connection_id: "ada", metadata: { go: true } },
+    });
+    await started.run();
+    started.clock.pass(300_000);
+    await started.run();
+    expect((await runsOf(started)).map(({ cause, state }) => [cause, state])).toEqual([
+      ["schedule", Run_State.SUCCEEDED],
+      ["trigger", Run_State.CANCELLED],
+      ["schedule", Run_State.SUCCEEDED],
+    ]);
+  });
+
+  it("notes no checkpoint that could not be read again", async () => {
+    const body = `
+      let deep = {};
+      for (let i = 0; i < 60; i += 1) deep = { deep };
+      await nango.saveCheckpoint(deep);`;
+    const started = await startScripted({ "syncs/things.ts": saving("", body), "syncs/others.ts": saving() });
+    await started.connect("ada");
+    await started.run();
+    const states = (await runsOf(started)).map(({ script, state, problem }) => [script, state, problem?.message]);
+    expect(states.toSorted()).toEqual([
+      ["others", Run_State.SUCCEEDED, undefined],
+      ["things", Run_State.FAILED, expect.stringContaining("32 deep")],
+    ]);
+  });
+
   it("goes with its connection: what it saved is not seen by one that is made anew", async () => {
     const started = await startScripted({ "syncs/things.ts": saving() });
     await started.connect("ada");
@@ -295,6 +331,21 @@ describe("an action", () => {
       input: fromJson(ValueSchema, { name: "Joe" }),
     });
     expect(run).toMatchObject({ kind: Script_Kind.ACTION, state: Run_State.SUCCEEDED });
+  });
+
+  it("may ask for another, however many do so at once, and that one for no more", { timeout: 60_000 }, async () => {
+    const started = await startScripted({
+      ...scripts,
+      "actions/ask.ts": action("return nango.triggerAction(nango.providerConfigKey, 'ada', 'greet', { name: 'Bob' });"),
+      "actions/deep.ts": action("return nango.triggerAction(nango.providerConfigKey, 'ada', 'ask', {});"),
+    });
+    await started.connect("ada");
+    const run = (action_name: string) =>
+      started.sidecar.rest("POST", "/action/trigger", { headers, body: { action_name } });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => run("ask")));
+    expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200));
+    const deep = await run("deep");
+    expect([deep.status, deep.body.error.message]).toEqual([424, expect.stringContaining("asks for no other")]);
   });
 
   it("says what is wrong: with its input, with itself, or that there is none", async () => {

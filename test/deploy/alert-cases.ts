@@ -179,4 +179,26 @@ export const alertCases: Readonly<Record<string, AlertCase>> = {
       [`latchkey_channel_alerts_total{${one},kind="outcome_unknown"} 0x20 1x10`],
     ],
   },
+  LatchkeyRunsOverdue: {
+    fires: [`latchkey_runs_overdue_seconds{${one}} 0+60x30`],
+    stays: [[`latchkey_runs_overdue_seconds{${one}} 0 30 60 0 30 60 0x24`]],
+  },
+  LatchkeyRunsFailing: {
+    fires: [
+      `latchkey_runs_total{${one},kind="sync",outcome="failed"} 0+1x30`,
+      `latchkey_runs_total{${one},kind="sync",outcome="succeeded"} 5x30`,
+    ],
+    stays: [
+      [
+        `latchkey_runs_total{${one},kind="sync",outcome="failed"} 0+1x30`,
+        `latchkey_runs_total{${one},kind="sync",outcome="succeeded"} 0+5x30`,
+      ],
+      // One that failed at night is no alert.
+      [`latchkey_runs_total{${one},kind="sync",outcome="failed"} 0x20 1x10`],
+    ],
+  },
+  LatchkeyScriptsBroken: {
+    fires: [`latchkey_scripts_broken{${one}} 1x30`],
+    stays: [[`latchkey_scripts_broken{${one}} 0x22 1x8`]],
+  },
 };

@@ -76,6 +76,7 @@ async function run(host: ScriptHost, name: string, options: RunOptions = {}): Pr
   const lines: ScriptLine[] = [];
   const outcome = await host.run(script, {
     entry: options.entry ?? "exec",
+    row: "due",
     input: options.input,
     facts: {
       environment: "dev",

@@ -32,7 +32,6 @@ const plain = [
   "startSync",
 ] as const;
 const plainOfSyncs = [
-  "listRecords",
   "getCheckpoint",
   "saveCheckpoint",
   "clearCheckpoint",
