@@ -160,8 +160,8 @@ it("bounds what one session may begin at once", async () => {
   const away = departure(all, await all.session());
   const answers = await Promise.all(Array.from({ length: 100 }, () => all.browser().get(away)));
   // One that is written down while another is judged may be seen by neither count.
-  expect(answers.filter(({ status }) => status === 303).length).toBeLessThanOrEqual(25);
-  expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(75);
+  expect(answers.filter(({ status }) => status === 303).length).toBeLessThanOrEqual(30);
+  expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(70);
 });
 
 it("connects by an API key and by a password that somebody typed in", async () => {
