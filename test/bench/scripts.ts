@@ -101,7 +101,7 @@ export async function scripts(asked: number): Promise<void> {
     const before = process.memoryUsage.rss();
     const releases: (() => void)[] = [];
     const tools = {
-      call: () => new Promise<null>((resolve) => releases.push(() => resolve(null))),
+      call: () => new Promise<string>((resolve) => releases.push(() => resolve("x"))),
       log: () => undefined,
     };
     const open = Array.from({ length: 50 }, () => run(find("waits"), { tools }));

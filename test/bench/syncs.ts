@@ -138,7 +138,10 @@ function tell({ count, tookMs, runs, alone, beside }: Told): void {
   const waited = runs.map(({ startedAt, dueAt }) =>
     startedAt === undefined || dueAt === undefined ? 0 : timestampMs(startedAt) - timestampMs(dueAt),
   );
-  const of = (values: readonly number[]) => `p50 ${ms(quantile(values, 0.5))}, p99 ${ms(quantile(values, 0.99))}`;
+  const of = (values: readonly number[]) => {
+    const sorted = values.toSorted((a, b) => a - b);
+    return `p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}`;
+  };
   process.stdout.write(
     `${count} syncs that were due at once: ${(tookMs / 1_000).toFixed(1)} s, ${Math.round((count / tookMs) * 1_000)} a second, ${failed} failed
   a run took ${of(took)}; it waited ${of(waited)}
