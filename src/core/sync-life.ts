@@ -29,7 +29,7 @@ export interface SyncPlace {
   readonly variant: string;
 }
 
-export const placeOfSync = ({ environment, integration, connectionId, name, variant }: StoredSync): SyncPlace => ({
+const placeOfSync = ({ environment, integration, connectionId, name, variant }: StoredSync): SyncPlace => ({
   ref: { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id: connectionId },
   name,
   variant,

@@ -21,7 +21,7 @@ interface HeadCheckOptions {
 }
 
 /** A second one of these, and the two halves of a proxy may read different things out of one request. */
-const singleHeaders = [
+export const singleHeaders = [
   "authorization",
   "base-url-override",
   "connection-id",

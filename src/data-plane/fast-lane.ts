@@ -11,6 +11,7 @@ import type { RequestFields, RequestHead } from "../relay/request-head.ts";
 import type { DoorAnswers } from "./door-answers.ts";
 import type { DoorCount } from "./door-count.ts";
 import type { HeadCheck } from "./door-head.ts";
+import { singleHeaders } from "./door-head.ts";
 import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 import type { ProxyCall } from "./proxied-request.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -66,19 +67,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
 
 /** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
 const ofPages = new Set(["origin", "sec-fetch-site"]);
-const asked = new Set([
-  "authorization",
-  "base-url-override",
-  "connection-id",
-  "content-length",
-  "content-type",
-  "host",
-  "latchkey-key",
-  "provider-config-key",
-  "proxy-authorization",
-  "retries",
-  "retry-on",
-]);
+const asked = new Set([...singleHeaders, "content-length"]);
 
 type Headers = IncomingHttpHeaders | "of a page";
 
