@@ -24,6 +24,10 @@ function stateOf(path: string): string {
 // Whatever is written from here on is its owner's alone: LevelDB would make its files readable to all.
 process.umask(0o077);
 
+// Whoever reads them may leave, and the disk behind them fill up. It is no defect of ours, which would be written there
+// as well, and be lost again, and so on without end; who counts the lines that are lost is told of each as it is written.
+for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
+
 const interrupted = new AbortController();
 let stopping: ((signal: Signal) => void) | undefined;
 

@@ -38,14 +38,20 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     );
     return configExitCode;
   }
+  const metrics = createMetrics();
   const log = createLog({
     level: config.logLevel,
     format: config.logFormat ?? (process.isTerminal ? "pretty" : "json"),
-    write: (line) => void process.stdout.write(line),
+    write(line) {
+      process.stdout.write(line, (error) => {
+        // Whom should it tell? It is no reason to serve nobody.
+        if (error != null) metrics.logLinesLost.inc();
+      });
+    },
   });
   for (const warning of config.warnings) log.warn(warning);
   for (const { path } of made) log.info("a key was made and written to a file", { path });
-  const world: World = { now: Date.now, log, metrics: createMetrics() };
+  const world: World = { now: Date.now, log, metrics };
 
   // Listened for before anything starts: a signal that nobody listens for ends the process as it stands.
   const signals = listenForSignals(process);

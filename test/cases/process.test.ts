@@ -55,6 +55,23 @@ it.each(["SIGTERM", "SIGINT"] as const)("K10 finishes what is under way and exit
   expect(answer).toMatch(/^HTTP\/1\.1 200 /);
 });
 
+it("serves on, counts what is lost and stops in order when nobody reads its log any more", async () => {
+  const folder = await temporaryFolder();
+  const file = join(folder, "latchkey.yaml");
+  await writeFile(file, "{}\n");
+  const running = await serveInProcess({ folder, env: { LATCHKEY_CONFIG: file } });
+  const metrics = async () => (await fetch(`${running.address("ops")}/metrics`)).text();
+  running.child.stdout?.destroy();
+  await writeFile(file, "nonsense: true\n");
+  running.child.kill("SIGHUP");
+  await expect.poll(metrics).toMatch(/^latchkey_log_lines_lost_total [1-9]/m);
+  expect(await metrics()).toMatch(/^latchkey_unhandled_errors_total 0$/m);
+  expect((await fetch(`${running.address("data")}/health`)).status).toBe(200);
+  running.child.kill("SIGTERM");
+  expect(await running.exited).toBe(0);
+  expect(running.stderr()).toBe("");
+});
+
 it("K10 does not wait for a connection that has never asked anything", async () => {
   const running = await serveInProcess({ folder: await temporaryFolder(), env: { LATCHKEY_GRACE: "20s" } });
   const spare = connect(Number(new URL(running.address("data")).port), "127.0.0.1");
