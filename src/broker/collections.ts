@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { create, type Message, toBinary } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { isWanted } from "../core/channel-life.ts";
+import { isWanted } from "../core/channel-slot.ts";
 import { connectionLookups } from "../core/connection-lookups.ts";
 import { accountOf } from "../core/email-hash.ts";
 import {
