@@ -184,7 +184,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const forwards = createForwards({ store, collections, destinations, bodies, audit, world });
   const events = createEvents({ forwards, world });
   const stored = { store, collections, integrations, providers };
-  const health = createConnectionHealth({ ...stored, logs, events, world });
+  const health = createConnectionHealth({ store, collections, logs, events, world });
   const connections = createConnections({
     ...{ ...stored, touches, health, events, audit, world },
     scriptedRemoval: (ref) => syncs.removedFor(ref),
@@ -294,7 +294,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const declare = createDeclarations({ environments, access, signingSecrets, variables, integrations, providers });
-  const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
+  const housekeeping = startHousekeeping({ ...stored, health, keeper, destinations, retention, world });
   let retired: Promise<unknown> | undefined;
   const retire = async () => {
     retired ??= Promise.all(
