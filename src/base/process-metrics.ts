@@ -39,6 +39,12 @@ export const processMetrics = {
     help: "Spans that no collector has taken.",
     labels: [],
   },
+  logLinesLost: {
+    kind: "counter",
+    name: "latchkey_log_lines_lost_total",
+    help: "Lines of the log that could not be written: nobody reads it any more, or there is no room for it.",
+    labels: [],
+  },
   unhandled: {
     kind: "counter",
     name: "latchkey_unhandled_errors_total",
