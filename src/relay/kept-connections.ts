@@ -4,7 +4,7 @@ import { wantsHttp2 } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { noConnection, overloaded, RelayFailure } from "./failure.ts";
 import { type Going, isRepeatable } from "./going.ts";
-import { overdue, type Patience } from "./overdue.ts";
+import { type Limits, overdue } from "./limits.ts";
 import type { Pool, Pools } from "./pools.ts";
 
 /** HTTP/1.1 towards providers: connections that carry one request at a time, and are kept for the next one. */
@@ -23,15 +23,9 @@ export interface KeptConnections {
 interface KeptConnectionsOptions {
   readonly pools: Pools;
   readonly egress: Egress;
-  readonly limits: ConnectionLimits;
+  readonly limits: Limits;
   /** The origin takes nothing but HTTP/2, and has seen nothing of it. */
   readonly onHttp2: (going: Going) => void;
-}
-
-interface ConnectionLimits extends Patience {
-  readonly connectMs: number;
-  readonly perOrigin: number;
-  readonly waitingPerOrigin: number;
 }
 
 /** Providers drop idle connections after a minute or two, and do not say so. */
@@ -141,7 +135,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
         if (forMs > limits.connectMs) connection.destroy(noConnection());
         continue;
       }
-      const failure = overdue(connection.isAwaitingAnswer, forMs, limits);
+      const failure = overdue(connection, forMs, limits);
       if (failure !== undefined) connection.destroy(failure);
     }
   }

@@ -5,8 +5,8 @@ import type { Receiver } from "./connection.ts";
 import { failureOf } from "./dial.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { endedByProvider, RelayFailure } from "./failure.ts";
+import { type Limits, overdue } from "./limits.ts";
 import { hrefOf, type Origin } from "./origin.ts";
-import { overdue, type Patience } from "./overdue.ts";
 import type { Carrying, StreamExchange } from "./stream-exchange.ts";
 
 /** A request that goes over HTTP/2. */
@@ -150,11 +150,11 @@ export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Session):
 interface Look {
   readonly nowMs: number;
   readonly isDraining: boolean;
-  readonly patience: Patience;
+  readonly limits: Limits;
 }
 
 /** Gives up what has not moved for long, asks whether a silent one is there, and ends one that carries nothing. */
-export function sweepSession(session: Session, { nowMs, isDraining, patience }: Look): void {
+export function sweepSession(session: Session, { nowMs, isDraining, limits }: Look): void {
   const { http2: own, socket, streams } = session;
   for (const [exchange, seen] of streams) {
     if (exchange.activity !== seen.activity) {
@@ -162,7 +162,7 @@ export function sweepSession(session: Session, { nowMs, isDraining, patience }: 
       seen.since = nowMs;
       continue;
     }
-    const failure = overdue(exchange.isAwaitingAnswer, nowMs - seen.since, patience);
+    const failure = overdue(exchange, nowMs - seen.since, limits);
     if (failure !== undefined) exchange.fail(failure);
   }
   if (socket.bytesRead !== session.bytesRead) {

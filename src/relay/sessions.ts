@@ -4,8 +4,8 @@ import type { SecureContext, TLSSocket } from "node:tls";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { endedByProvider, noConnection, overloaded, RelayFailure } from "./failure.ts";
+import type { Limits } from "./limits.ts";
 import type { Admitted } from "./origin.ts";
-import type { Patience } from "./overdue.ts";
 import { hasRoom, noHttp2, openSession, type Session, type Streamed, sweepSession } from "./session.ts";
 import { StreamExchange, type Unanswered } from "./stream-exchange.ts";
 
@@ -30,14 +30,8 @@ export interface SessionCounts {
 
 interface SessionsOptions {
   readonly egress: Egress;
-  readonly limits: SessionLimits;
+  readonly limits: Limits;
   readonly secureContextOf: (origin: Admitted) => SecureContext | undefined;
-}
-
-interface SessionLimits extends Patience {
-  readonly connectMs: number;
-  readonly perOrigin: number;
-  readonly waitingPerOrigin: number;
 }
 
 /** Most providers take so many at a time. */
@@ -50,7 +44,7 @@ const forgetAfterMs = 600_000;
 
 const { NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = constants;
 
-interface Pool {
+interface SessionPool {
   readonly origin: Admitted;
   readonly secureContext: SecureContext | undefined;
   readonly sessions: Set<Session>;
@@ -63,14 +57,14 @@ interface Pool {
 }
 
 export function createSessions({ egress, limits, secureContextOf }: SessionsOptions): Sessions {
-  const pools = new Map<string, Pool>();
+  const pools = new Map<string, SessionPool>();
   let now = performance.now();
   let isDraining = false;
 
-  function poolFor(origin: Admitted): Pool {
+  function poolFor(origin: Admitted): SessionPool {
     const known = pools.get(origin.key);
     if (known !== undefined) return known;
-    const pool: Pool = {
+    const pool: SessionPool = {
       origin,
       secureContext: secureContextOf(origin),
       sessions: new Set(),
@@ -86,7 +80,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** As many as may wait do: whoever comes next is told so, and those that wait go on in their order. */
-  function takeNext(pool: Pool): void {
+  function takeNext(pool: SessionPool): void {
     while (pool.waiting.length > 0 && pool.carrying < limits.perOrigin) {
       const session = roomIn(pool);
       if (session === undefined) {
@@ -98,7 +92,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     }
   }
 
-  function begin(pool: Pool, session: Session, going: Streamed): void {
+  function begin(pool: SessionPool, session: Session, going: Streamed): void {
     const { request, receiver } = going;
     let exchange: StreamExchange;
     try {
@@ -116,13 +110,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     going.goOver(exchange);
   }
 
-  function dialMore(pool: Pool): void {
+  function dialMore(pool: SessionPool): void {
     const open = [...pool.sessions].filter(({ isLeaving }) => !isLeaving).length;
     const toCome = pool.dialling.size + [...pool.sessions].filter(({ hasSpoken }) => !hasSpoken).length;
     if (pool.waiting.length > toCome * usualStreams && open + pool.dialling.size < maxSessions) connect(pool);
   }
 
-  function connect(pool: Pool): void {
+  function connect(pool: SessionPool): void {
     const { origin, secureContext, ticket } = pool;
     const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
     pool.dialling.set(socket, now);
@@ -153,13 +147,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
-  function noSession(pool: Pool, failure: RelayFailure | undefined): void {
+  function noSession(pool: SessionPool, failure: RelayFailure | undefined): void {
     if (pool.sessions.size + pool.dialling.size > 0) return;
     const why = failure ?? endedByProvider();
     for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
   }
 
-  function withoutHttp2(pool: Pool): void {
+  function withoutHttp2(pool: SessionPool): void {
     pool.noHttp2Until = now + noHttp2ForMs;
     for (const going of pool.waiting.splice(0)) elsewhere(going);
   }
@@ -169,7 +163,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     else going.fallBack();
   }
 
-  function open(pool: Pool, socket: Socket): void {
+  function open(pool: SessionPool, socket: Socket): void {
     const session = openSession({
       ...{ origin: pool.origin, socket, nowMs: now },
       over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
@@ -185,7 +179,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   interface Over {
-    readonly pool: Pool;
+    readonly pool: SessionPool;
     readonly session: Session;
     readonly exchange: StreamExchange;
     readonly unanswered: Unanswered | undefined;
@@ -205,7 +199,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     return goesOn;
   }
 
-  function startOver(pool: Pool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
+  function startOver(pool: SessionPool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
     if (code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
       pool.noHttp2Until = now + noHttp2ForMs;
       going.fallBack();
@@ -221,7 +215,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** To where there is room, or behind those that wait for it. */
-  function place(pool: Pool, going: Streamed): void {
+  function place(pool: SessionPool, going: Streamed): void {
     going.waitingSince = now;
     pool.waiting.push(going);
     takeNext(pool);
@@ -265,7 +259,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
         for (const [socket, since] of pool.dialling) {
           if (now - since > limits.connectMs) socket.destroy(noConnection());
         }
-        for (const session of pool.sessions) sweepSession(session, { nowMs, isDraining, patience: limits });
+        for (const session of pool.sessions) sweepSession(session, { nowMs, isDraining, limits });
         while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
           pool.waiting.shift()?.receiver.onFailure(pool.sessions.size === 0 ? noConnection() : overloaded(pool.origin));
         }
@@ -292,7 +286,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   };
 }
 
-function roomIn({ sessions }: Pool): Session | undefined {
+function roomIn({ sessions }: SessionPool): Session | undefined {
   for (const session of sessions) if (hasRoom(session)) return session;
   return undefined;
 }

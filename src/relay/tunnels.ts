@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { endedByProvider, noConnection, overloaded, RelayFailure } from "./failure.ts";
+import type { Limits } from "./limits.ts";
 import type { Admitted } from "./origin.ts";
 import type { Pools } from "./pools.ts";
 
@@ -15,7 +16,7 @@ export interface Tunnels {
 interface TunnelsOptions {
   readonly pools: Pools;
   readonly egress: Egress;
-  readonly limits: { readonly connectMs: number; readonly perOrigin: number };
+  readonly limits: Limits;
 }
 
 export function createTunnels({ pools, egress, limits }: TunnelsOptions): Tunnels {

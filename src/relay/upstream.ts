@@ -5,8 +5,8 @@ import type { Egress } from "./egress.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { Going, type Routes } from "./going.ts";
 import { createKeptConnections } from "./kept-connections.ts";
+import type { Limits } from "./limits.ts";
 import type { Admitted, Origin } from "./origin.ts";
-import type { Patience } from "./overdue.ts";
 import { createPools, poolKey } from "./pools.ts";
 import { createSessions } from "./sessions.ts";
 import { createTunnels } from "./tunnels.ts";
@@ -35,13 +35,7 @@ export interface UpstreamCounts {
   readonly waiting: number;
 }
 
-export interface UpstreamLimits extends Patience {
-  readonly connectMs: number;
-  /** Requests that one origin carries at a time; and as many tunnels. */
-  readonly perOrigin: number;
-  /** Requests that wait for one of them to end. */
-  readonly waitingPerOrigin: number;
-}
+export type UpstreamLimits = Limits;
 
 interface UpstreamOptions {
   readonly egress: Egress;
