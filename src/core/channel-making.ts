@@ -26,8 +26,8 @@ import { answerMs, claimMs, type Now, renewalAtMs, usualLifeMs, waitMs } from ".
 import { successor } from "./channel-wish.ts";
 
 /**
- * Moves of whoever asks a provider for a channel, the first of a slot or the next one. A record that says `creating`
- * until its time is over is a lease: nobody else asks meanwhile.
+ * A provider is to be asked for a channel, the first of a slot or the next one. The record that says `creating` until
+ * its time is over is a lease: nobody else asks meanwhile.
  */
 export interface Asking {
   /** Whom it is asked for: a wish, or the channel that it is to replace. */

@@ -44,7 +44,9 @@ export const isForeign = (stored: StoredChannel): boolean => stateOf(stored) ===
 /** Ours, and not being renewed. */
 export const isResting = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && isManaged(stored);
 export const isRenewing = (stored: StoredChannel): boolean => stateOf(stored) === State.RENEWING;
+/** The one of its slot. */
 export const isCurrent = (stored: StoredChannel): boolean => isResting(stored) || isRenewing(stored);
+/** Wanted, or being made. */
 export const isToCome = (stored: StoredChannel): boolean => stateOf(stored) === State.CREATING;
 /** It is, or may become, the one of its slot. */
 export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) || isToCome(stored);

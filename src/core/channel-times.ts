@@ -1,6 +1,8 @@
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 
-/** How long channels live where nobody says so, when they are renewed, and how long is waited for what. */
+// How long channels live where nobody says so, when they are renewed, and how long is waited for what.
+
+/** When a move is made, and what its jitter is made of. */
 export interface Now {
   readonly nowMs: number;
   /** From 0 up to 1. */
