@@ -39,11 +39,15 @@ function read(path: string): string | undefined {
   }
 }
 
-/** Against the description as it was last released: an image of all modules, compared with an image of all modules. */
+/**
+ * Against the description as it was last released: an image of all modules, compared with an image of all modules.
+ * What is stored is on no wire, so that a message which nothing here reads any more is missed by nobody.
+ */
 function breaksNobody(): boolean {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-image-"));
   const image = join(folder, "now.binpb");
-  const rules = JSON.stringify({ version: "v2", breaking: { use: ["FILE"] } });
+  const breaking = { use: ["FILE"], ignore_only: { MESSAGE_NO_DELETE: ["latchkey/stored"] } };
+  const rules = JSON.stringify({ version: "v2", breaking });
   const held =
     tool("buf", "build", "-o", image) &&
     tool("buf", "breaking", image, "--against", "proto/baseline.binpb", "--config", rules);

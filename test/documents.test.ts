@@ -23,10 +23,18 @@ it("lists every environment variable, with the default it has", () => {
   for (const { name } of variables) expect(variablesHelp()).toContain(name);
 });
 
-it("lists every metric, with its labels", () => {
-  const listed = rows("Metrics").map(([name, labels]) => [name?.replaceAll("`", ""), labels?.replaceAll("`", "")]);
+it("lists every metric, with its labels and what it says of itself", () => {
+  const listed = rows("Metrics").map(([name = "", labels = "", meaning]) => [
+    name.replaceAll("`", ""),
+    labels.replaceAll("`", ""),
+    meaning,
+  ]);
   expect(listed).toEqual(
-    Object.values(metricTable).map(({ name, labels }) => [name, labels.length === 0 ? "–" : labels.join(", ")]),
+    Object.values(metricTable).map(({ name, labels, help }) => [
+      name,
+      labels.length === 0 ? "–" : labels.join(", "),
+      help,
+    ]),
   );
 });
 

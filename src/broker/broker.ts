@@ -10,76 +10,54 @@ import type { Destination } from "../gen/latchkey/v1/webhook_pb.ts";
 import type { Backend, StoreStatus } from "../store/contract.ts";
 import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed.ts";
-import { type Access, openAccess } from "./access.ts";
-import { type Actions, createActions } from "./actions.ts";
-import { type Attachments, createAttachments } from "./attachments.ts";
-import { type Audit, createAudit } from "./audit.ts";
-import { type Authorizations, createAuthorizations } from "./authorize.ts";
-import { createCatchUp } from "./catch-up.ts";
-import { createChannelCalls } from "./channel-calls.ts";
-import { createChannelKeeper } from "./channel-keeper.ts";
-import { createChannelLooks } from "./channel-looks.ts";
-import { createChannelSlots } from "./channel-slots.ts";
-import { openChannelTokens } from "./channel-tokens.ts";
-import { type Channels, createChannels } from "./channels.ts";
-import { createCollections } from "./collections.ts";
+import type { Access } from "./access.ts";
+import type { Actions } from "./actions.ts";
+import type { Attachments } from "./attachments.ts";
+import type { Audit } from "./audit.ts";
+import type { Authorizations } from "./authorize.ts";
+import type { Channels } from "./channels.ts";
 import { deletingInOrder } from "./connection-deletion.ts";
-import { createConnectionRequests } from "./connection-request.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
-import { createDeliveries, type DeliveryLimits } from "./deliver.ts";
-import { destinationList } from "./destination-list.ts";
-import { type Destinations, openDestinations } from "./destinations.ts";
-import { createEnvironments, type Environments } from "./environments.ts";
-import { createEvents } from "./events.ts";
+import type { DeliveryLimits } from "./deliver.ts";
+import type { Destinations } from "./destinations.ts";
+import type { Environments } from "./environments.ts";
 import { createExplain, type Explain } from "./explain.ts";
 import { type FeedRequest, type FeedStep, feed } from "./feed.ts";
-import { createForwardBodies } from "./forward-bodies.ts";
-import { createForwards, type Forwards } from "./forwards.ts";
+import type { Forwards } from "./forwards.ts";
+import { openGround } from "./ground.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./health.ts";
 import { type Retention, startHousekeeping } from "./housekeeping.ts";
-import { createImports, type Imports } from "./imports.ts";
-import { createIntegrations, type Integrations } from "./integrations.ts";
-import { createKeeper } from "./keeper.ts";
+import type { Imports } from "./imports.ts";
+import type { Integrations } from "./integrations.ts";
+import { joinAccounts } from "./joined-accounts.ts";
+import { joinChannels } from "./joined-channels.ts";
+import { joinRenewal } from "./joined-renewal.ts";
+import { type JoinedScripts, joinScripts } from "./joined-scripts.ts";
+import { joinWebhooks } from "./joined-webhooks.ts";
 import { createListing, type Listing } from "./listing.ts";
-import { type Live, openLive } from "./live.ts";
-import { createLiveGrants } from "./live-grants.ts";
-import { createLogs, type Logs } from "./logs.ts";
-import { createLookupFields } from "./lookup-fields.ts";
+import type { Live } from "./live.ts";
+import type { Logs } from "./logs.ts";
 import { openLookupFiling } from "./lookup-filing.ts";
-import { createNotificationProofs } from "./notification-proofs.ts";
-import { createNotifications, type Notifications } from "./notifications.ts";
-import { createNotifiedSyncs } from "./notified-syncs.ts";
-import { createNumbers } from "./numbers.ts";
-import { type Origins, openOrigins } from "./origins.ts";
-import { openOutbox } from "./outbox.ts";
-import { type Outcomes, openOutcomes } from "./outcomes.ts";
-import { createProviderAsks } from "./provider-asks.ts";
-import { openProviders, type Providers } from "./providers.ts";
-import { createRefresher } from "./refresh.ts";
-import { openResources, type Resources } from "./resources.ts";
-import { createRunExecution } from "./run-execution.ts";
-import { openRunKeeper } from "./run-keeper.ts";
-import { createRunNow, type RunNow } from "./run-now.ts";
-import { createRuns, type Runs } from "./runs.ts";
-import { createScriptHooks } from "./script-hooks.ts";
-import { createScriptRequests } from "./script-requests.ts";
-import { createScriptToolbox } from "./script-tools.ts";
-import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
-import { createSessions, type Sessions } from "./sessions.ts";
-import { createSignerKeys } from "./signer-keys.ts";
-import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
-import { createSyncRecords, type SyncRecords } from "./sync-records.ts";
-import { createSyncs, type Syncs } from "./syncs.ts";
+import type { Notifications } from "./notifications.ts";
+import type { Origins } from "./origins.ts";
+import type { Outcomes } from "./outcomes.ts";
+import type { Providers } from "./providers.ts";
+import type { Resources } from "./resources.ts";
+import type { RunNow } from "./run-now.ts";
+import type { Runs } from "./runs.ts";
+import type { ScriptVariables } from "./script-variables.ts";
+import type { Sessions } from "./sessions.ts";
+import type { SigningSecrets } from "./signing-secrets.ts";
+import type { SyncRecords } from "./sync-records.ts";
+import type { Syncs } from "./syncs.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
-import { createTokenEndpoint } from "./token-requests.ts";
-import { createTouches } from "./touches.ts";
 import { openUnwellCount } from "./unwell-count.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { type WebhookFeedRequest, type WebhookStep, webhookFeed } from "./webhook-feed.ts";
-import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
+import type { WebhookReceivers } from "./webhook-receivers.ts";
 import { createWebhookUrls, type WebhookUrls } from "./webhook-urls.ts";
-import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
+import type { WebhookLimits, Webhooks } from "./webhooks.ts";
 
 /** The verbs, joined. Faces call these and know nothing of the store. */
 export interface Broker {
@@ -165,179 +143,68 @@ interface BrokerOptions {
 }
 
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
-  const { store, backend, catalogue, publicUrl, retention, send, sendToApplication, refreshLeaseMs, scripts, world } =
-    options;
+  const { store, backend, publicUrl, send, scripts, world } = options;
   if (!backend.isShared) await endAllLeases(store);
-  const lookupFields = createLookupFields();
-  const collections = createCollections(store, { fieldsOf: lookupFields.of });
-  const touches = createTouches({ store, world });
-  const audit = createAudit({ collections, world });
-  const access = await openAccess({ store, collections, touches, audit, world });
-  const providers = await openProviders({ store, collections, catalogue, audit, world });
-  lookupFields.askOf(providers);
-  const signingSecrets = await openSigningSecrets({ store, collections, audit, world });
-  const environments = createEnvironments({ store, collections, access, signingSecrets, audit, world });
-  const integrations = createIntegrations({ store, collections, providers, audit, world });
-  const logs = createLogs({ store, collections, world });
-  const destinations = await openDestinations({ store, collections, audit, world });
-  const bodies = createForwardBodies(collections);
-  const forwards = createForwards({ store, collections, destinations, bodies, audit, world });
-  const events = createEvents({ forwards, world });
+  const ground = await openGround({ store, catalogue: options.catalogue, world });
+  const { collections, audit, access, integrations, providers, destinations, forwards, logs, events } = ground;
+  const { environments, signingSecrets } = ground;
   const stored = { store, collections, integrations, providers };
-  const health = createConnectionHealth({ ...stored, logs, events, world });
-  const connections = createConnections({
-    ...{ ...stored, touches, health, events, audit, world },
-    scriptedRemoval: (ref) => syncs.removedFor(ref),
-  });
-  const webhookUrls = createWebhookUrls({ environments, publicUrl });
-  const records = createSyncRecords({ store, collections, connections, world });
-  const runs = createRuns({ store, collections, destinations, audit, world });
-  const syncs: Syncs = createSyncs({ ...stored, scripts, runs, connections, destinations, records, audit, world });
 
-  const numbers = createNumbers(store);
-  const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
-  const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
-  const attachments = createAttachments(world);
-  const tokens = createTokenEndpoint({ send, world });
-  const askWith = createConnectionRequests({ attachments, send, world });
-  const asks = createProviderAsks({ askWith, world });
-  const grants = createLiveGrants({ collections, logs, world });
-  const refresher = createRefresher({
-    leaseMs: refreshLeaseMs,
-    store,
-    health,
-    integrations,
-    providers,
-    tokens,
-    grants,
-    world,
+  const health = createConnectionHealth({ store, collections, logs, events, world });
+  const connections = createConnections({
+    ...{ ...stored, touches: ground.touches, health, events, audit, world },
+    scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
   });
-  const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
-  const variables = createScriptVariables();
-  const toolbox = createScriptToolbox({
-    ...{ connections, integrations, syncs, urls: webhookUrls, world },
-    send: createScriptRequests({ live, askWith, world }),
-    runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
-    variablesOf: variables.of,
+  const urls = createWebhookUrls({ environments, publicUrl });
+
+  const renewal = await joinRenewal({ ground, health, connections, send, leaseMs: options.refreshLeaseMs });
+  const { live, attachments, tokens } = renewal;
+  const scripted: JoinedScripts = await joinScripts({
+    ...{ ground, connections, renewal, scripts, urls, leaseMs: options.runLeaseMs },
   });
-  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
-  const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
-  const imports = createImports({
-    ...{ ...stored, slots, numbers, health, logs, events, audit, world },
-    scripted: async ({ ref, isNew, runHooks }) => [
-      ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
-      ...(runHooks ? hooks.created(ref) : []),
-    ],
+  const { records, runs, syncs, hooks, actions, runNow, variables } = scripted;
+  const watched = await joinChannels({ ground, connections, renewal, syncs, scripts, urls, publicUrl });
+  const { channels } = watched;
+  const accounts = await joinAccounts({
+    ...{ ground, health, connections, renewal, slots: watched.slots, hooks, syncs, publicUrl },
   });
-  const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
-  const authorizations = createAuthorizations({
-    store,
-    collections,
-    environments,
-    integrations,
-    providers,
-    connections,
-    sessions,
-    imports,
-    tokenEndpoint: tokens,
-    asks,
-    grants,
-    hooks,
-    logs,
-    publicUrl,
-    audit,
-    world,
+  const notified = await joinWebhooks({
+    ...{ ground, tokens: watched.tokens, scripts, runs, urls, limits: options.webhooks },
+    ...{ leaseMs: options.deliveryLeaseMs, send, sendToApplication: options.sendToApplication },
   });
-  const origins = await openOrigins({ store, collections, world });
-  const outcomes = await openOutcomes({ store, collections, world });
-  const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
+
   const unwell = await openUnwellCount({ store, world });
-  const lookupFiling = await openLookupFiling({ store, collections, fields: lookupFields, world });
-  const resources = await openResources({ store, world });
-  const outbox = await openOutbox({ store, world });
-  const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
-  const tokensOfChannels = await openChannelTokens({ store, world });
-  const calls = createChannelCalls({ slots, live, asks, urls: webhookUrls, world });
-  const channels = createChannels({ ...stored, slots, calls, connections, destinations, audit, world });
-  const catchUp = createCatchUp({ scripts, syncs, logs, world });
-  const looks = createChannelLooks({ store, collections, slots, providers, catchUp, world });
-  const channelKeeper = createChannelKeeper({ store, collections, slots, calls, looks, providers, publicUrl, world });
-  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens: tokensOfChannels, world });
-  const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
-  const webhooks = createWebhooks({
-    ...{
-      store,
-      collections,
-      receivers,
-      proofs,
-      resources,
-      tokens: tokensOfChannels,
-      forwards,
-      bodies,
-      outbox,
-      notified,
-    },
-    ...{ urls: webhookUrls, limits: options.webhooks, world },
+  const lookupFiling = await openLookupFiling({ store, collections, fields: ground.lookupFields, world });
+  const housekeeping = startHousekeeping({
+    ...{ ...stored, health, keeper: renewal.keeper, destinations, retention: options.retention, world },
   });
-  const deliveries = createDeliveries({
-    ...{ store, collections, outbox, destinations, bodies, secrets: signingSecrets },
-    ...{ send, sendToApplication, limits: options.webhooks, leaseMs: options.deliveryLeaseMs, world },
-  });
-  const execution = createRunExecution({
-    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, world },
-    payloadOf: bodies.payloadOf,
-  });
-  const runKeeper = await openRunKeeper({
-    ...{ store, collections, scripts, runs, execution, destinations, world },
-    limits: { atOnce: 16, atOncePerIntegration: 8 },
-    leaseMs: options.runLeaseMs,
-  });
-  const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const declare = createDeclarations({ environments, access, signingSecrets, variables, integrations, providers });
-  const housekeeping = startHousekeeping({ store, collections, health, keeper, destinations, retention, world });
   let retired: Promise<unknown> | undefined;
   const retire = async () => {
     retired ??= Promise.all(
-      [runKeeper, channelKeeper, deliveries, housekeeping, lookupFiling].map((one) => one.close()),
+      [scripted.keeper, watched.keeper, notified.deliveries, housekeeping, lookupFiling].map((one) => one.close()),
     );
     await retired;
   };
   return {
-    access,
-    audit,
-    logs,
-    health,
-    environments,
-    signingSecrets,
-    providers,
-    integrations,
+    ...{ access, audit, logs, health, environments, signingSecrets, providers, integrations, channels },
     connections: deletingInOrder(connections, { channels, hooks }),
-    channels,
-    imports,
-    sessions,
-    authorizations,
-    origins,
-    outcomes,
-    live,
-    resources,
-    attachments,
+    imports: accounts.imports,
+    sessions: accounts.sessions,
+    authorizations: accounts.authorizations,
+    origins: accounts.origins,
+    outcomes: accounts.outcomes,
+    ...{ live, attachments, tokens },
     explain: createExplain({ live, attachments }),
-    tokens,
     listing: createListing(collections),
-    webhookUrls,
-    webhooks,
-    webhookReceivers: receivers,
-    notifications: createNotifications({ collections, destinations }),
-    forwards,
-    destinations,
-    destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
-    records,
-    scripts,
-    syncs,
-    runs,
-    actions,
-    runNow,
-    variables,
+    webhookUrls: urls,
+    resources: notified.resources,
+    webhooks: notified.webhooks,
+    webhookReceivers: notified.receivers,
+    notifications: notified.notifications,
+    destinationsOf: notified.destinationsOf,
+    configureWebhooks: notified.configure,
+    ...{ forwards, destinations, records, scripts, syncs, runs, actions, runNow, variables },
     feeds: {
       connections: (request) => feed({ store, records: collections.connections, world }, request),
       channels: (request) => feed({ store, records: collections.channels, world }, request),
@@ -352,42 +219,29 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     declare: async (declared) => {
       await declare(declared);
       lookupFiling.look();
-      authorizations.resume();
+      accounts.authorizations.resume();
       // Not before it is known where to, and with what it is signed.
-      await deliveries.start();
-      channelKeeper.start();
-      runKeeper.start();
+      await notified.deliveries.start();
+      watched.keeper.start();
+      scripted.keeper.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
-    configureWebhooks(limits) {
-      webhooks.configure(limits);
-      deliveries.configure(limits);
-    },
     keepHouse: async () => {
       await housekeeping.run();
       await lookupFiling.run();
-      await channelKeeper.run();
+      await watched.keeper.run();
     },
-    keepRuns: () => runKeeper.run(),
-    keepChannels: () => channelKeeper.run(),
+    keepRuns: () => scripted.keeper.run(),
+    keepChannels: () => watched.keeper.run(),
     retire,
     async close() {
       await retire();
-      tokensOfChannels.close();
-      outbox.close();
-      receivers.close();
-      destinations.close();
-      outcomes.close();
-      origins.close();
-      await authorizations.close();
-      resources.close();
+      watched.tokens.close();
+      notified.close();
+      await accounts.close();
       unwell.close();
-      await refresher.close();
-      live.close();
-      providers.close();
-      signingSecrets.close();
-      access.close();
-      await touches.close();
+      await renewal.close();
+      await ground.close();
     },
   };
 }

@@ -3,29 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../base/fault.ts";
 import { type SmallAnswer, Unanswered } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
+import { timePasses } from "../core/channel-aging.ts";
 import { type StopVerdict, stopVerdict, type WatchVerdict, watchVerdict } from "../core/channel-answer.ts";
-import {
-  applied,
-  begun,
-  claimedIn,
-  connectionGone,
-  currentOf,
-  idOf,
-  idRefused,
-  joined,
-  type Moved,
-  made,
-  mayAsk,
-  notMade,
-  notStopped,
-  type Place,
-  type Slot,
-  stopped,
-  type Task,
-  tasksOf,
-  timePasses,
-} from "../core/channel-life.ts";
+import { begun, idRefused, made, mayAsk, notMade } from "../core/channel-making.ts";
+import { applied, joined, type Moved } from "../core/channel-move.ts";
 import { askedExpirationMs, mayLiveUntilMs, type Watched, watchedBy } from "../core/channel-rules.ts";
+import { currentOf, idOf, type Place, type Slot } from "../core/channel-slot.ts";
+import { connectionGone, notStopped, stopped } from "../core/channel-stopping.ts";
+import { claimedIn, type Task, tasksOf } from "../core/channel-tasks.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { StoreUnavailable } from "../store/contract.ts";

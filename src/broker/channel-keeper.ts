@@ -1,18 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../base/world.ts";
-import {
-  adopted,
-  applied,
-  isNothing,
-  isWanted,
-  joined,
-  overtaken,
-  type Place,
-  placeOf,
-  shown,
-  wished,
-} from "../core/channel-life.ts";
+import { adopted, overtaken } from "../core/channel-foreign.ts";
+import { applied, isNothing, joined } from "../core/channel-move.ts";
 import { defaultWatched, toldChannel } from "../core/channel-rules.ts";
+import { isWanted, type Place, placeOf, shown } from "../core/channel-slot.ts";
+import { wished } from "../core/channel-wish.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";

@@ -1,20 +1,12 @@
 import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
+import { disowned } from "../core/channel-foreign.ts";
 import { inherited, type Judged, judged, type Loss, toVerify } from "../core/channel-gap.ts";
-import {
-  caughtUp,
-  disowned,
-  idOf,
-  isCurrent,
-  isManaged,
-  lossFound,
-  placeOf,
-  resourceLearned,
-  shown,
-  stateOf,
-} from "../core/channel-life.ts";
+import { caughtUp, lossFound } from "../core/channel-loss.ts";
 import { toldChannel } from "../core/channel-rules.ts";
+import { idOf, isCurrent, isForeign, isManaged, isStopping, isToCome, placeOf, shown } from "../core/channel-slot.ts";
+import { resourceLearned } from "../core/channel-stopping.ts";
 import { messageIdIn } from "../core/notification-values.ts";
 import {
   type ChannelHeard,
@@ -23,7 +15,6 @@ import {
   ChannelRhythmSchema,
   type StoredChannel,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { Channel_State as State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type ChannelRules, type NotificationRules, NotificationRulesSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
@@ -107,11 +98,11 @@ export function createChannelLooks(options: LooksOptions): ChannelLooks {
       if (signal.aborted || told >= mostTold) break;
       const { stored, heard } = one;
       const learned = heard?.resourceId ?? "";
-      if (stateOf(stored) === State.STOPPING && shown(stored).resourceId === "" && learned !== "") {
+      if (isStopping(stored) && shown(stored).resourceId === "" && learned !== "") {
         await slots.move(placeOf(stored), (slot) => resourceLearned(slot, idOf(stored), learned, world.now()));
       }
       // One that is being made is not there yet to be notified of what comes after.
-      if (stored.catchUp !== "" && stateOf(stored) !== State.CREATING) {
+      if (stored.catchUp !== "" && !isToCome(stored)) {
         await runCatchUp(one);
         told += 1;
       }
@@ -165,7 +156,7 @@ export function createChannelLooks(options: LooksOptions): ChannelLooks {
 
   /** A script's own is known for as long as the metadata tells of it. */
   async function disown(all: readonly Seen[]): Promise<void> {
-    const foreign = all.filter(({ stored }) => !isManaged(stored) && stateOf(stored) === State.ACTIVE);
+    const foreign = all.filter(({ stored }) => isForeign(stored));
     const refs = foreign.map(({ stored }) => placeOf(stored).ref);
     const found = await connections.getMany(
       refs.map(({ environment, integration, id }) => [environment, integration, id]),
@@ -294,7 +285,7 @@ function isJudgeable({
   readonly ground: Ground | undefined;
 }): boolean {
   if (ground?.rules === undefined) return false;
-  if (isCurrent(stored) || stateOf(stored) === State.ACTIVE) return true;
+  if (isCurrent(stored) || isForeign(stored)) return true;
   return shown(stored).stateReason === "replaced" && (rhythm?.missingBelow ?? 0n) !== 0n;
 }
 

@@ -1,17 +1,8 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { World } from "../base/world.ts";
-import {
-  type Happening,
-  idOf,
-  isNothing,
-  type Moved,
-  type Place,
-  placeOf,
-  type Slot,
-  shown,
-  stateOf,
-} from "../core/channel-life.ts";
+import { type Happening, isNothing, type Moved } from "../core/channel-move.ts";
 import { metadataWith, metadataWithout } from "../core/channel-rules.ts";
+import { idOf, isToCome, type Place, placeOf, type Slot, shown, stateOf } from "../core/channel-slot.ts";
 import { checkMetadata } from "../core/connection-rules.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
@@ -96,7 +87,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     const { value } = before;
     const rules = providers.find(value.provider).channel;
     if (rules === undefined) return [];
-    const wasMaking = (id: string) => slot.some((one) => idOf(one) === id && stateOf(one) === Channel_State.CREATING);
+    const wasMaking = (id: string) => slot.some((one) => idOf(one) === id && isToCome(one));
     const made = moved.put.find((one) => stateOf(one) === Channel_State.ACTIVE && wasMaking(idOf(one)));
     let { metadata = {} } = value;
     if (made !== undefined) {

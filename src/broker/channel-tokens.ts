@@ -3,7 +3,8 @@ import { Channel_StateSchema } from "../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, keyOf, under } from "../store/keys.ts";
-import { channelStateSpace, channelTokenSpace, unknownToken } from "./collections.ts";
+import { unknownToken } from "./channel-collections.ts";
+import { channelStateSpace, channelTokenSpace } from "./collections.ts";
 
 /** By what notifications of our channels are proven, known in memory: receiving one reads nothing from the store. */
 export interface ChannelTokens {

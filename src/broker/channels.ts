@@ -2,26 +2,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fromBinary } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { adopted } from "../core/channel-foreign.ts";
+import { applied, joined, nothing } from "../core/channel-move.ts";
+import { askedLifeMs, defaultWatched, requireChannelId, toldChannel, watchedBy } from "../core/channel-rules.ts";
 import {
-  adopted,
-  applied,
   currentOf,
   idOf,
   isManaged,
   isOver,
   isWanted,
-  joined,
-  nothing,
   type Place,
   placeOf,
-  renewSoon,
   type Slot,
   shown,
   stateOf,
-  stopAsked,
-  wished,
-} from "../core/channel-life.ts";
-import { askedLifeMs, defaultWatched, requireChannelId, toldChannel, watchedBy } from "../core/channel-rules.ts";
+} from "../core/channel-slot.ts";
+import { stopAsked } from "../core/channel-stopping.ts";
+import { renewSoon } from "../core/channel-tasks.ts";
+import { wished } from "../core/channel-wish.ts";
 import { namesNothing } from "../core/names.ts";
 import { ChannelHeardSchema, type StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Channel, type CreateChannelRequest, Channel_State as State } from "../gen/latchkey/v1/channel_pb.ts";

@@ -6,8 +6,11 @@ import { createConnectSweep } from "./connect-sweep.ts";
 import { createDeliverySweep } from "./delivery-retention.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ConnectionHealth } from "./health.ts";
+import { createHealthSweep } from "./health-sweep.ts";
+import type { Integrations } from "./integrations.ts";
 import type { Keeper } from "./keeper.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
+import type { Providers } from "./providers.ts";
 import { createRecordSweep } from "./record-retention.ts";
 import { createRunSweep } from "./run-retention.ts";
 
@@ -31,6 +34,8 @@ interface HousekeepingOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly health: ConnectionHealth;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
   readonly keeper: Keeper;
   readonly retention: Retention;
   readonly destinations: Pick<Destinations, "isOfNow">;
@@ -42,7 +47,8 @@ const everyMs = 60_000;
 const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
-  const { store, collections, health, keeper, destinations, world } = options;
+  const { store, collections, health, integrations, providers, keeper, destinations, world } = options;
+  const healthSweep = createHealthSweep({ store, collections, health, integrations, providers, world });
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
   const runSweep = createRunSweep({ store, collections, destinations });
@@ -75,7 +81,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
     const held = await lease.hold();
     if (held === undefined) return;
     const { signal } = ended;
-    await health.sweep(signal);
+    await healthSweep(signal);
     await keeper.step({ lease: held, signal });
     await connectSweep(signal);
     const deleted = await logSweep.sweep({ retention, nowMs: world.now(), lease: held, signal });

@@ -4,7 +4,8 @@ import { namesNothing } from "../core/names.ts";
 import { pageTokens } from "../core/page-token.ts";
 import type { Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
-import { type Collections, isWell } from "./collections.ts";
+import type { Collections } from "./collections.ts";
+import { isWell } from "./connection-collections.ts";
 import type { Page, PageOf } from "./page.ts";
 
 /** What narrows a list of connections. Everything named must hold. */

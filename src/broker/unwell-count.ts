@@ -3,7 +3,8 @@ import { type Connection_State, Connection_StateSchema } from "../gen/latchkey/v
 import type { Store, Watch } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, partsOf, under } from "../store/keys.ts";
-import { isWell, unwellSpace } from "./collections.ts";
+import { unwellSpace } from "./collections.ts";
+import { isWell } from "./connection-collections.ts";
 
 const pageSize = 2_000;
 

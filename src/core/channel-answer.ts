@@ -2,7 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import type { SmallAnswer } from "../base/sending.ts";
 import type { ChannelRules, WatchableResource } from "../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../providers/dotted-path.ts";
-import type { Answered } from "./channel-life.ts";
+import type { Answered } from "./channel-making.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
 /** What an answer to a watch call means. */

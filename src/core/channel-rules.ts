@@ -4,7 +4,7 @@ import { Fault } from "../base/fault.ts";
 import type { Channel, CreateChannelRequest } from "../gen/latchkey/v1/channel_pb.ts";
 import type { ChannelRules, Provider, WatchableResource } from "../gen/latchkey/v1/provider_pb.ts";
 import { lastMs } from "./channel-answer.ts";
-import { usualMaxLifeMs } from "./channel-life.ts";
+import { usualMaxLifeMs } from "./channel-times.ts";
 
 /** What is to be watched, by a provider's description. */
 export interface Watched {

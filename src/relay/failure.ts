@@ -39,3 +39,10 @@ export class RelayFailure extends Error {
     this.resetCode = options.resetCode;
   }
 }
+
+export const noConnection = () => new RelayFailure("connect_timeout", "no connection in time");
+
+export const endedByProvider = () => new RelayFailure("closed", "the provider ended the connection");
+
+export const overloaded = ({ host }: { readonly host: string }) =>
+  new RelayFailure("overloaded", `as many requests as may are under way to ${host}, and wait for it`);

@@ -1,14 +1,13 @@
-import http2, { type ClientHttp2Session } from "node:http2";
+import { constants } from "node:http2";
 import type { Socket } from "node:net";
 import type { SecureContext, TLSSocket } from "node:tls";
-import { limitControlFrames } from "../base/control-frames.ts";
-import type { Receiver } from "./connection.ts";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
-import type { Exchange, UpstreamRequest } from "./exchange.ts";
-import { RelayFailure } from "./failure.ts";
-import { type Admitted, hrefOf, type Origin } from "./origin.ts";
-import { type Carrying, StreamExchange, type Unanswered } from "./stream-exchange.ts";
+import { endedByProvider, noConnection, overloaded, RelayFailure } from "./failure.ts";
+import type { Limits } from "./limits.ts";
+import type { Admitted } from "./origin.ts";
+import { hasRoom, noHttp2, openSession, type Session, type Streamed, sweepSession } from "./session.ts";
+import { StreamExchange, type Unanswered } from "./stream-exchange.ts";
 
 /** HTTP/2 towards providers: sessions that many requests share, by origin (and client certificate). */
 export interface Sessions {
@@ -29,95 +28,23 @@ export interface SessionCounts {
   readonly waiting: number;
 }
 
-/** A request that goes over HTTP/2. */
-export interface Streamed {
-  readonly request: UpstreamRequest;
-  readonly receiver: Receiver;
-  waitingSince: number;
-  /** It has waited, and goes on there. */
-  goOver(exchange: Exchange): void;
-  /** The origin does not speak HTTP/2, and the request does not need it to. */
-  fallBack(): void;
-  /**
-   * It was not answered, and may be sent once more: `unprocessed`, because nobody has seen it; otherwise because it
-   * does no harm. Returns false when it may not, or what it was made of is not there any more.
-   */
-  startOver(unprocessed: boolean): boolean;
-}
-
 interface SessionsOptions {
   readonly egress: Egress;
-  readonly limits: SessionLimits;
+  readonly limits: Limits;
   readonly secureContextOf: (origin: Admitted) => SecureContext | undefined;
-}
-
-interface SessionLimits {
-  readonly connectMs: number;
-  readonly answerMs: number;
-  readonly idleMs: number;
-  readonly perOrigin: number;
-  readonly waitingPerOrigin: number;
 }
 
 /** Most providers take so many at a time. */
 const usualStreams = 100;
-const maxStreams = 1_000;
 /** A provider that takes few streams at a time gets more sessions, up to so many. */
 const maxSessions = 8;
-/** Of a session without streams. */
-const idleForMs = 60_000;
 /** An origin that does not offer HTTP/2 is not asked again for so long. */
 const noHttp2ForMs = 60_000;
 const forgetAfterMs = 600_000;
-/**
- * A session on which nothing comes for so long though something is waited for is asked whether it is there, once. More
- * would be held against us: servers of gRPC count the PINGs of whoever has nothing to say.
- */
-const silentMs = 10_000;
-const pongMs = 10_000;
-/** What a stream may have on its way to us, unread; and a session. */
-const streamWindow = 256 * 1024;
-const sessionWindow = 4 * 1024 * 1024;
 
-const sessionOptions = {
-  settings: { enablePush: false, initialWindowSize: streamWindow },
-  maxSessionMemory: 64,
-  maxHeaderListPairs: 1_000,
-  // What a caller says more than once is passed on as often, as over HTTP/1.1.
-  strictSingleValueFields: false,
-};
+const { NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = constants;
 
-const { NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED, NGHTTP2_ENHANCE_YOUR_CALM } =
-  http2.constants;
-
-interface Watched {
-  readonly going: Streamed;
-  activity: number;
-  since: number;
-}
-
-interface Session {
-  readonly http2: ClientHttp2Session;
-  readonly socket: Socket;
-  readonly streams: Map<StreamExchange, Watched>;
-  readonly carrying: Carrying;
-  /** Its settings have come: it is HTTP/2 that is spoken there. */
-  hasSpoken: boolean;
-  /** No new streams: it is about to end. */
-  isLeaving: boolean;
-  hasCarried: boolean;
-  /** It has carried something to its end. */
-  isReused: boolean;
-  /** The provider takes no streams later than this. */
-  lastStreamId: number;
-  failure: RelayFailure | undefined;
-  idleSince: number;
-  bytesRead: number;
-  heardAt: number;
-  pingedAt: number | undefined;
-}
-
-interface Pool {
+interface SessionPool {
   readonly origin: Admitted;
   readonly secureContext: SecureContext | undefined;
   readonly sessions: Set<Session>;
@@ -130,14 +57,14 @@ interface Pool {
 }
 
 export function createSessions({ egress, limits, secureContextOf }: SessionsOptions): Sessions {
-  const pools = new Map<string, Pool>();
+  const pools = new Map<string, SessionPool>();
   let now = performance.now();
   let isDraining = false;
 
-  function poolFor(origin: Admitted): Pool {
+  function poolFor(origin: Admitted): SessionPool {
     const known = pools.get(origin.key);
     if (known !== undefined) return known;
-    const pool: Pool = {
+    const pool: SessionPool = {
       origin,
       secureContext: secureContextOf(origin),
       sessions: new Set(),
@@ -153,7 +80,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** As many as may wait do: whoever comes next is told so, and those that wait go on in their order. */
-  function takeNext(pool: Pool): void {
+  function takeNext(pool: SessionPool): void {
     while (pool.waiting.length > 0 && pool.carrying < limits.perOrigin) {
       const session = roomIn(pool);
       if (session === undefined) {
@@ -165,7 +92,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     }
   }
 
-  function begin(pool: Pool, session: Session, going: Streamed): void {
+  function begin(pool: SessionPool, session: Session, going: Streamed): void {
     const { request, receiver } = going;
     let exchange: StreamExchange;
     try {
@@ -183,13 +110,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     going.goOver(exchange);
   }
 
-  function dialMore(pool: Pool): void {
+  function dialMore(pool: SessionPool): void {
     const open = [...pool.sessions].filter(({ isLeaving }) => !isLeaving).length;
     const toCome = pool.dialling.size + [...pool.sessions].filter(({ hasSpoken }) => !hasSpoken).length;
     if (pool.waiting.length > toCome * usualStreams && open + pool.dialling.size < maxSessions) connect(pool);
   }
 
-  function connect(pool: Pool): void {
+  function connect(pool: SessionPool): void {
     const { origin, secureContext, ticket } = pool;
     const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
     pool.dialling.set(socket, now);
@@ -220,13 +147,13 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
-  function noSession(pool: Pool, failure: RelayFailure | undefined): void {
+  function noSession(pool: SessionPool, failure: RelayFailure | undefined): void {
     if (pool.sessions.size + pool.dialling.size > 0) return;
-    const why = failure ?? goneAway();
+    const why = failure ?? endedByProvider();
     for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
   }
 
-  function withoutHttp2(pool: Pool): void {
+  function withoutHttp2(pool: SessionPool): void {
     pool.noHttp2Until = now + noHttp2ForMs;
     for (const going of pool.waiting.splice(0)) elsewhere(going);
   }
@@ -236,63 +163,23 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     else going.fallBack();
   }
 
-  function open(pool: Pool, socket: Socket): void {
-    const session: Session = {
-      http2: http2.connect(hrefOf(pool.origin), { ...sessionOptions, createConnection: () => socket }),
-      socket,
-      streams: new Map(),
-      carrying: {
-        over: (exchange, unanswered) => over({ pool, session, exchange, unanswered }),
-        failure: (error) => session.failure ?? failureOfSession(error),
+  function open(pool: SessionPool, socket: Socket): void {
+    const session = openSession({
+      ...{ origin: pool.origin, socket, nowMs: now },
+      over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
+      onSettings: () => takeNext(pool),
+      onClosed(closed) {
+        pool.sessions.delete(closed);
+        // One that carries nothing before it ends would be followed by as many as there is time for.
+        if (!closed.hasCarried) noSession(pool, closed.failure);
+        takeNext(pool);
       },
-      hasSpoken: false,
-      isLeaving: false,
-      hasCarried: false,
-      isReused: false,
-      lastStreamId: Number.POSITIVE_INFINITY,
-      failure: undefined,
-      idleSince: now,
-      bytesRead: 0,
-      heardAt: now,
-      pingedAt: undefined,
-    };
+    });
     pool.sessions.add(session);
-    const ended = (error: Error) => {
-      session.isLeaving = true;
-      const isForeign = !session.hasSpoken && socket.bytesRead > 0;
-      session.failure ??= isForeign ? noHttp2(pool.origin) : (failureOfSession(error) ?? failureOf(error, true));
-    };
-    // Before anybody hears that a stream is gone, it is known why.
-    socket.on("error", ended).once("close", () => ended(goneAway()));
-    session.http2.once("connect", () => session.http2.setLocalWindowSize(sessionWindow));
-    session.http2.on("goaway", (code, lastStreamId) => {
-      session.isLeaving = true;
-      session.lastStreamId = lastStreamId;
-      if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
-    });
-    session.http2.on("error", (error: Error) => {
-      ended(error);
-      session.http2.destroy();
-    });
-    session.http2.on("remoteSettings", () => {
-      session.hasSpoken = true;
-      takeNext(pool);
-    });
-    session.http2.once("close", () => {
-      session.isLeaving = true;
-      pool.sessions.delete(session);
-      // One that carries nothing before it ends would be followed by as many as there is time for.
-      if (!session.hasCarried) noSession(pool, session.failure);
-      takeNext(pool);
-    });
-    limitControlFrames(session.http2, () => {
-      ended(new RelayFailure("malformed", "the provider sends PING and SETTINGS frames for their own sake"));
-      session.http2.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
-    });
   }
 
   interface Over {
-    readonly pool: Pool;
+    readonly pool: SessionPool;
     readonly session: Session;
     readonly exchange: StreamExchange;
     readonly unanswered: Unanswered | undefined;
@@ -312,7 +199,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     return goesOn;
   }
 
-  function startOver(pool: Pool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
+  function startOver(pool: SessionPool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
     if (code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
       pool.noHttp2Until = now + noHttp2ForMs;
       going.fallBack();
@@ -328,53 +215,10 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   /** To where there is room, or behind those that wait for it. */
-  function place(pool: Pool, going: Streamed): void {
+  function place(pool: SessionPool, going: Streamed): void {
     going.waitingSince = now;
     pool.waiting.push(going);
     takeNext(pool);
-  }
-
-  const overloaded = ({ host }: Origin) =>
-    new RelayFailure("overloaded", `as many requests as may are under way to ${host}, and wait for it`);
-
-  function sweepStreams({ streams }: Session): void {
-    for (const [exchange, seen] of streams) {
-      if (exchange.activity !== seen.activity) {
-        seen.activity = exchange.activity;
-        seen.since = now;
-        continue;
-      }
-      const forMs = now - seen.since;
-      if (exchange.isAwaitingAnswer && forMs > limits.answerMs) {
-        exchange.fail(new RelayFailure("answer_timeout", "no answer in time"));
-      } else if (!exchange.isAwaitingAnswer && forMs > limits.idleMs) {
-        exchange.fail(new RelayFailure("idle_timeout", "nothing came, or was taken, for long"));
-      }
-    }
-  }
-
-  function sweepSession(session: Session): void {
-    const { http2: own, socket, streams } = session;
-    sweepStreams(session);
-    if (socket.bytesRead !== session.bytesRead) {
-      session.bytesRead = socket.bytesRead;
-      session.heardAt = now;
-      session.pingedAt = undefined;
-    }
-    if (streams.size === 0) {
-      if (isDraining || now - session.idleSince > idleForMs) {
-        session.isLeaving = true;
-        own.close();
-      }
-    } else if (session.pingedAt === undefined) {
-      if (now - session.heardAt <= silentMs || own.closed || own.destroyed) return;
-      session.pingedAt = now;
-      own.ping(() => {});
-    } else if (now - session.pingedAt > pongMs) {
-      session.isLeaving = true;
-      session.failure ??= new RelayFailure("closed", "the provider does not answer any more");
-      own.destroy();
-    }
   }
 
   return {
@@ -413,19 +257,11 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       now = nowMs;
       for (const [key, pool] of pools) {
         for (const [socket, since] of pool.dialling) {
-          if (now - since > limits.connectMs) {
-            socket.destroy(new RelayFailure("connect_timeout", "no connection in time"));
-          }
+          if (now - since > limits.connectMs) socket.destroy(noConnection());
         }
-        for (const session of pool.sessions) sweepSession(session);
+        for (const session of pool.sessions) sweepSession(session, { nowMs, isDraining, limits });
         while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
-          pool.waiting
-            .shift()
-            ?.receiver.onFailure(
-              pool.sessions.size === 0
-                ? new RelayFailure("connect_timeout", "no connection in time")
-                : overloaded(pool.origin),
-            );
+          pool.waiting.shift()?.receiver.onFailure(pool.sessions.size === 0 ? noConnection() : overloaded(pool.origin));
         }
         const isUsed = pool.sessions.size + pool.dialling.size + pool.waiting.length > 0;
         if (isUsed) pool.usedAt = now;
@@ -450,24 +286,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   };
 }
 
-/** What nghttp2 could not make sense of; anything else that a stream is told concerns that stream alone. */
-function failureOfSession(error: Error | undefined): RelayFailure | undefined {
-  if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
-  return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
-}
-
-const goneAway = () => new RelayFailure("closed", "the provider ended the connection");
-
-const noHttp2 = ({ host }: Origin) =>
-  new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);
-
-function roomIn({ sessions }: Pool): Session | undefined {
-  for (const session of sessions) {
-    const { http2: own, streams, isLeaving, hasSpoken } = session;
-    // How many it takes it says first of all; more than that it would refuse.
-    if (!hasSpoken || isLeaving || own.closed || own.destroyed) continue;
-    const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
-    if (streams.size < Math.min(maxConcurrentStreams, maxStreams)) return session;
-  }
+function roomIn({ sessions }: SessionPool): Session | undefined {
+  for (const session of sessions) if (hasRoom(session)) return session;
   return undefined;
 }

@@ -2,7 +2,9 @@ import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
 import { type Broker, openBroker } from "../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
-import type { Equipment, Known } from "../../src/broker/health.ts";
+import type { Known } from "../../src/broker/health.ts";
+import type { Equipment } from "../../src/broker/health-judgement.ts";
+import { createHealthSweep } from "../../src/broker/health-sweep.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { defaultWebhooks } from "../../src/config/webhooks.ts";
@@ -23,6 +25,8 @@ export interface OpenBroker {
   import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
   known(id: string): Promise<Known>;
   equipment(id: string): Promise<Equipment>;
+  /** Looks at the health of those whose time has come. */
+  sweepHealth(): Promise<number>;
 }
 
 interface Options {
@@ -59,10 +63,13 @@ export async function openTestBroker(world: TestWorld, { retention, publishing }
     secrets: { clientSecret: "the-client-secret" },
   });
   await broker.integrations.create(integration, "test");
+  const collections = createCollections(store, { fieldsOf: () => [] });
+  const sweep = createHealthSweep({ ...broker, store, collections, world });
   return {
     broker,
     store,
-    collections: createCollections(store, { fieldsOf: () => [] }),
+    collections,
+    sweepHealth: () => sweep(new AbortController().signal),
     async import(id, kind) {
       const item = create(ConnectionImportSchema, {
         environment: "dev",

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createAgenda, type NewTask } from "../../src/store/agenda.ts";
 import { type Backend, StaleWrite, type Store } from "../../src/store/contract.ts";
-import { createLeases, LeaseLost } from "../../src/store/leases.ts";
+import { createHeldLease } from "../../src/store/held-lease.ts";
+import { createLeases, type Lease, LeaseLost } from "../../src/store/leases.ts";
 import type { Ground } from "./conformance.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -117,97 +117,109 @@ export function carries(name: string, prepare: () => Promise<SharedGround>): voi
       await one.commit([{ key: "k", value: bytes("1") }], lease === undefined ? [] : [lease.fence]);
     });
 
-    const task = (lane: string, id: string, dueMs: number): NewTask => ({
-      lane,
-      id,
-      errand: "forward",
-      payload: bytes(`${lane}/${id}`),
-      dueMs,
-      createdMs: 1,
-    });
-    const everyTask = { fromMs: 0, toMs: 1e12, limit: 1_000 };
+    const lanes = ["a", "b", "c"];
+    const toDo = (lane: string, limit: number) => ({ from: `to-do/${lane}/`, to: `to-do/${lane}0`, limit });
+    const putDown = (lane: string, count: number) =>
+      one.commit(
+        Array.from({ length: count }, (_, i) => ({
+          key: `to-do/${lane}/${String(i).padStart(4, "0")}`,
+          value: bytes("1"),
+        })),
+      );
+    /** It is not there to be done any more, and what came of it is there: both under the lease, or neither. */
+    const finish = (store: Store, key: string, lease: Lease) =>
+      store.commit(
+        [
+          { key, value: undefined },
+          { key: key.replace("to-do/", "done/"), value: bytes("1"), expect: 0 },
+        ],
+        [lease.fence],
+      );
 
-    it("a task is put down with its cause or not at all, and found when it is due", async () => {
-      const agenda = createAgenda(one);
-      const add = (name: NewTask, expect_?: number) =>
-        one.commit([
-          ...agenda.add(name),
-          { key: "cause", value: bytes(name.id), ...(expect_ === undefined ? {} : { expect: expect_ }) },
-        ]);
-      await add(task("a", "1", 3_000));
-      await add(task("b", "1", 1_000));
-      await expect(add(task("c", "1", 2_000), 0)).rejects.toBeInstanceOf(StaleWrite);
-      await add(task("b", "2", 2_000));
-      const found = await createAgenda(other).due(everyTask);
-      expect(found.map(({ lane, id }) => `${lane}${id}`)).toEqual(["b1", "b2", "a1"]);
-      const span = await createAgenda(other).due({ fromMs: 2_000, toMs: 3_000, limit: 10 });
-      expect(span.map(({ lane, id }) => `${lane}${id}`)).toEqual(["b2"]);
-    });
-
-    it("tasks of a lane are done in order and once, however many look for them", async () => {
+    it("what is done under a lease is done in order and once, however many would do it", async () => {
       const count = 40;
-      const lanes = ["a", "b", "c"];
-      const agenda = createAgenda(one);
-      for (const lane of lanes) {
-        await one.commit(
-          Array.from({ length: count }, (_, i) => agenda.add(task(lane, String(i).padStart(4, "0"), i))).flat(),
-        );
-      }
+      for (const lane of lanes) await putDown(lane, count);
       const done: string[] = [];
       async function worker(store: Backend): Promise<void> {
-        const own = createAgenda(store);
+        const leases = createLeases(store);
         for (;;) {
-          const [next] = await own.due({ ...everyTask, limit: 1 });
-          if (next === undefined) return;
+          const left = await Promise.all(lanes.map((lane) => store.list(toDo(lane, 1))));
+          if (left.flat().length === 0) return;
           for (const lane of lanes) {
-            const claim = await own.claim(lane, 10_000);
-            if (claim === undefined) continue;
-            for (const one of await claim.tasks(7)) {
-              const mark = `done/${one.value.lane}/${one.value.id}`;
-              await claim.finish(one, [{ key: mark, value: bytes(""), expect: 0 }]);
-              done.push(`${one.value.lane}${one.value.id}`);
+            const lease = await leases.take(`lane/${lane}`, 10_000);
+            if (lease === undefined) continue;
+            for (const { key } of await store.list(toDo(lane, 7))) {
+              await finish(store, key, lease);
+              done.push(key);
             }
-            await claim.lease.release();
+            await lease.release();
           }
         }
       }
       await Promise.all([worker(one), worker(one), worker(other), worker(other)]);
       for (const lane of lanes) {
-        const order = done.filter((name) => name.startsWith(lane));
+        const order = done.filter((key) => key.startsWith(`to-do/${lane}/`));
         expect(order).toHaveLength(count);
         expect(order).toEqual(order.toSorted());
       }
       expect(await one.list({ from: "done/", to: "done0", limit: 1_000 })).toHaveLength(3 * count);
     });
 
-    it("S17 whoever lost a lane finishes nothing in it, and the task is done by the next", async () => {
-      const agenda = createAgenda(one);
-      await one.commit(agenda.add(task("a", "1", 0)));
-      const late = await agenda.claim("a", 150);
-      const [held] = (await late?.tasks(1)) ?? [];
+    it("S17 whoever lost a lease finishes nothing under it, and the next one finds it to be done", async () => {
+      await putDown("a", 1);
+      const late = await createLeases(one).take("lane/a", 150);
+      const [held] = await one.list(toDo("a", 1));
       if (late === undefined || held === undefined) throw new Error("nothing to do");
       await sleep(250);
-      const claim = await createAgenda(other).claim("a", 10_000);
-      const outcome = { key: "outcome", value: bytes("late") };
-      await expect(late.finish(held, [outcome])).rejects.toBeInstanceOf(LeaseLost);
-      await expect(late.postpone(held, 5)).rejects.toBeInstanceOf(LeaseLost);
-      expect(await other.get("outcome")).toBeUndefined();
-      const [again] = (await claim?.tasks(1)) ?? [];
-      expect(again?.value.attempts).toBe(0);
-      if (again !== undefined) await claim?.finish(again);
-      expect(await agenda.due(everyTask)).toEqual([]);
+      const next = await createLeases(other).take("lane/a", 10_000);
+      expect(next?.ranOut).toBe(true);
+      await expect(finish(one, held.key, late)).rejects.toBeInstanceOf(StaleWrite);
+      expect(await other.list(toDo("a", 1))).toMatchObject([{ key: held.key }]);
+      if (next !== undefined) await finish(other, held.key, next);
+      expect(await one.list(toDo("a", 1))).toEqual([]);
+      expect(await one.getMany(["done/a/0000"])).toMatchObject([{ key: "done/a/0000" }]);
     });
 
-    it("a task that failed comes again when it was said it would, with its attempts counted", async () => {
-      const agenda = createAgenda(one);
-      await one.commit(agenda.add(task("a", "1", 10)));
-      const claim = await agenda.claim("a", 10_000);
-      const [first] = (await claim?.tasks(1)) ?? [];
-      if (claim === undefined || first === undefined) throw new Error("nothing to do");
-      await claim.postpone(first, 70_000, [{ key: "attempt", value: bytes("503") }]);
-      expect(await agenda.due({ fromMs: 0, toMs: 60_000, limit: 10 })).toEqual([]);
-      const [later] = await agenda.due({ fromMs: 60_000, toMs: 80_000, limit: 10 });
-      expect(later).toMatchObject({ lane: "a", id: "1", attempts: 1, errand: "forward" });
+    it("a held lease stays with whoever looks after it, and goes to another once nobody does", async () => {
+      const told: string[] = [];
+      const heldBy = (name: string, store: Store) =>
+        createHeldLease({
+          ...{ store, name: "held", lengthMs: 1_200 },
+          onTaken: () => {
+            told.push(`${name} has it`);
+          },
+          onLost: () => {
+            told.push(`${name} lost it`);
+          },
+        });
+      const [first, second] = [heldBy("first", one), heldBy("second", other)];
+      for (let i = 0; i < 6; i += 1) {
+        expect(await first.hold()).toBeDefined();
+        expect(await second.hold()).toBeUndefined();
+        await sleep(300);
+      }
+      await sleep(1_300);
+      expect(await second.hold()).toBeDefined();
+      expect(await first.hold()).toBeUndefined();
+      await second.release();
+      expect(await first.hold()).toBeDefined();
+      expect(told).toEqual(["first has it", "second has it", "first lost it", "first has it"]);
+    });
+
+    it("a held lease is given to nobody who could not do what comes before all else", async () => {
+      let tries = 0;
+      const lease = createHeldLease({
+        ...{ store: one, name: "held", lengthMs: 10_000 },
+        onTaken: () => {
+          tries += 1;
+          if (tries < 3) throw new Error("not yet");
+        },
+      });
+      await expect(lease.hold()).rejects.toThrow("not yet");
+      await expect(lease.hold()).rejects.toThrow("not yet");
+      expect(await lease.hold()).toBeDefined();
+      expect(await lease.hold()).toBeDefined();
+      expect(tries).toBe(3);
     });
   });
 }

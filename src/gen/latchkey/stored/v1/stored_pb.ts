@@ -26,7 +26,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/stored/v1/stored.proto.
  */
 export const file_latchkey_stored_v1_stored: GenFile = /*@__PURE__*/
-  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASK0AQoEVGFzaxIMCgRsYW5lGAEgASgJEgoKAmlkGAIgASgJEg4KBmVycmFuZBgDIAEoCRIUCgdwYXlsb2FkGAQgASgMQgOAAQESKgoGZHVlX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgGIAEoDRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkiWwoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLcmVzb3VyY2VfaWQYAyABKAki5QEKDUNoYW5uZWxSaHl0aG0SEAoIc2luY2VfbXMYASABKAESDwoHaGlnaGVzdBgCIAEoBBIPCgdzZXR0bGVkGAMgASgEEhUKDW1pc3NpbmdfYmVsb3cYBCABKAQSGAoQbWlzc2luZ19zaW5jZV9tcxgFIAEoARIPCgdiYWNrX2F0GAYgASgEEhUKDWJhY2tfc2luY2VfbXMYByABKAESEAoIaGVhcmRfbXMYCCABKAESEAoIcGF1c2VfbXMYCSABKAESDgoGcGF1c2VzGAogASgNEhMKC3RvbGRfc2lsZW50GAsgASgIIogDCgpTdG9yZWRTeW5jEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIPCgd2YXJpYW50GAUgASgJEg4KBnBhdXNlZBgGIAEoCBIRCglmcmVxdWVuY3kYByABKAkSDgoGZHVlX21zGAggASgBEisKCmNoZWNrcG9pbnQYCSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei8KC2xhc3RfcnVuX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpydW5uaW5nX2lkGAsgASgJEhEKCXF1ZXVlZF9pZBgMIAEoCRIQCghlbmRlZF9pZBgNIAEoCRIOCgZmYWlsZWQYDiABKAgSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YECABKAQirAIKCVN0b3JlZFJ1bhIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4SDwoHdmFyaWFudBgCIAEoCRIMCgRsYW5lGAMgASgJEg4KBmR1ZV9tcxgEIAEoARIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUSDQoFZXZlbnQYBiABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAcgASgJEhEKCWhhc19pbnB1dBgIIAEoCBISCgpoYXNfb3V0cHV0GAkgASgIEhAKCGF0dGVtcHRzGAogASgNEhAKCGZhaWx1cmVzGAsgASgNEhYKDmVudmlyb25tZW50X2lkGAwgASgJEhIKCmNhbmNlbGxpbmcYDSABKAgimgEKDFN0b3JlZFJlY29yZBIKCgJpZBgBIAEoCRIRCgRkYXRhGAIgASgMQgOAAQESEwoLbGFzdF9hY3Rpb24YAyABKAkSFQoNZmlyc3Rfc2Vlbl9tcxgEIAEoARIYChBsYXN0X21vZGlmaWVkX21zGAUgASgBEhIKCmRlbGV0ZWRfbXMYBiABKAESEQoJcHJ1bmVkX21zGAcgASgBIl0KC1JlY29yZFBsYWNlEhAKCHNlcXVlbmNlGAEgASgEEhEKCWRhdGFfaGFzaBgCIAEoDBIVCg1maXJzdF9zZWVuX21zGAMgASgBEhIKCmRlbGV0ZWRfbXMYBCABKAEiswEKC1JlY29yZE1vZGVsEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDQoFc3BhY2UYBCABKAkSEAoIc2VxdWVuY2UYBSABKAQSDQoFY291bnQYBiABKAQSEgoKY2hhbmdlZF9tcxgHIAEoARISCgp0b3VjaGVkX21zGAggASgBEhEKCXBydW5lZF90bxgJIAEoBCJKCg1EZWxldGVkUmVjb3JkEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAliBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
+  fileDesc("Ch9sYXRjaGtleS9zdG9yZWQvdjEvc3RvcmVkLnByb3RvEhJsYXRjaGtleS5zdG9yZWQudjEigwEKB0RhdGFLZXkSDQoFZXBvY2gYASABKA0SEwoLc2VhbF9rZXlfaWQYAiABKAkSFAoHd3JhcHBlZBgDIAEoDEIDgAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmNsb3NlZBgFIAEoCCIrCgtSZXNlYWxTdGF0ZRINCgVlcG9jaBgBIAEoDRINCgVhZnRlchgCIAEoCSIvCgVUb3VjaBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFwoHQ291bnRlchIMCgRuZXh0GAEgASgNIhsKCUtleURpZ2VzdBIOCgZrZXlfaWQYASABKAkiGQoLTGVhc2VIb2xkZXISCgoCaWQYASABKAkiMAoJTGVhc2VUZXJtEhAKCHVudGlsX21zGAEgASgBEhEKCWxlbmd0aF9tcxgCIAEoASKmBAoNUmVmcmVzaFJlY29yZBITCgtlbnZpcm9ubWVudBgBIAEoCRITCgtpbnRlZ3JhdGlvbhgCIAEoCRIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhAKCGZhaWx1cmVzGAQgASgNEjMKD2ZpcnN0X2ZhaWxlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObGFzdF9mYWlsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGxhc3RfZmFpbHVyZRgHIAEoCRIRCglsYXN0X2NvZGUYCCABKAkSNQoRbGFzdF9zdWNjZWVkZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKBmludGVudBgKIAEoCzIhLmxhdGNoa2V5LnN0b3JlZC52MS5SZWZyZXNoSW50ZW50Ei4KCm5vdF9iZWZvcmUYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmxvZ19pZBgMIAEoCRITCgtkZWFkX3JlYXNvbhgNIAEoCRIuCgpncmFudGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsb29rX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbl9jbGllbnQYECABKAwifQoNUmVmcmVzaEludGVudBISCgphdHRlbXB0X2lkGAEgASgJEhQKDHRva2VuX2RpZ2VzdBgCIAEoDBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp1bmFuc3dlcmVkGAQgASgNIkAKC0JhY2t1cEVudHJ5EgsKA2tleRgBIAEoDBISCgV2YWx1ZRgCIAEoDEIDgAEBEhAKCHJldmlzaW9uGAMgASgEIt8DChRQZW5kaW5nQXV0aG9yaXphdGlvbhISCgpzdGF0ZV9oYXNoGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSLQoJcmVjb25uZWN0GAUgASgLMhoubGF0Y2hrZXkudjEuQ29ubmVjdGlvblJlZhIaCg1jb2RlX3ZlcmlmaWVyGAYgASgJQgOAAQESEgoFbm9uY2UYByABKAlCA4ABARIUCgxyZWRpcmVjdF91cmkYCCABKAkSDwoHY29udGV4dBgJIAEoCRIUCgxicm93c2VyX2hhc2gYCiABKAkSDgoGc2NvcGVzGAsgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAwgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIVCghsaXN0ZW5lchgNIAEoCUIDgAEBEhEKCXJldHVybl90bxgOIAEoCRIdChB0ZW1wb3Jhcnlfc2VjcmV0GA8gASgJQgOAAQESLgoKY3JlYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHAoPdGVtcG9yYXJ5X3Rva2VuGBEgASgJQgOAAQEigQEKDkNvbm5lY3RPdXRjb21lEhUKDWxpc3RlbmVyX2hhc2gYASABKAkSKAoHbWVzc2FnZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKY3JlYXRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAivwIKDVBlbmRpbmdEZXZpY2USCgoCaWQYASABKAkSNwoNYXV0aG9yaXphdGlvbhgCIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24SLwoKYmVndW5fd2l0aBgDIAEoCzIbLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSGAoLZGV2aWNlX2NvZGUYBSABKAlCA4ABARITCgtpbnRlcnZhbF9tcxgGIAEoDRIOCgZzY29wZXMYByADKAkSMgoRY29ubmVjdGlvbl9jb25maWcYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlIKDlNpZ25pbmdTZWNyZXRzEhMKC2Vudmlyb25tZW50GAEgASgJEisKB3NlY3JldHMYAiADKAsyGi5sYXRjaGtleS52MS5TaWduaW5nU2VjcmV0IpkCChJTdG9yZWROb3RpZmljYXRpb24SLwoMbm90aWZpY2F0aW9uGAEgASgLMhkubGF0Y2hrZXkudjEuTm90aWZpY2F0aW9uEkgKDHBheWxvYWRfZm9ybRgCIAEoDjIyLmxhdGNoa2V5LnN0b3JlZC52MS5TdG9yZWROb3RpZmljYXRpb24uUGF5bG9hZEZvcm0SFgoOZW52aXJvbm1lbnRfaWQYAyABKAkicAoLUGF5bG9hZEZvcm0SHAoYUEFZTE9BRF9GT1JNX1VOU1BFQ0lGSUVEEAASFQoRUEFZTE9BRF9GT1JNX0pTT04QARIVChFQQVlMT0FEX0ZPUk1fRk9STRACEhUKEVBBWUxPQURfRk9STV9URVhUEAMiXAoQTm90aWZpY2F0aW9uU2VlbhIXCg9ub3RpZmljYXRpb25faWQYASABKAkSLwoLcmVjZWl2ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvAFCg1TdG9yZWRGb3J3YXJkEgoKAmlkGAEgASgJEhMKC2Vudmlyb25tZW50GAIgASgJEhMKC2ludGVncmF0aW9uGAMgASgJEhUKDWNvbm5lY3Rpb25faWQYBCABKAkSDAoEdHlwZRgFIAEoCRIXCg9ub3RpZmljYXRpb25faWQYBiABKAkSDAoEYm9keRgHIAEoDBI6CgdhZGRyZXNzGAggASgOMikubGF0Y2hrZXkuc3RvcmVkLnYxLlN0b3JlZEZvcndhcmQuQWRkcmVzcxIUCgxvdmVycmlkZV91cmwYCSABKAkSKQoFc3RhdGUYCiABKA4yGi5sYXRjaGtleS52MS5Gb3J3YXJkLlN0YXRlEhQKDHN0YXRlX3JlYXNvbhgLIAEoCRIVCg1hdHRlbXB0X2NvdW50GAwgASgNEhUKDXNjaGVkdWxlX3N0ZXAYDSABKA0SMwoPbmV4dF9hdHRlbXB0X2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCghhdHRlbXB0cxgRIAMoCzIULmxhdGNoa2V5LnYxLkF0dGVtcHQSDAoEbGFuZRgSIAEoCRIOCgZudW1iZXIYEyABKAkSMQoNc2NoZWR1bGVkX2ZvchgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIc2VxdWVuY2UYFSABKAkSFgoOZW52aXJvbm1lbnRfaWQYFiABKAkiZAoHQWRkcmVzcxIXChNBRERSRVNTX1VOU1BFQ0lGSUVEEAASEwoPQUREUkVTU19QUklNQVJZEAESFQoRQUREUkVTU19TRUNPTkRBUlkQAhIUChBBRERSRVNTX09WRVJSSURFEAMixQEKDldhaXRpbmdGb3J3YXJkEg4KBmR1ZV9tcxgBIAEoARISCgpjcmVhdGVkX21zGAIgASgBEjoKB2FkZHJlc3MYAyABKA4yKS5sYXRjaGtleS5zdG9yZWQudjEuU3RvcmVkRm9yd2FyZC5BZGRyZXNzEhQKDG92ZXJyaWRlX3VybBgEIAEoCRIMCgRsYW5lGAUgASgJEg4KBm51bWJlchgGIAEoCRINCgVmaXJzdBgHIAEoCBIQCghzaW5jZV9tcxgIIAEoASJ7ChFTdG9yZWREZXN0aW5hdGlvbhITCgtlbnZpcm9ubWVudBgBIAEoCRILCgN1cmwYAiABKAkSFQoNcGF1c2VkX3JlYXNvbhgDIAEoCRItCglwYXVzZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq0BCgxMb29rdXBGaWxpbmcSEAoIcHJvdmlkZXIYASABKAkSDgoGZmllbGRzGAIgAygJEgwKBGZvcm0YAyABKA0SEgoKd2Fsa3NfbGVmdBgEIAEoDRIpCgVhZnRlchgFIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSLgoKbm90X2JlZm9yZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQIKDVN0b3JlZENoYW5uZWwSJQoHY2hhbm5lbBgBIAEoCzIULmxhdGNoa2V5LnYxLkNoYW5uZWwSEgoKdG9rZW5faGFzaBgCIAEoCRIVCg1hc2tlZF9saWZlX21zGAMgASgBEg8KB2xpZmVfbXMYBCABKAESDgoGZHVlX21zGAUgASgBEhAKCGZhaWx1cmVzGAYgASgNEhMKC2lkX3JlZnVzYWxzGAcgASgNEgwKBGtlcHQYCCABKAgSDgoGd2FybmVkGAkgASgIEhIKCmlzX2RlZmF1bHQYCiABKAgSEAoIY2F0Y2hfdXAYCyABKAkSFgoOZW52aXJvbm1lbnRfaWQYDCABKAkiWwoMQ2hhbm5lbEhlYXJkEg4KBm51bWJlchgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLcmVzb3VyY2VfaWQYAyABKAki5QEKDUNoYW5uZWxSaHl0aG0SEAoIc2luY2VfbXMYASABKAESDwoHaGlnaGVzdBgCIAEoBBIPCgdzZXR0bGVkGAMgASgEEhUKDW1pc3NpbmdfYmVsb3cYBCABKAQSGAoQbWlzc2luZ19zaW5jZV9tcxgFIAEoARIPCgdiYWNrX2F0GAYgASgEEhUKDWJhY2tfc2luY2VfbXMYByABKAESEAoIaGVhcmRfbXMYCCABKAESEAoIcGF1c2VfbXMYCSABKAESDgoGcGF1c2VzGAogASgNEhMKC3RvbGRfc2lsZW50GAsgASgIIogDCgpTdG9yZWRTeW5jEhMKC2Vudmlyb25tZW50GAEgASgJEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDAoEbmFtZRgEIAEoCRIPCgd2YXJpYW50GAUgASgJEg4KBnBhdXNlZBgGIAEoCBIRCglmcmVxdWVuY3kYByABKAkSDgoGZHVlX21zGAggASgBEisKCmNoZWNrcG9pbnQYCSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei8KC2xhc3RfcnVuX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpydW5uaW5nX2lkGAsgASgJEhEKCXF1ZXVlZF9pZBgMIAEoCRIQCghlbmRlZF9pZBgNIAEoCRIOCgZmYWlsZWQYDiABKAgSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIcmV2aXNpb24YECABKAQirAIKCVN0b3JlZFJ1bhIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4SDwoHdmFyaWFudBgCIAEoCRIMCgRsYW5lGAMgASgJEg4KBmR1ZV9tcxgEIAEoARIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUSDQoFZXZlbnQYBiABKAkSFwoPbm90aWZpY2F0aW9uX2lkGAcgASgJEhEKCWhhc19pbnB1dBgIIAEoCBISCgpoYXNfb3V0cHV0GAkgASgIEhAKCGF0dGVtcHRzGAogASgNEhAKCGZhaWx1cmVzGAsgASgNEhYKDmVudmlyb25tZW50X2lkGAwgASgJEhIKCmNhbmNlbGxpbmcYDSABKAgimgEKDFN0b3JlZFJlY29yZBIKCgJpZBgBIAEoCRIRCgRkYXRhGAIgASgMQgOAAQESEwoLbGFzdF9hY3Rpb24YAyABKAkSFQoNZmlyc3Rfc2Vlbl9tcxgEIAEoARIYChBsYXN0X21vZGlmaWVkX21zGAUgASgBEhIKCmRlbGV0ZWRfbXMYBiABKAESEQoJcHJ1bmVkX21zGAcgASgBIl0KC1JlY29yZFBsYWNlEhAKCHNlcXVlbmNlGAEgASgEEhEKCWRhdGFfaGFzaBgCIAEoDBIVCg1maXJzdF9zZWVuX21zGAMgASgBEhIKCmRlbGV0ZWRfbXMYBCABKAEiswEKC1JlY29yZE1vZGVsEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAkSDQoFc3BhY2UYBCABKAkSEAoIc2VxdWVuY2UYBSABKAQSDQoFY291bnQYBiABKAQSEgoKY2hhbmdlZF9tcxgHIAEoARISCgp0b3VjaGVkX21zGAggASgBEhEKCXBydW5lZF90bxgJIAEoBCJKCg1EZWxldGVkUmVjb3JkEhkKEWNvbm5lY3Rpb25fbnVtYmVyGAEgASgNEg0KBW1vZGVsGAIgASgJEg8KB3ZhcmlhbnQYAyABKAliBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_channel, file_latchkey_v1_connect_session, file_latchkey_v1_connection, file_latchkey_v1_environment, file_latchkey_v1_sync, file_latchkey_v1_webhook]);
 
 /**
  * DataKey seals values. The newest epoch seals, all open. Another one, of no epoch, authenticates.
@@ -220,69 +220,6 @@ export const LeaseTermSchema: GenMessage<LeaseTerm> = /*@__PURE__*/
   messageDesc(file_latchkey_stored_v1_stored, 6);
 
 /**
- * Task is something to be done later.
- *
- * @generated from message latchkey.stored.v1.Task
- */
-export type Task = Message<"latchkey.stored.v1.Task"> & {
-  /**
-   * What must be done in order, and by one at a time, is in one lane.
-   *
-   * @generated from field: string lane = 1;
-   */
-  lane: string;
-
-  /**
-   * Its place in the lane.
-   *
-   * @generated from field: string id = 2;
-   */
-  id: string;
-
-  /**
-   * What is to be done.
-   *
-   * @generated from field: string errand = 3;
-   */
-  errand: string;
-
-  /**
-   * With what.
-   *
-   * @generated from field: bytes payload = 4;
-   */
-  payload: Uint8Array;
-
-  /**
-   * Not before.
-   *
-   * @generated from field: google.protobuf.Timestamp due_at = 5;
-   */
-  dueAt?: Timestamp | undefined;
-
-  /**
-   * How often it was tried.
-   *
-   * @generated from field: uint32 attempts = 6;
-   */
-  attempts: number;
-
-  /**
-   * When it was put down.
-   *
-   * @generated from field: google.protobuf.Timestamp created_at = 7;
-   */
-  createdAt?: Timestamp | undefined;
-};
-
-/**
- * Describes the message latchkey.stored.v1.Task.
- * Use `create(TaskSchema)` to create a new message.
- */
-export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 7);
-
-/**
  * RefreshRecord is what is remembered of a connection's renewals, apart from the connection itself, so that an
  * attempt that changes nothing about its health never changes it. There is none where there is nothing to remember.
  *
@@ -407,7 +344,7 @@ export type RefreshRecord = Message<"latchkey.stored.v1.RefreshRecord"> & {
  * Use `create(RefreshRecordSchema)` to create a new message.
  */
 export const RefreshRecordSchema: GenMessage<RefreshRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 8);
+  messageDesc(file_latchkey_stored_v1_stored, 7);
 
 /**
  * RefreshIntent is written before a token endpoint is asked: whoever finds one does not know what came of it.
@@ -449,7 +386,7 @@ export type RefreshIntent = Message<"latchkey.stored.v1.RefreshIntent"> & {
  * Use `create(RefreshIntentSchema)` to create a new message.
  */
 export const RefreshIntentSchema: GenMessage<RefreshIntent> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 9);
+  messageDesc(file_latchkey_stored_v1_stored, 8);
 
 /**
  * BackupEntry is one entry of a backup, as it lies in the store.
@@ -484,7 +421,7 @@ export type BackupEntry = Message<"latchkey.stored.v1.BackupEntry"> & {
  * Use `create(BackupEntrySchema)` to create a new message.
  */
 export const BackupEntrySchema: GenMessage<BackupEntry> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 10);
+  messageDesc(file_latchkey_stored_v1_stored, 9);
 
 /**
  * PendingAuthorization is an end user on the way to a provider and back. It lies sealed under the hash of its
@@ -618,7 +555,7 @@ export type PendingAuthorization = Message<"latchkey.stored.v1.PendingAuthorizat
  * Use `create(PendingAuthorizationSchema)` to create a new message.
  */
 export const PendingAuthorizationSchema: GenMessage<PendingAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 11);
+  messageDesc(file_latchkey_stored_v1_stored, 10);
 
 /**
  * ConnectOutcome is what came of an authorization, on its way to the process at which its page waits.
@@ -653,7 +590,7 @@ export type ConnectOutcome = Message<"latchkey.stored.v1.ConnectOutcome"> & {
  * Use `create(ConnectOutcomeSchema)` to create a new message.
  */
 export const ConnectOutcomeSchema: GenMessage<ConnectOutcome> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 12);
+  messageDesc(file_latchkey_stored_v1_stored, 11);
 
 /**
  * PendingDevice is a device authorization with what it takes to go on with it. It lies sealed, so that whichever
@@ -731,7 +668,7 @@ export type PendingDevice = Message<"latchkey.stored.v1.PendingDevice"> & {
  * Use `create(PendingDeviceSchema)` to create a new message.
  */
 export const PendingDeviceSchema: GenMessage<PendingDevice> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 13);
+  messageDesc(file_latchkey_stored_v1_stored, 12);
 
 /**
  * SigningSecrets sign what an environment sends to the application. Sealed.
@@ -759,7 +696,7 @@ export type SigningSecrets = Message<"latchkey.stored.v1.SigningSecrets"> & {
  * Use `create(SigningSecretsSchema)` to create a new message.
  */
 export const SigningSecretsSchema: GenMessage<SigningSecrets> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 14);
+  messageDesc(file_latchkey_stored_v1_stored, 13);
 
 /**
  * StoredNotification is a notification, and how its payload is made of it: the same bytes whenever it is sent.
@@ -794,7 +731,7 @@ export type StoredNotification = Message<"latchkey.stored.v1.StoredNotification"
  * Use `create(StoredNotificationSchema)` to create a new message.
  */
 export const StoredNotificationSchema: GenMessage<StoredNotification> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 15);
+  messageDesc(file_latchkey_stored_v1_stored, 14);
 
 /**
  * PayloadForm is a way to put a notification into JSON.
@@ -842,7 +779,7 @@ export type StoredNotification_PayloadForm = (typeof StoredNotification_PayloadF
  * Describes the enum latchkey.stored.v1.StoredNotification.PayloadForm.
  */
 export const StoredNotification_PayloadFormSchema: GenEnum<StoredNotification_PayloadForm> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 15, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 14, 0);
 
 /**
  * NotificationSeen tells a message that comes again from one that is new.
@@ -870,7 +807,7 @@ export type NotificationSeen = Message<"latchkey.stored.v1.NotificationSeen"> & 
  * Use `create(NotificationSeenSchema)` to create a new message.
  */
 export const NotificationSeenSchema: GenMessage<NotificationSeen> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 16);
+  messageDesc(file_latchkey_stored_v1_stored, 15);
 
 /**
  * StoredForward is a forward as it is kept: its body is made of the notification each time.
@@ -1038,7 +975,7 @@ export type StoredForward = Message<"latchkey.stored.v1.StoredForward"> & {
  * Use `create(StoredForwardSchema)` to create a new message.
  */
 export const StoredForwardSchema: GenMessage<StoredForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 17);
+  messageDesc(file_latchkey_stored_v1_stored, 16);
 
 /**
  * Address is one of those that forwards go to.
@@ -1086,7 +1023,7 @@ export type StoredForward_Address = (typeof StoredForward_Address)[keyof typeof 
  * Describes the enum latchkey.stored.v1.StoredForward.Address.
  */
 export const StoredForward_AddressSchema: GenEnum<StoredForward_Address> = /*@__PURE__*/
-  enumDesc(file_latchkey_stored_v1_stored, 17, 0);
+  enumDesc(file_latchkey_stored_v1_stored, 16, 0);
 
 /**
  * WaitingForward is what is known in memory of each forward that waits.
@@ -1156,7 +1093,7 @@ export type WaitingForward = Message<"latchkey.stored.v1.WaitingForward"> & {
  * Use `create(WaitingForwardSchema)` to create a new message.
  */
 export const WaitingForwardSchema: GenMessage<WaitingForward> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 18);
+  messageDesc(file_latchkey_stored_v1_stored, 17);
 
 /**
  * StoredDestination is what is kept of an address that forwards go to.
@@ -1198,7 +1135,7 @@ export type StoredDestination = Message<"latchkey.stored.v1.StoredDestination"> 
  * Use `create(StoredDestinationSchema)` to create a new message.
  */
 export const StoredDestinationSchema: GenMessage<StoredDestination> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 19);
+  messageDesc(file_latchkey_stored_v1_stored, 18);
 
 /**
  * LookupFiling says by which fields the connections of a provider are filed for notifications to find them, and how
@@ -1256,7 +1193,7 @@ export type LookupFiling = Message<"latchkey.stored.v1.LookupFiling"> & {
  * Use `create(LookupFilingSchema)` to create a new message.
  */
 export const LookupFilingSchema: GenMessage<LookupFiling> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 20);
+  messageDesc(file_latchkey_stored_v1_stored, 19);
 
 /**
  * StoredChannel is a notification channel as it is kept.
@@ -1354,7 +1291,7 @@ export type StoredChannel = Message<"latchkey.stored.v1.StoredChannel"> & {
  * Use `create(StoredChannelSchema)` to create a new message.
  */
 export const StoredChannelSchema: GenMessage<StoredChannel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 21);
+  messageDesc(file_latchkey_stored_v1_stored, 20);
 
 /**
  * ChannelHeard is what was last heard over a channel, apart from it: notifications rest on nothing of it.
@@ -1389,7 +1326,7 @@ export type ChannelHeard = Message<"latchkey.stored.v1.ChannelHeard"> & {
  * Use `create(ChannelHeardSchema)` to create a new message.
  */
 export const ChannelHeardSchema: GenMessage<ChannelHeard> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 22);
+  messageDesc(file_latchkey_stored_v1_stored, 21);
 
 /**
  * ChannelRhythm is what looks at how a channel is heard remember from one to the next. Whoever looks after channels
@@ -1481,7 +1418,7 @@ export type ChannelRhythm = Message<"latchkey.stored.v1.ChannelRhythm"> & {
  * Use `create(ChannelRhythmSchema)` to create a new message.
  */
 export const ChannelRhythmSchema: GenMessage<ChannelRhythm> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 23);
+  messageDesc(file_latchkey_stored_v1_stored, 22);
 
 /**
  * StoredSync is how a sync stands for one connection: what has it run, and what it goes on from.
@@ -1607,7 +1544,7 @@ export type StoredSync = Message<"latchkey.stored.v1.StoredSync"> & {
  * Use `create(StoredSyncSchema)` to create a new message.
  */
 export const StoredSyncSchema: GenMessage<StoredSync> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 24);
+  messageDesc(file_latchkey_stored_v1_stored, 23);
 
 /**
  * StoredRun is one execution of a script: what waits, and what became of it.
@@ -1712,7 +1649,7 @@ export type StoredRun = Message<"latchkey.stored.v1.StoredRun"> & {
  * Use `create(StoredRunSchema)` to create a new message.
  */
 export const StoredRunSchema: GenMessage<StoredRun> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 25);
+  messageDesc(file_latchkey_stored_v1_stored, 24);
 
 /**
  * StoredRecord is one thing that a sync saved, under its place among the changes of its model. It is sealed.
@@ -1775,7 +1712,7 @@ export type StoredRecord = Message<"latchkey.stored.v1.StoredRecord"> & {
  * Use `create(StoredRecordSchema)` to create a new message.
  */
 export const StoredRecordSchema: GenMessage<StoredRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 26);
+  messageDesc(file_latchkey_stored_v1_stored, 25);
 
 /**
  * RecordPlace is what there is to know of a record without reading it, under a hash of its id. It is sealed.
@@ -1817,7 +1754,7 @@ export type RecordPlace = Message<"latchkey.stored.v1.RecordPlace"> & {
  * Use `create(RecordPlaceSchema)` to create a new message.
  */
 export const RecordPlaceSchema: GenMessage<RecordPlace> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 27);
+  messageDesc(file_latchkey_stored_v1_stored, 26);
 
 /**
  * RecordModel is what is known of the records of one model of a connection, changed with each of them.
@@ -1894,7 +1831,7 @@ export type RecordModel = Message<"latchkey.stored.v1.RecordModel"> & {
  * Use `create(RecordModelSchema)` to create a new message.
  */
 export const RecordModelSchema: GenMessage<RecordModel> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 28);
+  messageDesc(file_latchkey_stored_v1_stored, 27);
 
 /**
  * DeletedRecord says what is removed once it has been deleted for long enough.
@@ -1929,5 +1866,5 @@ export type DeletedRecord = Message<"latchkey.stored.v1.DeletedRecord"> & {
  * Use `create(DeletedRecordSchema)` to create a new message.
  */
 export const DeletedRecordSchema: GenMessage<DeletedRecord> = /*@__PURE__*/
-  messageDesc(file_latchkey_stored_v1_stored, 29);
+  messageDesc(file_latchkey_stored_v1_stored, 28);
 

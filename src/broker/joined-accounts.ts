@@ -1,0 +1,63 @@
+import { type Authorizations, createAuthorizations } from "./authorize.ts";
+import type { Connections } from "./connections.ts";
+import type { Ground } from "./ground.ts";
+import type { ConnectionHealth } from "./health.ts";
+import { createImports, type Imports } from "./imports.ts";
+import type { JoinedChannels } from "./joined-channels.ts";
+import type { JoinedRenewal } from "./joined-renewal.ts";
+import { createNumbers } from "./numbers.ts";
+import { type Origins, openOrigins } from "./origins.ts";
+import { type Outcomes, openOutcomes } from "./outcomes.ts";
+import type { ScriptHooks } from "./script-hooks.ts";
+import { createSessions, type Sessions } from "./sessions.ts";
+import type { Syncs } from "./syncs.ts";
+
+/** How connections come about: imported, or authorised by an end user in a session. */
+export interface JoinedAccounts {
+  readonly imports: Imports;
+  readonly sessions: Sessions;
+  readonly authorizations: Authorizations;
+  readonly origins: Origins;
+  readonly outcomes: Outcomes;
+  close(): Promise<void>;
+}
+
+interface AccountsOptions {
+  readonly ground: Ground;
+  readonly health: ConnectionHealth;
+  readonly connections: Connections;
+  readonly renewal: JoinedRenewal;
+  readonly slots: JoinedChannels["slots"];
+  readonly hooks: ScriptHooks;
+  readonly syncs: Syncs;
+  readonly publicUrl: () => string;
+}
+
+export async function joinAccounts(options: AccountsOptions): Promise<JoinedAccounts> {
+  const { ground, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
+  const { store, collections, environments, integrations, providers, logs, events, audit, world } = ground;
+  const { tokens, asks, grants } = renewal;
+  const imports = createImports({
+    ...{ store, collections, integrations, providers, slots, health, logs, events, audit, world },
+    numbers: createNumbers(store),
+    scripted: async ({ ref, isNew, runHooks }) => [
+      ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
+      ...(runHooks ? hooks.created(ref) : []),
+    ],
+  });
+  const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
+  const authorizations = createAuthorizations({
+    ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
+    ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
+  });
+  const origins = await openOrigins({ store, collections, world });
+  const outcomes = await openOutcomes({ store, collections, world });
+  return {
+    ...{ imports, sessions, authorizations, origins, outcomes },
+    async close() {
+      outcomes.close();
+      origins.close();
+      await authorizations.close();
+    },
+  };
+}

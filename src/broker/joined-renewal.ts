@@ -1,0 +1,64 @@
+import type { Send } from "../base/sending.ts";
+import { type Attachments, createAttachments } from "./attachments.ts";
+import { type AskWithConnection, createConnectionRequests } from "./connection-request.ts";
+import type { Connections } from "./connections.ts";
+import type { Ground } from "./ground.ts";
+import type { ConnectionHealth } from "./health.ts";
+import { createKeeper, type Keeper } from "./keeper.ts";
+import { type Live, openLive } from "./live.ts";
+import { createLiveGrants, type LiveGrants } from "./live-grants.ts";
+import { createProviderAsks, type ProviderAsks } from "./provider-asks.ts";
+import { createRefresher } from "./refresh.ts";
+import type { TokenEndpoint } from "./token-endpoint.ts";
+import { createTokenEndpoint } from "./token-requests.ts";
+
+/** Connections with credentials that are good now: how they are had, renewed, attached, and asked with. */
+export interface JoinedRenewal {
+  readonly attachments: Attachments;
+  readonly tokens: TokenEndpoint;
+  readonly askWith: AskWithConnection;
+  readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
+  readonly live: Live;
+  /** Renews those that rest. */
+  readonly keeper: Keeper;
+  close(): Promise<void>;
+}
+
+interface RenewalOptions {
+  readonly ground: Ground;
+  readonly health: ConnectionHealth;
+  readonly connections: Connections;
+  /** The way to providers. */
+  readonly send: Send;
+  readonly leaseMs: number | undefined;
+}
+
+export async function joinRenewal(options: RenewalOptions): Promise<JoinedRenewal> {
+  const { ground, health, connections, send, leaseMs } = options;
+  const { store, collections, integrations, providers, touches, logs, world } = ground;
+  const attachments = createAttachments(world);
+  const tokens = createTokenEndpoint({ send, world });
+  const askWith = createConnectionRequests({ attachments, send, world });
+  const asks = createProviderAsks({ askWith, world });
+  const grants = createLiveGrants({ collections, logs, world });
+  const refresher = createRefresher({
+    leaseMs,
+    store,
+    health,
+    integrations,
+    providers,
+    tokens,
+    grants,
+    world,
+  });
+  const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });
+  const keeper = createKeeper({ collections, connections, integrations, providers, refresher, world });
+  return {
+    ...{ attachments, tokens, askWith, asks, grants, live, keeper },
+    async close() {
+      await refresher.close();
+      live.close();
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import type { ScriptHost } from "../core/script.ts";
+import { type Actions, createActions } from "./actions.ts";
+import type { Connections } from "./connections.ts";
+import type { Ground } from "./ground.ts";
+import type { JoinedRenewal } from "./joined-renewal.ts";
+import { createRunExecution } from "./run-execution.ts";
+import { openRunKeeper, type RunKeeper } from "./run-keeper.ts";
+import { createRunNow, type RunNow } from "./run-now.ts";
+import { createRuns, type Runs } from "./runs.ts";
+import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
+import { createScriptRequests } from "./script-requests.ts";
+import { createScriptToolbox } from "./script-tools.ts";
+import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
+import { createSyncRecords, type SyncRecords } from "./sync-records.ts";
+import { createSyncs, type Syncs } from "./syncs.ts";
+import type { WebhookUrls } from "./webhook-urls.ts";
+
+/** How the customer's scripts are run, at once or in their turn, what they may ask for, and what they save. */
+export interface JoinedScripts {
+  /** What syncs save. */
+  readonly records: SyncRecords;
+  readonly runs: Runs;
+  readonly syncs: Syncs;
+  readonly variables: ScriptVariables;
+  readonly runNow: RunNow;
+  readonly hooks: ScriptHooks;
+  readonly actions: Actions;
+  readonly keeper: RunKeeper;
+}
+
+interface ScriptsOptions {
+  readonly ground: Ground;
+  readonly connections: Connections;
+  readonly renewal: JoinedRenewal;
+  readonly scripts: ScriptHost;
+  readonly urls: WebhookUrls;
+  readonly leaseMs: number | undefined;
+}
+
+export async function joinScripts(options: ScriptsOptions): Promise<JoinedScripts> {
+  const { ground, connections, renewal, scripts, urls, leaseMs } = options;
+  const { store, collections, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
+  const { live, askWith } = renewal;
+  const records = createSyncRecords({ store, collections, connections, world });
+  const runs = createRuns({ store, collections, destinations, audit, world });
+  const syncs = createSyncs({
+    ...{ store, collections, integrations, providers },
+    ...{ scripts, runs, connections, destinations, records, audit, world },
+  });
+  const variables = createScriptVariables();
+  const toolbox = createScriptToolbox({
+    ...{ connections, integrations, syncs, urls, world },
+    send: createScriptRequests({ live, askWith, world }),
+    runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
+    variablesOf: variables.of,
+  });
+  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
+  const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
+  const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
+  const execution = createRunExecution({
+    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, world },
+    payloadOf: bodies.payloadOf,
+  });
+  const keeper = await openRunKeeper({
+    ...{ store, collections, scripts, runs, execution, destinations, world },
+    limits: { atOnce: 16, atOncePerIntegration: 8 },
+    leaseMs,
+  });
+  return { records, runs, syncs, variables, runNow, hooks, actions, keeper };
+}

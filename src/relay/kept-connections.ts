@@ -1,0 +1,198 @@
+import { createBulkBuffers } from "./bulk.ts";
+import { Connection } from "./connection.ts";
+import { wantsHttp2 } from "./dial.ts";
+import type { Egress } from "./egress.ts";
+import { noConnection, overloaded, RelayFailure } from "./failure.ts";
+import { type Going, isRepeatable } from "./going.ts";
+import { type Limits, overdue } from "./limits.ts";
+import type { Pool, Pools } from "./pools.ts";
+
+/** HTTP/1.1 towards providers: connections that carry one request at a time, and are kept for the next one. */
+export interface KeptConnections {
+  /** Now, or once another one has ended. Throws `RelayFailure` when too many wait. */
+  carry(pool: Pool, going: Going): void;
+  /** Nobody waits for it any more. Returns false when it is neither carried here nor waits. */
+  giveUp(going: Going): boolean;
+  counts(): { readonly carrying: number; readonly idle: number; readonly waiting: number };
+  sweep(nowMs: number): void;
+  /** Ends connections that carry nothing. */
+  drain(): void;
+  destroy(): void;
+}
+
+interface KeptConnectionsOptions {
+  readonly pools: Pools;
+  readonly egress: Egress;
+  readonly limits: Limits;
+  /** The origin takes nothing but HTTP/2, and has seen nothing of it. */
+  readonly onHttp2: (going: Going) => void;
+}
+
+/** Providers drop idle connections after a minute or two, and do not say so. */
+const idleForMs = 30_000;
+/** Sooner than the provider said: what it drops in this moment may be what we send next. */
+const idleMarginMs = 1_000;
+const maxIdlePerOrigin = 256;
+
+interface Watched {
+  activity: number;
+  /** When it was last seen to have moved. */
+  since: number;
+  wasConnecting: boolean;
+}
+
+export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptConnectionsOptions): KeptConnections {
+  const watched = new Map<Connection, Watched>();
+  const bulk = createBulkBuffers();
+  let now = performance.now();
+  let isDraining = false;
+
+  function dispatch(pool: Pool, going: Going): void {
+    pool.carrying += 1;
+    const idle = going.request.needsNew === true ? undefined : pool.idle.pop();
+    const connection = idle?.connection ?? connect(pool);
+    watched.set(connection, { activity: -1, since: now, wasConnecting: idle === undefined });
+    going.goOn(connection);
+    if (idle !== undefined && !going.isSent) going.receiver.onDrain();
+  }
+
+  function connect(pool: Pool): Connection {
+    const connection: Connection = new Connection({
+      origin: pool.origin,
+      egress,
+      secureContext: pool.secureContext,
+      session: pool.session,
+      bulk,
+      onSession: (session) => {
+        pool.session = session;
+      },
+      onIdle: () => rest(pool, connection),
+      onGone: (_, unanswered, failure) => gone({ pool, connection, unanswered: unanswered as Going, failure }),
+    });
+    return connection;
+  }
+
+  function rest(pool: Pool, connection: Connection): void {
+    watched.delete(connection);
+    pool.carrying -= 1;
+    const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
+    const forMs = Math.min(idleForMs, saidMs);
+    if (isDraining || forMs <= 0 || pool.idle.length >= maxIdlePerOrigin) {
+      connection.destroy(new RelayFailure("closed", "it is not needed any more"));
+    } else {
+      pool.idle.push({ connection, until: now + forMs });
+    }
+    takeNext(pool);
+  }
+
+  interface Gone {
+    readonly pool: Pool;
+    readonly connection: Connection;
+    readonly unanswered: Going | undefined;
+    readonly failure: RelayFailure;
+  }
+
+  function gone({ pool, connection, unanswered, failure }: Gone): void {
+    const at = pool.idle.findIndex((one) => one.connection === connection);
+    if (at !== -1) pool.idle.splice(at, 1);
+    if (watched.delete(connection)) pool.carrying -= 1;
+    if (unanswered !== undefined) {
+      if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
+        pool.wantsHttp2 = true;
+        unanswered.connection = undefined;
+        onHttp2(unanswered);
+        return;
+      }
+      if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
+        unanswered.wasGiven = true;
+        // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
+        for (const { connection: other } of pool.idle.splice(0)) other.destroy(failure);
+        dispatch(pool, unanswered);
+        return;
+      }
+      unanswered.wasGiven ||= !connection.isConnecting;
+      unanswered.connection = undefined;
+      unanswered.receiver.onFailure(failure);
+    }
+    takeNext(pool);
+  }
+
+  function takeNext(pool: Pool): void {
+    const next = pool.carrying < limits.perOrigin ? pool.waiting.shift() : undefined;
+    if (next !== undefined) dispatch(pool, next);
+  }
+
+  function sweepWatched(): void {
+    for (const [connection, seen] of watched) {
+      if (connection.activity !== seen.activity || connection.isConnecting !== seen.wasConnecting) {
+        seen.activity = connection.activity;
+        seen.wasConnecting = connection.isConnecting;
+        seen.since = now;
+        continue;
+      }
+      const forMs = now - seen.since;
+      if (connection.isConnecting) {
+        if (forMs > limits.connectMs) connection.destroy(noConnection());
+        continue;
+      }
+      const failure = overdue(connection, forMs, limits);
+      if (failure !== undefined) connection.destroy(failure);
+    }
+  }
+
+  function sweepPool(pool: Pool): void {
+    const old = pool.idle.filter(({ until }) => until < now);
+    for (const { connection } of old) connection.destroy(new RelayFailure("closed", "it was idle for long"));
+    while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
+      pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
+    }
+  }
+
+  return {
+    carry(pool, going) {
+      if (pool.carrying < limits.perOrigin) {
+        dispatch(pool, going);
+      } else if (pool.waiting.length < limits.waitingPerOrigin) {
+        going.waitingSince = now;
+        pool.waiting.push(going);
+      } else {
+        throw overloaded(pool.origin);
+      }
+    },
+    giveUp(going) {
+      const { connection } = going;
+      going.connection = undefined;
+      if (connection !== undefined) {
+        connection.abandon(going);
+        return true;
+      }
+      const { waiting } = pools.of(going.request.origin);
+      const at = waiting.indexOf(going);
+      if (at !== -1) waiting.splice(at, 1);
+      return at !== -1;
+    },
+    counts() {
+      let idle = 0;
+      let waiting = 0;
+      for (const pool of pools.all()) {
+        idle += pool.idle.length;
+        waiting += pool.waiting.length;
+      }
+      return { carrying: watched.size, idle, waiting };
+    },
+    sweep(nowMs) {
+      now = nowMs;
+      sweepWatched();
+      for (const pool of pools.all()) sweepPool(pool);
+    },
+    drain() {
+      isDraining = true;
+      for (const pool of pools.all()) {
+        for (const { connection } of [...pool.idle]) connection.destroy(new RelayFailure("closed", "draining"));
+      }
+    },
+    destroy() {
+      for (const connection of [...watched.keys()]) connection.destroy(new RelayFailure("closed", "stopping"));
+    },
+  };
+}

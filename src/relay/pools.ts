@@ -1,0 +1,84 @@
+import { createHash } from "node:crypto";
+import tls, { type SecureContext } from "node:tls";
+import type { Connection } from "./connection.ts";
+import type { Going } from "./going.ts";
+import { type Admitted, hrefOf, type Origin } from "./origin.ts";
+
+/** What is kept of an origin (and client certificate), for as long as anything goes there. */
+export interface Pool {
+  readonly origin: Origin;
+  readonly secureContext: SecureContext | undefined;
+  session: Buffer | undefined;
+  /** The last one used is the next one used: the others grow old and go. */
+  readonly idle: { readonly connection: Connection; readonly until: number }[];
+  carrying: number;
+  tunnels: number;
+  readonly waiting: Going[];
+  /** It takes nothing but HTTP/2: until it says otherwise, everything goes to it so. */
+  wantsHttp2: boolean;
+  usedAt: number;
+}
+
+export interface Pools {
+  of(origin: Admitted): Pool;
+  all(): Iterable<Pool>;
+  /** Those to which nothing has gone for long. */
+  forgetUnused(nowMs: number): void;
+}
+
+/** With it goes the TLS session, and the next connection begins from the beginning. */
+const forgetAfterMs = 600_000;
+
+/** `extraCa`: PEM, trusted beside the usual authorities. */
+export function createPools(extraCa: string | undefined): Pools {
+  const pools = new Map<string, Pool>();
+  const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
+
+  function make(origin: Admitted): Pool {
+    const { scheme, clientCertificate: own } = origin;
+    const secureContext =
+      scheme === "http"
+        ? undefined
+        : tls.createSecureContext({
+            minVersion: "TLSv1.2",
+            ...(authorities === undefined ? {} : { ca: authorities }),
+            ...(own === undefined ? {} : { cert: own.certificate, key: own.privateKey }),
+          });
+    return {
+      origin,
+      secureContext,
+      session: undefined,
+      idle: [],
+      carrying: 0,
+      tunnels: 0,
+      waiting: [],
+      wantsHttp2: false,
+      usedAt: performance.now(),
+    };
+  }
+
+  return {
+    of(origin) {
+      const known = pools.get(origin.key);
+      if (known !== undefined) return known;
+      const pool = make(origin);
+      pools.set(origin.key, pool);
+      return pool;
+    },
+    all: () => pools.values(),
+    forgetUnused(nowMs) {
+      for (const [key, pool] of pools) {
+        if (pool.carrying + pool.tunnels + pool.waiting.length > 0) pool.usedAt = nowMs;
+        else if (nowMs - pool.usedAt > forgetAfterMs) pools.delete(key);
+      }
+    },
+  };
+}
+
+/** Who brings a certificate of its own shares connections with nobody else. */
+export function poolKey(origin: Origin): string {
+  const { clientCertificate: own } = origin;
+  if (own === undefined) return hrefOf(origin);
+  const digest = createHash("sha256").update(own.certificate).update("\0").update(own.privateKey).digest("base64url");
+  return `${hrefOf(origin)} ${digest}`;
+}
