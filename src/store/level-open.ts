@@ -6,6 +6,7 @@ import { closeFiles, levelFiles, type Marker, prepareFolder, readMarker, writeMa
 import { decode, encode, isOfFirstFormat, upgraded } from "./level-frame.ts";
 import { headKey, headOf, type Ledger, LedgerBroken, lineRange, readLedger } from "./level-ledger.ts";
 import { type FolderLock, lockFolder } from "./level-lock.ts";
+import { dropTornEdit } from "./level-manifest.ts";
 import { requireRoomToOpen } from "./level-space.ts";
 import { damagedTables, tablesIn } from "./level-tables.ts";
 import { openTail, type Tail } from "./level-tail.ts";
@@ -54,7 +55,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
   const suspects = await damagedTables(folder, await tablesIn(folder));
 
   const isNew = found === undefined && !hasRecords;
-  const [db, lock] = await lockFolder({ folder, open: () => openKnown({ folder, create: !hasCurrent, isNew }) });
+  const [db, lock] = await lockFolder({ folder, open: () => openKnown({ folder, create: !hasCurrent, isNew, log }) });
   let tail: Tail | undefined;
   try {
     const damaged = await damagedAmongLive(db, folder, suspects);
@@ -93,10 +94,11 @@ interface Known {
   readonly create: boolean;
   /** Nothing was ever promised here: what is there is what a first opening has left that was cut short. */
   readonly isNew: boolean;
+  readonly log: Log;
 }
 
 /** Throws `StoreRefused` for what opening again would not mend. */
-async function openKnown({ folder, create, isNew }: Known): Promise<Database> {
+async function openKnown({ folder, create, isNew, log }: Known): Promise<Database> {
   try {
     return await openDatabase(folder, { create });
   } catch (error) {
@@ -107,6 +109,10 @@ async function openKnown({ folder, create, isNew }: Known): Promise<Database> {
     if (isNew) {
       await destroyDatabase(folder);
       return openDatabase(folder, { create: true });
+    }
+    if (await dropTornEdit(folder)) {
+      log.info("what LevelDB noted last of its tables was cut short before anything rested on it; it is taken away");
+      return openKnown({ folder, create, isNew, log });
     }
     throw new StoreRefused(`LevelDB cannot open ${folder}: ${cause?.message}; ${advice}`, { cause: error });
   }

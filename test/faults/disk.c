@@ -23,11 +23,12 @@
  *
  * The file `control` says what fails, as one line that the test writes at once:
  *
- *   <number> <error> <calls> <times> <after>
+ *   <number> <error> <calls> <times> <after> <name>
  *
  * A new number begins anew. Calls: w writes, o opening for writing, renaming, deleting, truncating, s syncing.
  * So many times, 0 for as long as it says so; for writes, after so many more bytes were taken. The error KILL is
- * none: it ends the process before such a call is done, after so many of them were.
+ * none: it ends the process before such a call is done, after so many of them were. Of files whose names begin so
+ * alone, unless it is a dash.
  *
  * The journal, a line an event, in order (ids name files, whatever they are called):
  *
@@ -158,16 +159,18 @@ struct fault {
   char calls[16];
   long times;
   long after;
+  char begins[64];
 };
 
-/* With fault_lock held. What the test asks for now; number 0 for nothing. */
-static struct fault asked(void) {
+/* With fault_lock held. What the test asks for now of this file; number 0 for nothing. */
+static struct fault asked(const char *of) {
   struct fault fault = {0};
   long number = 0;
   char line[128];
   memcpy(line, control, sizeof line - 1);
   line[sizeof line - 1] = 0;
-  if (sscanf(line, "%ld %15s %15s %ld %ld", &number, fault.name, fault.calls, &fault.times, &fault.after) != 5) {
+  if (sscanf(line, "%ld %15s %15s %ld %ld %63s", &number, fault.name, fault.calls, &fault.times, &fault.after,
+             fault.begins) != 6) {
     number = 0;
   }
   if (number != fault_number) {
@@ -176,6 +179,8 @@ static struct fault asked(void) {
     taken = 0;
   }
   if (number == 0 || (fault.times > 0 && faults_made >= fault.times)) return (struct fault){0};
+  int is_any = strcmp(fault.begins, "-") == 0;
+  if (!is_any && strncmp(of, fault.begins, strlen(fault.begins)) != 0) return (struct fault){0};
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i += 1) {
     if (strcmp(errors[i].name, fault.name) == 0) fault.number = errors[i].number;
   }
@@ -186,7 +191,7 @@ static struct fault asked(void) {
 static ssize_t admit(char call, size_t bytes, const char *name) {
   ssize_t admitted = bytes;
   pthread_mutex_lock(&fault_lock);
-  struct fault fault = asked();
+  struct fault fault = asked(name);
   if (fault.number < 0 && strchr(fault.calls, call) != NULL) {
     while (taken == fault.after) kill(getpid(), SIGKILL);
     taken += 1;
@@ -510,7 +515,7 @@ int statfs64(const char *path, struct statfs64 *room) {
   int done = syscall(SYS_statfs, path, room);
   if (done != 0 || within(path) == NULL) return done;
   pthread_mutex_lock(&fault_lock);
-  struct fault fault = asked();
+  struct fault fault = asked(within(path));
   if (fault.number == ENOSPC && faults_made > 0) room->f_bavail = 0;
   pthread_mutex_unlock(&fault_lock);
   return 0;

@@ -28,6 +28,8 @@ export interface FaultyDisk {
   heal(): void;
   /** Ends the process before a call that would change the disk, after so many of them. */
   killAfter(calls: number): void;
+  /** Ends the process before it syncs a file whose name begins so, after so many times. */
+  killBeforeSync(name: string, times: number): void;
   /** Errors that it made since it last began anew. */
   faults(): number;
   /** After the process is dead: makes of the folder what a power loss leaves, and begins anew from there. */
@@ -53,7 +55,7 @@ export interface PowerLoss {
   readonly names: "own" | "ordered";
   /**
    * What becomes of contents that nothing synced: gone; or some of it there, cut anywhere; or a file as long as
-   * it was, with zeros where nothing was written yet (XFS).
+   * it was, with zeros where nothing was written yet (XFS; ext4 where a block was the file's before).
    */
   readonly unsynced: "gone" | "torn" | "zeros";
 }
@@ -109,14 +111,18 @@ export function createFaultyDisk({ folder: asked, shim, noSync = "" }: FaultyDis
     },
     fail({ error, calls, times = 0, afterBytes = 0 }) {
       fault += 1;
-      control(`${fault} ${error} ${calls.map((call) => call[0]).join("")} ${times} ${afterBytes}`);
+      control(`${fault} ${error} ${calls.map((call) => call[0]).join("")} ${times} ${afterBytes} -`);
     },
     heal() {
-      control("0 - - 0 0");
+      control("0 - - 0 0 -");
     },
     killAfter(calls) {
       fault += 1;
-      control(`${fault} KILL wos 0 ${calls}`);
+      control(`${fault} KILL wos 0 ${calls} -`);
+    },
+    killBeforeSync(name, times) {
+      fault += 1;
+      control(`${fault} KILL s 0 ${times} ${name}`);
     },
     faults: () => readJournal(state).filter(([event]) => event === "!").length,
     losePower(loss) {

@@ -19,8 +19,9 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
   const shim = useDiskShim();
 
   /** Writes until some moment, loses the power, and says what is wrong then. */
-  async function loseOnce({ account, folder, random, life, bytes, when, loss, noSync = "" }: Life) {
+  async function loseOnce({ account, folder, random, life, bytes, when, loss, noSync = "", edits }: Life) {
     const disk = createFaultyDisk({ folder: join(folder, "store"), shim: shim(), noSync });
+    if (edits !== undefined) disk.killBeforeSync("MANIFEST", edits);
     const store = `level:${folder}`;
     const callers = 1 + below(random, 64);
     const writing = startWriting({ account, store, life, env: disk.env, seed: below(random, 2 ** 31), callers, bytes });
@@ -57,6 +58,22 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
     60_000 + rounds * 3_000,
   );
 
+  it("S09 takes away nothing when it comes while LevelDB notes a new table", async () => {
+    const random = seeded(10);
+    const folder = await temporaryFolder();
+    const account = createAccount();
+    for (const unsynced of ["zeros", "torn", "gone"] as const) {
+      for (const names of ["own", "ordered"] as const) {
+        for (const edits of [1, 2]) {
+          const loss = { names, unsynced };
+          const like = { account, folder, random, bytes: 40_000, when: untilItEnds, loss, edits };
+          const wrong = await loseOnce({ ...like, life: `${unsynced}-${names}-${edits}` });
+          expect(wrong, `${edits} edits, ${JSON.stringify(loss)}`).toEqual([]);
+        }
+      }
+    }
+  }, 120_000);
+
   it("S09 takes something away from a store whose log is not synced: or this proves nothing", async () => {
     const random = seeded(9);
     // So little is written that it all lies in the log, of which nothing is left.
@@ -70,6 +87,9 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
   });
 });
 
+/** Whoever ends by itself is waited for: that is the moment. Why it ended, its stderr would say. */
+const untilItEnds: typeof someMoment = ({ writing }) => writing.until(() => false).catch(() => {});
+
 interface Life {
   readonly account: Account;
   /** Whose subfolder `store` is on the disk in question. */
@@ -81,4 +101,6 @@ interface Life {
   readonly when: typeof someMoment;
   readonly loss: Omit<PowerLoss, "random">;
   readonly noSync?: string;
+  /** It ends by itself, before LevelDB syncs its manifest when it has done so this often. */
+  readonly edits?: number;
 }

@@ -19,6 +19,7 @@ import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { type Backend, StoreDamaged, StoreRefused } from "../../src/store/contract.ts";
 import { openLevelStore } from "../../src/store/level.ts";
+import { crc32c } from "../../src/store/level-bytes.ts";
 import { temporaryFolder } from "../harness.ts";
 
 const log = createLog({ level: "error", format: "json", write: () => {} });
@@ -147,6 +148,116 @@ describe("S05 a damaged byte", () => {
       expect(await outcome(copy)).toBe("whole");
     }
     expect(statSync(tail).size).toBe(32);
+  });
+});
+
+describe("S09 the last edit of LevelDB's manifest, which a power loss kept from being synced,", () => {
+  const manifestOf = (folder: string) => join(folder, readFileSync(join(folder, "CURRENT"), "utf8").trim());
+
+  /** A piece of LevelDB's log: a masked checksum, the length, the kind (1 whole, 2 first, 4 last), the bytes. */
+  function piece(kind: number, bytes: Buffer): Buffer {
+    const written = Buffer.concat([Buffer.alloc(6), Buffer.from([kind]), bytes]);
+    const checksum = crc32c(written, 6, written.length);
+    written.writeUInt32LE((((checksum >>> 15) | (checksum << 17)) + 0xa282ead8) >>> 0);
+    written.writeUInt16LE(bytes.length, 4);
+    return written;
+  }
+
+  // It names a log to come: what lies in those before it would be gone.
+  const edit = (bytes: number) => Buffer.concat([Buffer.from([2, 0x8f, 0x4e]), Buffer.alloc(bytes, 0x55)]);
+
+  /** As it is on the disk when so much of an edit was written and the file was made longer before. */
+  function tear(folder: string, written: Buffer, cut: number): void {
+    appendFileSync(manifestOf(folder), Buffer.concat([written.subarray(0, cut), Buffer.alloc(written.length - cut)]));
+  }
+
+  async function copyOf(folder: string): Promise<string> {
+    const copy = `${folder}-torn`;
+    rmSync(copy, { recursive: true, force: true });
+    await cp(folder, copy, { recursive: true });
+    chmodSync(copy, 0o700);
+    return copy;
+  }
+
+  it("takes nothing with it, wherever it was cut and zeros follow", async () => {
+    const folder = await storeWith({ tables: true });
+    const written = piece(1, edit(60));
+    for (const cut of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, written.length - 1]) {
+      const copy = await copyOf(folder);
+      tear(copy, written, cut);
+      expect({ cut, outcome: await outcome(copy) }).toEqual({ cut, outcome: "whole" });
+      expect(await outcome(copy)).toBe("whole");
+    }
+  });
+
+  it("takes nothing with it when it goes over the end of a block", async () => {
+    const folder = await storeWith({ tables: true });
+    const left = 32_768 - statSync(manifestOf(folder)).size - 7;
+    const bytes = edit(40_000);
+    const [head, tail] = [piece(2, bytes.subarray(0, left)), piece(4, bytes.subarray(left))];
+    const written = Buffer.concat([head, tail]);
+    for (const cut of [3, 1_000, head.length - 1, head.length, head.length + 5, head.length + 7, written.length - 1]) {
+      const copy = await copyOf(folder);
+      tear(copy, written, cut);
+      expect({ cut, outcome: await outcome(copy) }).toEqual({ cut, outcome: "whole" });
+    }
+  });
+
+  /** Edits by which a table comes, how far its level was compacted is noted, and it goes again. */
+  const key = (bytes: number) =>
+    Buffer.concat([
+      Buffer.from([(bytes & 127) | 128, ((bytes >> 7) & 127) | 128, bytes >> 14]),
+      Buffer.alloc(bytes, 0x55),
+    ]);
+  const came = piece(1, Buffer.concat([Buffer.from([7, 6, 99, 1]), key(9), key(9)]));
+  const compacted = (bytes: number) => piece(1, Buffer.concat([Buffer.from([5, 6]), key(bytes)]));
+  const went = piece(1, Buffer.from([6, 6, 99]));
+
+  it("takes nothing with it, whatever came and went before", async () => {
+    const folder = await storeWith({ tables: true });
+    appendFileSync(manifestOf(folder), Buffer.concat([came, compacted(9), went]));
+    tear(folder, piece(1, edit(60)), 40);
+    expect(await outcome(folder)).toBe("whole");
+  });
+
+  it("takes nothing with it when a block before has room at its end for no header", async () => {
+    const folder = await storeWith({ tables: true });
+    const room = 3;
+    const left = 32_768 - statSync(manifestOf(folder)).size - came.length - compacted(0).length - room;
+    appendFileSync(manifestOf(folder), Buffer.concat([came, compacted(left), Buffer.alloc(room), went]));
+    tear(folder, piece(1, edit(60)), 40);
+    expect(await outcome(folder)).toBe("whole");
+  });
+
+  it.each([
+    ["the log", /\.log$/],
+    ["a table", /\.ldb$/],
+  ])("is believed to have been whole when %s of before it is gone, and nothing is touched", async (_, pattern) => {
+    const folder = await storeWith({ tables: true });
+    // What the edit could have brought: LevelDB deletes what no edit names.
+    copyFileSync(largest(folder, /\.ldb$/), join(folder, "000099.ldb"));
+    rmSync(largest(folder, pattern));
+    tear(folder, piece(1, edit(60)), 40);
+    const before = readFileSync(manifestOf(folder));
+    expect(await outcome(folder)).toBe("refused");
+    expect(readFileSync(manifestOf(folder))).toEqual(before);
+    expect(named(folder, /^000099\.ldb$/)).toHaveLength(1);
+  });
+
+  it("is refused when it is damaged otherwise: in its middle, or with something behind it", async () => {
+    const folder = await storeWith({ tables: true });
+    const written = piece(1, edit(60));
+    const flipped = Buffer.from(written);
+    flipped[30] = 0;
+    const holed = Buffer.concat([written.subarray(0, 30), Buffer.alloc(written.length - 30), piece(1, edit(3))]);
+    const behind = Buffer.concat([written.subarray(0, 30), Buffer.alloc(100), Buffer.from("x\0")]);
+    for (const damaged of [flipped, holed, behind]) {
+      const copy = await copyOf(folder);
+      appendFileSync(manifestOf(copy), damaged);
+      const before = readFileSync(manifestOf(copy));
+      expect(await outcome(copy)).toBe("refused");
+      expect(readFileSync(manifestOf(copy))).toEqual(before);
+    }
   });
 });
 
