@@ -13,8 +13,17 @@ import { misconfigured, unanswered } from "./token-failure.ts";
 export interface AuthorizationServers {
   /** Undefined where the provider's description knows of none. Rejects with `TokenFailure`. */
   metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
+  /** Where the keys are that sign its id_tokens, and by which algorithms; undefined where nobody says. */
+  keySetOf(asking: Asking, rules: OAuth2Rules): Promise<KeySetPlace | undefined>;
   /** By the description, and where that has none by the metadata; undefined where neither has it. */
   endpointOf(asking: Asking, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
+}
+
+export interface KeySetPlace {
+  readonly url: string;
+  readonly issuer: string;
+  /** Undefined: it does not say. */
+  readonly algorithms: readonly string[] | undefined;
 }
 
 /** A description's URL of an endpoint, and what metadata call the same. */
@@ -62,6 +71,14 @@ export function createAuthorizationServers(send: Send): AuthorizationServers {
   }
   return {
     metadataOf,
+    async keySetOf(asking, rules) {
+      const issuer = issuerOf(asking, rules);
+      if (issuer === "") return undefined;
+      const metadata = await metadataOf(asking, rules);
+      const url = rules.jwksUrl === "" ? metadata?.jwks_uri : filledFor(asking, rules.jwksUrl);
+      const algorithms = metadata?.id_token_signing_alg_values_supported;
+      return url === undefined ? undefined : { url, issuer, algorithms };
+    },
     async endpointOf(asking, rules, name) {
       const { described, named } = endpoints[name];
       const url = described(rules);

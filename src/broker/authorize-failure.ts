@@ -13,6 +13,7 @@ export type FailedBy =
   | "context_mismatch"
   | "issuer_mismatch"
   | "signature"
+  | "id_token"
   | "provider_error"
   | "session_over"
   | "token_refused"
@@ -75,11 +76,18 @@ function failedBy({ kind, code }: TokenFailure): Failed {
         code,
       );
     case "unusable":
+      if (code === "id_token_unverified") return unavailable(code);
+      if (code.startsWith("id_token_")) {
+        return new Failed("id_token", "The provider's id_token, which says who you are, cannot be believed.", code);
+      }
       return new Failed("provider_error", "The provider answered with what cannot be used.", code);
     default:
-      return new Failed("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
+      return unavailable(code);
   }
 }
+
+const unavailable = (code: string) =>
+  new Failed("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
 
 export const codeOf = (by: FailedBy) =>
   by === "misconfigured"

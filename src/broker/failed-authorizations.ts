@@ -52,6 +52,7 @@ const sentences: { readonly [B in FailedBy]: string } = {
   context_mismatch: "the answer came to another address than the one it was asked for at",
   issuer_mismatch: "the answer is not from the provider that was asked",
   signature: "the answer is not signed as the provider signs it",
+  id_token: "the id_token is not the provider's, or not of this authorization: nothing was filed",
   provider_error: "the provider refused, or answered with what cannot be used",
   session_over: "the connect session was used already, or is too old",
   token_refused: "the provider did not accept what it had just issued",
