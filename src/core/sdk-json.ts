@@ -62,7 +62,7 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
   const type = authModes[kind.case];
   switch (kind.case) {
     case "oauth2": {
-      const { accessToken, refreshToken, expiresAt, raw, configOverride } = kind.value;
+      const { accessToken, refreshToken, expiresAt, raw, configOverride, dpopKey } = kind.value;
       return {
         type,
         access_token: accessToken,
@@ -70,17 +70,23 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
         ...expiry(expiresAt),
         raw: raw ?? {},
         ...override(configOverride),
+        ...present({ dpop_key: dpopKey }),
       };
     }
     case "oauth2Client": {
-      const { token, clientId, clientSecret, expiresAt, raw, clientCertificate, clientPrivateKey } = kind.value;
-      const certificate = { client_certificate: clientCertificate, client_private_key: clientPrivateKey };
+      const { token, clientId, clientSecret, expiresAt, raw, dpopKey } = kind.value;
+      const { clientCertificate, clientPrivateKey } = kind.value;
+      const keys = {
+        client_certificate: clientCertificate,
+        client_private_key: clientPrivateKey,
+        dpop_key: dpopKey,
+      };
       return {
         type,
         token,
         client_id: clientId,
         client_secret: clientSecret,
-        ...present(certificate),
+        ...present(keys),
         ...expiry(expiresAt),
         raw: raw ?? {},
       };
