@@ -13,9 +13,9 @@ import { authModeOf, authModes } from "./auth-mode.ts";
 
 const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
 
-/** A connection as lists have it. */
+/** A connection as lists have it, and of ours which scopes its end user left out: each is a reason to ask again. */
 export function connectionItem(connection: Connection): JsonObject {
-  const { ref, number, provider, metadata = {}, tags, endUser, errors, createdAt } = connection;
+  const { ref, number, provider, metadata = {}, tags, endUser, errors, missingScopes, createdAt } = connection;
   return {
     id: number,
     connection_id: ref?.id ?? "",
@@ -26,15 +26,17 @@ export function connectionItem(connection: Connection): JsonObject {
     tags: { ...tags },
     errors: errors.map(({ type, logId }) => ({ type, log_id: logId })),
     end_user: endUserJson(endUser),
+    missing_scopes: [...missingScopes],
   };
 }
 
 /** A whole connection. Credentials that the caller may not see, or did not want, are `{}`. */
 export function connectionFull(connection: Connection, credentials: Credentials | undefined): JsonObject {
   const { created: _, ...item } = connectionItem(connection);
-  const { connectionConfig = {}, webhookUrlOverride, createdAt, updatedAt, lastFetchedAt } = connection;
+  const { connectionConfig = {}, webhookUrlOverride, grantedScopes, createdAt, updatedAt, lastFetchedAt } = connection;
   return {
     ...item,
+    granted_scopes: [...grantedScopes],
     connection_config: connectionConfig,
     webhook_url_override: webhookUrlOverride === "" ? null : webhookUrlOverride,
     created_at: iso(createdAt),

@@ -117,6 +117,15 @@ it("shows a client certificate, which is imported over gRPC alone", async () => 
   });
 });
 
+it("says of scopes that there are none where nobody was asked", async () => {
+  const provider_config_key = integrationOf({ type: "API_KEY" });
+  const credentials = { type: "API_KEY", apiKey: "k" };
+  const { body } = await post({ provider_config_key, connection_id: "unscoped", credentials });
+  expect(body).toMatchObject({ granted_scopes: [], missing_scopes: [] });
+  const list = (await running().rest("GET", "/connections?connectionId=unscoped")).body.connections;
+  expect(list).toMatchObject([{ missing_scopes: [] }]);
+});
+
 const bound = [
   ["OAUTH2", { access_token: "t" }],
   ["OAUTH2_CC", { client_id: "i", client_secret: "s", token: "t" }],
