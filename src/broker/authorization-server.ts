@@ -4,8 +4,10 @@ import type { AuthorizationServer } from "oauth4webapi";
 import { TokenFailure } from "../auth/tokens.ts";
 import type { Send } from "../base/sending.ts";
 import { filledUrl } from "../core/filled-url.ts";
+import { isObject } from "../core/json-fields.ts";
 import { parseAnswer } from "../core/token-answer.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import { certificateOf } from "./client-certificates.ts";
 import type { Asking } from "./token-endpoint.ts";
 import { misconfigured, unanswered } from "./token-failure.ts";
 
@@ -82,7 +84,11 @@ export function createAuthorizationServers(send: Send): AuthorizationServers {
     async endpointOf(asking, rules, name) {
       const { described, named } = endpoints[name];
       const url = described(rules);
-      return url === "" ? (await metadataOf(asking, rules))?.[named] : filledFor(asking, url);
+      if (url !== "") return filledFor(asking, url);
+      const metadata = await metadataOf(asking, rules);
+      // RFC 8705, section 5: who shows a certificate is spoken to elsewhere, where there is such a place.
+      const aliases = certificateOf(asking) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
+      return named === "authorization_endpoint" ? metadata?.[named] : (aliases?.[named] ?? metadata?.[named]);
     },
   };
 }
@@ -105,9 +111,13 @@ async function read(url: string, { send, issuer }: Source): Promise<Authorizatio
     throw misconfigured("issuer_mismatch", "the provider's metadata is of another issuer");
   }
   const urls = Object.values(endpoints).map(({ named }) => named);
+  const aliases = parsed.answer["mtls_endpoint_aliases"];
   return {
     issuer,
     ...Object.fromEntries([...urls, "jwks_uri"].flatMap((name) => urlIn(parsed.answer, name))),
+    ...(isObject(aliases)
+      ? { mtls_endpoint_aliases: Object.fromEntries(urls.flatMap((name) => urlIn(aliases, name))) }
+      : {}),
     ...listIn(parsed.answer, "id_token_signing_alg_values_supported"),
     authorization_response_iss_parameter_supported:
       parsed.answer["authorization_response_iss_parameter_supported"] === true,

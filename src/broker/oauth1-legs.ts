@@ -6,6 +6,7 @@ import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { parseAnswer } from "../core/token-answer.ts";
 import { filledFor } from "./authorization-server.ts";
+import { certificateOf } from "./client-certificates.ts";
 import type { AccessTokenRequest, Asking, OAuth1Pair, RequestTokenRequest } from "./token-endpoint.ts";
 import { misconfigured, refused, unusable } from "./token-failure.ts";
 
@@ -65,7 +66,9 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
         nonce: randomBytes(16).toString("hex"),
       },
     );
-    const answer = await send({ url: url.href, method: "POST", headers: { authorization }, body: "" }, { signal });
+    const clientCertificate = certificateOf(asking);
+    const request = { url: url.href, method: "POST", headers: { authorization }, body: "", clientCertificate };
+    const answer = await send(request, { signal });
     const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
     const raw = parsed.is === "object" ? parsed.answer : {};
     const { oauth_problem: problem } = raw;

@@ -185,9 +185,11 @@ function appCredentials(
 ): JsonValue {
   if (provider === undefined || (oauth === undefined && secrets === undefined)) return null;
   const privateKey = secrets?.privateKey ?? "";
+  const { clientCertificate: client_certificate = "", clientPrivateKey: client_private_key = "" } = secrets ?? {};
+  const certificate = present({ client_certificate, client_private_key });
   const type = authModeOf(provider);
   if (provider.auth.case === "app") {
-    return { type, app_id: oauth?.clientId || null, private_key: privateKey || null, app_link: null };
+    return { type, app_id: oauth?.clientId || null, private_key: privateKey || null, app_link: null, ...certificate };
   }
   return {
     type,
@@ -196,6 +198,7 @@ function appCredentials(
     scopes: oauth?.scopes.join(",") || null,
     webhook_secret: secrets?.webhookSecret || null,
     ...(privateKey === "" ? {} : { private_key: privateKey }),
+    ...certificate,
   };
 }
 

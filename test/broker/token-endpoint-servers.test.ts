@@ -4,11 +4,13 @@ import type { RequestListener } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
+import { create } from "@bufbuild/protobuf";
 import { OAuth2Server } from "oauth2-mock-server";
 import { type Configuration, Provider } from "oidc-provider";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { pollDevice } from "../../src/broker/device-polls.ts";
 import type { Asking, Grant } from "../../src/broker/token-endpoint.ts";
+import { IntegrationSecretsSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Authority, type Certificate, createAuthority, pem } from "../control-plane/certificates.ts";
 import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
@@ -341,6 +343,54 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     await expectFailure(tokens.ask({ ...who, client: forged, grant: own }), "client_refused", "invalid_client");
     const unfit = { ...client, privateKey: forged.privateKey };
     await expectFailure(tokens.ask({ ...who, client: unfit, grant: own }), "misconfigured", "client_unusable");
+  });
+
+  it("shows the integration's certificate with whatever leads to a token, and its connection's own before it", async () => {
+    const shown: string[] = [];
+    const { origin, port } = await serve(
+      (request, response) => {
+        const { subject } = (request.socket as TLSSocket).getPeerCertificate();
+        shown.push(`${subject?.CN} ${request.url}`);
+        response.setHeader("content-type", "application/json");
+        if (request.url === "/metadata") {
+          const mtls_endpoint_aliases = { token_endpoint: `${origin}/mtls`, revocation_endpoint: 1 };
+          const plain = { token_endpoint: `${origin}/plain`, revocation_endpoint: `${origin}/revoke` };
+          response.end(JSON.stringify({ issuer: origin, ...plain, mtls_endpoint_aliases }));
+          return;
+        }
+        const pair = { oauth_token: "t", oauth_token_secret: "s", oauth_callback_confirmed: "true" };
+        response.end(JSON.stringify({ access_token: "at", ...pair }));
+      },
+      { ...tls, ca: pem(ca.cert), requestCert: true, rejectUnauthorized: false },
+    );
+    const { tokens } = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString() });
+    const secrets = create(IntegrationSecretsSchema, {
+      clientSecret: "s",
+      clientCertificate: certificate.certificate,
+      clientPrivateKey: certificate.privateKey,
+    });
+    const as = (provider: Parameters<typeof asking>[0]["provider"]) => ({ ...asking({ provider }), secrets });
+    const discovered = oauth2({ metadataUrl: `${origin}/metadata`, issuer: origin });
+    await tokens.ask({ ...as(discovered), grant: own });
+    await tokens.revoke({ ...as(discovered), token: "t", kind: "access_token" });
+    const other = ca.issue("other", { names: "DNS:other.example" });
+    const its = { certificate: pem(other.cert).toString(), privateKey: pem(other.key).toString() };
+    await tokens.ask({ ...as(discovered), client: { id: "app", secret: "s", ...its }, grant: own });
+    await tokens.ask({ ...as(discovered), secrets: undefined, client: { id: "app", secret: "s" }, grant: own });
+    const twoStep = { auth: { case: "twoStep" as const, value: { tokenUrl: `${origin}/two-step`, tokenAnswer: {} } } };
+    await tokens.ask({ ...as(twoStep), grant: { type: "described", fields: {} } });
+    const oauth1 = { auth: { case: "oauth1" as const, value: { requestTokenUrl: `${origin}/oauth1` } } };
+    await tokens.requestToken({ ...as(oauth1), callback: "oob" });
+    expect(shown).toEqual([
+      // What a provider says of itself it says to everybody.
+      "undefined /metadata",
+      "client /mtls",
+      "client /revoke",
+      "other /mtls",
+      "undefined /plain",
+      "client /two-step",
+      "client /oauth1",
+    ]);
   });
 
   it("shows no certificate where the server wants one, and sends nothing to who is not trusted", async () => {

@@ -1,12 +1,17 @@
-import { createServer } from "node:http";
+import { createServer, type RequestListener } from "node:http";
+import type { TLSSocket } from "node:tls";
 import Provider from "oidc-provider";
-import { expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { describeListener, listen } from "../../src/base/listener.ts";
 import { ConnectSessionService, DeviceAuthorization_State } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
+import { serve } from "../broker/asking.ts";
 import { createTestBrowser, type Page, type TestBrowser } from "../connecting.ts";
-import { startTestSidecar } from "../harness.ts";
+import { createAuthority, pem } from "../control-plane/certificates.ts";
+import { startTestSidecar, temporaryFolder } from "../harness.ts";
+import { lacks } from "../needs.ts";
 
 /** What becomes of an id_token on its way to us. */
 type Tamper = (idToken: string) => string;
@@ -286,4 +291,115 @@ it.each([
   expect(kept.access_token).not.toBe(before.other.access_token);
   expect(kept.raw).not.toHaveProperty("id_token");
   expect(sidecar.logged.filter((line) => line.includes("id_token_signature"))).toHaveLength(2);
+});
+
+describe.skipIf(lacks("openssl"))("with a client that is known by its certificate (RFC 8705)", () => {
+  it("connects, renews and sends requests by the integration's one certificate, and by the next one", async () => {
+    const ca = createAuthority(await temporaryFolder(), "authority");
+    const here = ca.issue("here", { names: "IP:127.0.0.1" });
+    const own = (name: string) => {
+      const { cert, key } = ca.issue(name, { names: "DNS:client.example" });
+      return { clientCertificate: pem(cert).toString(), clientPrivateKey: pem(key).toString() };
+    };
+    const publicUrl = "http://127.0.0.1:9";
+    let listener: RequestListener | undefined;
+    const shown: string[] = [];
+    const listening: RequestListener = (request, response) => listener?.(request, response);
+    // Browsers have no certificate, and come by another door.
+    const { origin: issuer } = await serve(listening);
+    const { origin: guarded, port } = await serve(
+      (request, response) => {
+        shown.push(`${(request.socket as TLSSocket).getPeerCertificate().subject?.CN} ${request.url}`);
+        listening(request, response);
+      },
+      { cert: pem(here.cert), key: pem(here.key), ca: pem(ca.cert), requestCert: true, rejectUnauthorized: false },
+    );
+    const peerOf = (ctx: { readonly socket: unknown }) => (ctx.socket as TLSSocket).getPeerX509Certificate?.();
+    const provider = new Provider(issuer, {
+      clients: [
+        {
+          client_id: "app",
+          redirect_uris: [`${publicUrl}/oauth/callback`],
+          grant_types: ["authorization_code", "refresh_token"],
+          token_endpoint_auth_method: "tls_client_auth",
+          tls_client_auth_san_dns: "client.example",
+          tls_client_certificate_bound_access_tokens: true,
+        },
+      ],
+      clientAuthMethods: ["tls_client_auth"],
+      scopes: ["openid", "offline_access"],
+      features: {
+        devInteractions: { enabled: true },
+        userinfo: { enabled: true },
+        mTLS: {
+          enabled: true,
+          tlsClientAuth: true,
+          certificateBoundAccessTokens: true,
+          getCertificate: (ctx) => peerOf(ctx)?.toString(),
+          certificateAuthorized: (ctx) => (ctx.socket as TLSSocket).authorized,
+          certificateSubjectMatches: (ctx, _, expected) => peerOf(ctx)?.subjectAltName === `DNS:${expected}`,
+        },
+      },
+    });
+    listener = provider.callback();
+    const first = own("first");
+    const config = {
+      environments: [{ name: "dev" }],
+      providers: [
+        {
+          name: "foreign",
+          oauth2: {
+            authorization_url: `${issuer}/auth`,
+            token_url: `${guarded}/token`,
+            jwks_url: `${guarded}/jwks`,
+            issuer,
+            token_endpoint_auth_method: "tls_client_auth",
+            authorization_params: { prompt: "consent" },
+            default_scopes: ["openid", "offline_access"],
+          },
+          proxy: { base_url: guarded },
+        },
+      ],
+    };
+    const sidecar = await startTestSidecar({
+      env: {
+        LATCHKEY_PUBLIC_URL: publicUrl,
+        LATCHKEY_ALLOW_PRIVATE: `127.0.0.1:${port}`,
+        LATCHKEY_PROVIDER_CA: "/ca.pem",
+        LATCHKEY_CONFIG: "/latchkey.yaml",
+      },
+      files: { "/latchkey.yaml": JSON.stringify(config), "/ca.pem": pem(ca.cert).toString() },
+    });
+    const integrations = sidecar.client(IntegrationService);
+    const integration = { environment: "dev", key: "foreign", provider: "foreign", oauth: { clientId: "app" } };
+    await integrations.createIntegration({ integration });
+    const connect = async () => {
+      const { body } = await sidecar.rest("POST", "/connect/sessions", { body: { end_user: { id: "ada" } } });
+      const browser = createTestBrowser();
+      const page = await browser.go(`${sidecar.data}/oauth/connect/foreign?connect_session_token=${body.data.token}`);
+      return browser.go((await agreed(browser, page, publicUrl)).replace(publicUrl, sidecar.data));
+    };
+    const change = async (secrets: typeof first) =>
+      integrations.updateIntegration({
+        integration: { ...integration, secrets },
+        updateMask: { paths: ["secrets.client_certificate", "secrets.client_private_key"] },
+      });
+    // Without one it cannot even ask.
+    expect([(await connect()).status, shown]).toEqual([400, []]);
+    await change(first);
+    const done = await connect();
+    expect([done.status, done.text]).toEqual([200, expect.stringContaining("is connected")]);
+    const [{ connection_id: id }] = (await sidecar.rest("GET", "/connections")).body.connections;
+    const headers = { "provider-config-key": "foreign", "connection-id": id };
+    const me = () => sidecar.rest("GET", "/proxy/me", { headers });
+    // The token is bound to the certificate: by another, the server would not take it.
+    expect(await me()).toMatchObject({ status: 200, body: { sub: "ada" } });
+    expect(shown).toEqual(expect.arrayContaining(["first /token", "first /me"]));
+
+    await change(own("second"));
+    const at = `/connections/${id}?provider_config_key=foreign&force_refresh=true`;
+    expect((await sidecar.rest("GET", at)).status).toBe(200);
+    await expect.poll(async () => (await me()).body, { interval: 50 }).toMatchObject({ sub: "ada" });
+    expect(shown).toEqual(expect.arrayContaining(["second /token", "second /me"]));
+  });
 });
