@@ -1,22 +1,5 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
-import {
-  type AuthorizationServer,
-  clockSkew,
-  clockTolerance,
-  customFetch,
-  expectNoNonce,
-  type JWKS,
-  jwksCache,
-  OperationProcessingError,
-  processAuthorizationCodeResponse,
-  processRefreshTokenResponse,
-  ResponseBodyError,
-  UnsupportedOperationError,
-  validateApplicationLevelSignature,
-} from "oauth4webapi";
 import { TokenFailure } from "../auth/tokens.ts";
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
@@ -24,6 +7,7 @@ import { isObject } from "../core/json-fields.ts";
 import type { ReadTokens } from "../core/token-answer.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, issuerOf, type KeySetPlace } from "./authorization-server.ts";
+import { checkIdToken, isAuthorization, type SigningKeys } from "./id-token-check.ts";
 import type { OAuth2Grant } from "./oauth2-grants.ts";
 import type { Asking, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured, unanswered, unusable } from "./token-failure.ts";
@@ -60,12 +44,11 @@ interface IdTokensOptions {
   readonly world: World;
 }
 
-interface KeySet extends JWKS {
+interface KeySet {
+  readonly keys: SigningKeys;
   readonly fetchedAtMs: number;
 }
 
-/** OpenID Connect Core, section 3.1.3.7. */
-const toleranceS = 60;
 /** A key that was taken out of the set is believed for so long. */
 const keptMs = 300_000;
 /** Section 10.1.1: an unfamiliar key is looked for in the set anew; but not for everybody who makes one up. */
@@ -76,9 +59,6 @@ const deadlineMs = 10_000;
 /** A provider whose keys are not to be had does not slow each renewal down. */
 const preparingMs = 5_000;
 const prepareAgainMs = 60_000;
-
-/** What is signed by a key of a set (RFC 7518, section 3.1; RFC 8037), where metadata do not say by what. */
-const bySet = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split(" ");
 
 export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTokens {
   // Whoever waits for the same keys is joined; a failure is nobody's but theirs.
@@ -118,12 +98,12 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     if (found === undefined) return;
     const { place, keys } = found;
     try {
-      await check({ idToken, place, keys, request, nowMs });
+      await checkIdToken({ idToken, place, keys: keys.keys, request, nowMs });
     } catch (error) {
       const isUnfamiliar = error instanceof TokenFailure && error.code === "id_token_key";
       if (!isUnfamiliar || world.now() - keys.fetchedAtMs < familiarMs) throw error;
       const anew = await known.forceFetch(place.url, { forceRefresh: true }).catch(away);
-      await check({ idToken, place, keys: anew, request, nowMs });
+      await checkIdToken({ idToken, place, keys: anew.keys, request, nowMs });
     }
   }
 
@@ -153,7 +133,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
       if (prepared === undefined) return tokens;
       try {
         if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not at hand");
-        await check({ ...prepared, idToken, request, nowMs });
+        await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
         return tokens;
       } catch (error) {
         if (!(error instanceof TokenFailure)) throw error;
@@ -179,14 +159,11 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 
 const tooLate = { kind: "passing", code: "timeout", retryAfterMs: undefined } as const;
 
-/** An end user is there, who can begin again. */
-const isAuthorization = ({ type }: OAuth2Grant): boolean => type === "authorization_code" || type === "device_code";
-
 const about = ({ provider, integration: { environment, key } }: Asking) => ({
   ...{ environment, integration: key, provider: provider.name },
 });
 
-function keysIn(text: string): KeySet["keys"] | undefined {
+function keysIn(text: string): SigningKeys | undefined {
   try {
     const set: unknown = JSON.parse(text);
     const keys: unknown = isObject(set) ? set["keys"] : undefined;
@@ -196,108 +173,3 @@ function keysIn(text: string): KeySet["keys"] | undefined {
     return undefined;
   }
 }
-
-interface Checked {
-  readonly idToken: string;
-  readonly place: KeySetPlace;
-  readonly keys: KeySet;
-  readonly request: Judged["request"];
-  /** By the provider's clock. */
-  readonly nowMs: number;
-}
-
-/** Throws `unusable`, with a code that says what is wrong with it. */
-async function check({ idToken, place, keys, request, nowMs }: Checked): Promise<void> {
-  const { integration, client: own, grant } = request;
-  const client = {
-    client_id: own?.id ?? integration.oauth?.clientId ?? "",
-    [clockSkew]: Math.round((nowMs - Date.now()) / 1_000),
-    [clockTolerance]: toleranceS,
-  };
-  // Made for this one: the library keeps keys by it, and those are kept here.
-  const server: AuthorizationServer = {
-    issuer: place.issuer,
-    jwks_uri: place.url,
-    id_token_signing_alg_values_supported: [...(place.algorithms ?? bySet)],
-  };
-  // The library looks at an id_token where it comes: in an answer of the token endpoint.
-  const answer = Response.json({ access_token: "none", token_type: "bearer", id_token: idToken });
-  try {
-    if (isAuthorization(grant)) {
-      const nonce = grant.type === "authorization_code" ? grant.nonce : undefined;
-      await processAuthorizationCodeResponse(server, client, answer, {
-        expectedNonce: nonce ?? expectNoNonce,
-        requireIdToken: true,
-      });
-    } else {
-      // Section 12.2: with a renewal there may be the first one's nonce, or none.
-      await processRefreshTokenResponse(server, client, answer);
-    }
-  } catch (error) {
-    throw refusalFor(error, claimsWrong);
-  }
-  if (isBySecret(idToken)) {
-    // Section 3.1.3.7, 8. The metadata name it, or the library would have refused it.
-    const secret = own === undefined ? (request.secrets?.clientSecret ?? "") : own.secret;
-    if (isSignedWith(idToken, secret)) return;
-    throw unusable("id_token_signature", "the id_token is not signed with the client's secret");
-  }
-  try {
-    const cache = { jwks: { keys: keys.keys }, uat: Math.floor(Date.now() / 1_000) };
-    await validateApplicationLevelSignature(server, answer, {
-      [jwksCache]: cache,
-      [customFetch]: () => Promise.reject(new Error("the keys are at hand")),
-    });
-  } catch (error) {
-    throw refusalFor(error, signatureWrong);
-  }
-}
-
-const hashes: Readonly<Record<string, string>> = { HS256: "sha256", HS384: "sha384", HS512: "sha512" };
-
-function algorithmOf(idToken: string): string {
-  // The library has read it as JSON before.
-  const header: JsonObject = JSON.parse(Buffer.from(idToken.split(".")[0] ?? "", "base64url").toString());
-  return String(header["alg"]);
-}
-
-const isBySecret = (idToken: string): boolean => Object.hasOwn(hashes, algorithmOf(idToken));
-
-function isSignedWith(idToken: string, secret: string): boolean {
-  const [head = "", payload = "", signature = ""] = idToken.split(".");
-  // An empty key would be everybody's.
-  if (secret === "") return false;
-  const right = createHmac(hashes[algorithmOf(idToken)] ?? "", secret)
-    .update(`${head}.${payload}`)
-    .digest();
-  const given = Buffer.from(signature, "base64url");
-  return given.length === right.length && timingSafeEqual(given, right);
-}
-
-type Refusal = OperationProcessingError | ResponseBodyError | UnsupportedOperationError;
-
-const isRefusal = (error: unknown): error is Refusal =>
-  error instanceof OperationProcessingError ||
-  error instanceof ResponseBodyError ||
-  error instanceof UnsupportedOperationError;
-
-/** Neither its message nor itself as a cause: they hold what was found. */
-function refusalFor(error: unknown, codeOf: (refusal: Refusal) => string): unknown {
-  return isRefusal(error) ? unusable(codeOf(error), "the id_token is not one to believe") : error;
-}
-
-const byClaim: Readonly<Record<string, string>> = {
-  iss: "id_token_issuer",
-  aud: "id_token_audience",
-  azp: "id_token_audience",
-  nonce: "id_token_nonce",
-};
-
-function claimsWrong({ code, cause }: Refusal): string {
-  if (code === "OAUTH_JWT_TIMESTAMP_CHECK_FAILED") return "id_token_expired";
-  const claim: JsonValue | undefined = isObject(cause) ? cause["claim"] : undefined;
-  return byClaim[typeof claim === "string" ? claim : ""] ?? "id_token_unreadable";
-}
-
-const signatureWrong = ({ code }: Refusal): string =>
-  code === "OAUTH_KEY_SELECTION_FAILED" ? "id_token_key" : "id_token_signature";

@@ -73,6 +73,7 @@ async function provider({
     claims,
     keysAsked: () => asked.filter((path) => path === "/jwks").length,
     authorize: (more: Partial<typeof code> = {}) => tokens.ask({ ...who, grant: { ...code, ...more } }),
+    byDevice: () => tokens.ask({ ...who, grant: { type: "device_code", deviceCode: "d" } }),
     renew: () => tokens.ask({ ...who, grant: { type: "refresh_token", refreshToken: "rt" } }),
   };
 }
@@ -101,6 +102,19 @@ it.each<[string, object, string]>([
   const { said, claims, authorize } = await provider();
   said.idToken = signed(claims(more));
   await expectFailure(authorize(), "unusable", code);
+});
+
+it("holds a device's to the same, but for the nonce, which nobody has sent", async () => {
+  const { said, claims, byDevice } = await provider();
+  said.idToken = signed(claims({ nonce: undefined }));
+  expect((await byDevice()).idToken).toBe(said.idToken);
+  for (const [wrong, code] of [
+    [signed(claims()), "id_token_nonce"],
+    [signed(claims({ nonce: undefined }), { key: stranger.privateKey }), "id_token_signature"],
+  ]) {
+    said.idToken = wrong;
+    await expectFailure(byDevice(), "unusable", code);
+  }
 });
 
 it("refuses an authorization with an id_token that no key of the provider has signed", async () => {
