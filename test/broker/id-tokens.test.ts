@@ -166,6 +166,13 @@ it("takes an id_token as it comes where nobody says by which keys, and none wher
     "whatever",
   ]);
   expect(unsaid.keysAsked()).toBe(0);
+  // Nor do metadata that have no keys say so.
+  const keyless = await provider({ describesItself: true, rules: { jwksUrl: "" } });
+  keyless.said.idToken = "whatever";
+  expect([(await keyless.authorize()).raw["id_token"], (await keyless.renew()).raw["id_token"]]).toEqual([
+    "whatever",
+    "whatever",
+  ]);
   const silent = await provider();
   for (const nothing of [undefined, null, ""]) {
     silent.said.idToken = nothing;
@@ -219,6 +226,15 @@ it("keeps what a renewal brings, and leaves out of it an id_token that is not to
   }
   const left = logged.filter((line) => line.includes("left out")).map((line) => JSON.parse(line).code);
   expect(left).toEqual(["id_token_issuer", "id_token_signature"]);
+});
+
+it("renews though the metadata that should say by which keys are not to be had", async () => {
+  const elsewhere = { jwksUrl: "", metadataUrl: "https://127.0.0.1:9/metadata" };
+  const { said, claims, renew, authorize } = await provider({ rules: elsewhere });
+  said.idToken = signed(claims());
+  const got = await renew();
+  expect([got.accessToken, got.raw["id_token"]]).toEqual(["at", undefined]);
+  await expectFailure(authorize(), "unusable", "id_token_unverified");
 });
 
 it("renews though the keys are not to be had, and does not ask for them each time", async () => {
