@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
 import type { CryptoKey } from "oauth4webapi";
+import { unescapePem } from "./private-key.ts";
 import { CannotAttach } from "./scheme.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256" } as const;
@@ -10,9 +11,20 @@ export function newDpopKey(): string {
   return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 }
 
+/** Whether tokens can be bound to it. */
+export function isDpopKey(pem: string): boolean {
+  try {
+    readDpopKey(pem);
+    return true;
+  } catch (error) {
+    if (error instanceof CannotAttach) return false;
+    throw error;
+  }
+}
+
 export function readDpopKey(pem: string): { readonly privateKey: CryptoKey; readonly publicKey: CryptoKey } {
   try {
-    const key = createPrivateKey(pem);
+    const key = createPrivateKey(unescapePem(pem));
     return {
       privateKey: key.toCryptoKey(algorithm, false, ["sign"]),
       // Its public half goes along with each proof.

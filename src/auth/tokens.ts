@@ -16,7 +16,7 @@ export interface Tokens {
   /** Fields of the answer that the provider's description files with the connection. */
   readonly connectionConfig: JsonObject;
   readonly metadata: JsonObject;
-  /** Of OpenID Connect, unverified. */
+  /** Of OpenID Connect: verified where the provider's description says by which keys, else as it came. */
   readonly idToken: string | undefined;
   /**
    * PEM (PKCS #8): the key that the tokens are bound to (RFC 9449). Stored, and sealed, with them: without it they are

@@ -3,6 +3,7 @@ import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { type Binding, bindingOf } from "../core/binding.ts";
 import { Unbound } from "../core/filled-url.ts";
+import { integrationCertificate } from "./client-certificates.ts";
 import type { LiveConnection } from "./live.ts";
 
 /** What a request of a connection carries on account of its credentials, and where those may travel. */
@@ -34,11 +35,19 @@ function attach(live: LiveConnection, nowMs: number): Attached {
   };
   const connectionConfig = { ...integration.connectionDefaults, ...connection.connectionConfig };
   try {
-    return { attachment: attachmentOf({ ...live, client, connectionConfig, nowMs }), binding: bindingOf(live) };
+    const attachment = attachmentOf({ ...live, client, connectionConfig, nowMs });
+    return { attachment: onConnection(attachment, secrets), binding: bindingOf(live) };
   } catch (error) {
     if (!(error instanceof CannotAttach || error instanceof Unbound)) throw error;
     throw new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
   }
+}
+
+/** The connection's own certificate, where it has one, else the integration's. */
+function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]): Attachment {
+  if (attachment.clientCertificate !== undefined) return attachment;
+  const clientCertificate = integrationCertificate(secrets);
+  return clientCertificate === undefined ? attachment : { ...attachment, clientCertificate };
 }
 
 /** A minted token runs out, and the next one is minted. */

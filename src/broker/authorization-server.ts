@@ -4,8 +4,10 @@ import type { AuthorizationServer } from "oauth4webapi";
 import { TokenFailure } from "../auth/tokens.ts";
 import type { Send } from "../base/sending.ts";
 import { filledUrl } from "../core/filled-url.ts";
+import { isObject } from "../core/json-fields.ts";
 import { parseAnswer } from "../core/token-answer.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import { certificateOf } from "./client-certificates.ts";
 import type { Asking } from "./token-endpoint.ts";
 import { misconfigured, unanswered } from "./token-failure.ts";
 
@@ -13,8 +15,17 @@ import { misconfigured, unanswered } from "./token-failure.ts";
 export interface AuthorizationServers {
   /** Undefined where the provider's description knows of none. Rejects with `TokenFailure`. */
   metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
+  /** Where the keys are that sign its id_tokens, and by which algorithms; undefined where nobody says. */
+  keySetOf(asking: Asking, rules: OAuth2Rules): Promise<KeySetPlace | undefined>;
   /** By the description, and where that has none by the metadata; undefined where neither has it. */
   endpointOf(asking: Asking, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
+}
+
+export interface KeySetPlace {
+  readonly url: string;
+  readonly issuer: string;
+  /** Undefined: it does not say. */
+  readonly algorithms: readonly string[] | undefined;
 }
 
 /** A description's URL of an endpoint, and what metadata call the same. */
@@ -62,10 +73,22 @@ export function createAuthorizationServers(send: Send): AuthorizationServers {
   }
   return {
     metadataOf,
+    async keySetOf(asking, rules) {
+      const issuer = issuerOf(asking, rules);
+      if (issuer === "") return undefined;
+      const metadata = await metadataOf(asking, rules);
+      const url = rules.jwksUrl === "" ? metadata?.jwks_uri : filledFor(asking, rules.jwksUrl);
+      const algorithms = metadata?.id_token_signing_alg_values_supported;
+      return url === undefined ? undefined : { url, issuer, algorithms };
+    },
     async endpointOf(asking, rules, name) {
       const { described, named } = endpoints[name];
       const url = described(rules);
-      return url === "" ? (await metadataOf(asking, rules))?.[named] : filledFor(asking, url);
+      if (url !== "") return filledFor(asking, url);
+      const metadata = await metadataOf(asking, rules);
+      // RFC 8705, section 5: who shows a certificate is spoken to elsewhere, where there is such a place.
+      const aliases = certificateOf(asking) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
+      return named === "authorization_endpoint" ? metadata?.[named] : (aliases?.[named] ?? metadata?.[named]);
     },
   };
 }
@@ -88,9 +111,13 @@ async function read(url: string, { send, issuer }: Source): Promise<Authorizatio
     throw misconfigured("issuer_mismatch", "the provider's metadata is of another issuer");
   }
   const urls = Object.values(endpoints).map(({ named }) => named);
+  const aliases = parsed.answer["mtls_endpoint_aliases"];
   return {
     issuer,
     ...Object.fromEntries([...urls, "jwks_uri"].flatMap((name) => urlIn(parsed.answer, name))),
+    ...(isObject(aliases)
+      ? { mtls_endpoint_aliases: Object.fromEntries(urls.flatMap((name) => urlIn(aliases, name))) }
+      : {}),
     ...listIn(parsed.answer, "id_token_signing_alg_values_supported"),
     authorization_response_iss_parameter_supported:
       parsed.answer["authorization_response_iss_parameter_supported"] === true,

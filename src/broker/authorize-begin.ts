@@ -13,10 +13,10 @@ import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import { filledFor } from "./authorization-server.ts";
-import { translate } from "./authorize-failure.ts";
 import { configOf, defaultsOf, type Ground, type Grounds, scopesOf } from "./authorize-ground.ts";
 import type { Collections } from "./collections.ts";
 import type { Environments } from "./environments.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver, pendingLifetimeMs } from "./pending.ts";
 import type { Asking, TokenEndpoint } from "./token-endpoint.ts";
 
@@ -43,6 +43,7 @@ interface DeparturesOptions {
   readonly environments: Environments;
   readonly grounds: Grounds;
   readonly tokenEndpoint: TokenEndpoint;
+  readonly failures: FailedAuthorizations;
   readonly world: World;
 }
 
@@ -54,7 +55,7 @@ const maxPending = 20;
 const maxLooked = 3 * maxPending;
 
 export function createDepartures(options: DeparturesOptions): Departures {
-  const { store, collections, environments, grounds, tokenEndpoint, world } = options;
+  const { store, collections, environments, grounds, tokenEndpoint, failures, world } = options;
   const { pendingAuthorizations } = collections;
 
   /** By session: those that were let through and are not in the store yet. */
@@ -81,6 +82,18 @@ export function createDepartures(options: DeparturesOptions): Departures {
 
   async function begin(asked: Departure): Promise<{ readonly location: string }> {
     const ground = await grounds.of(asked.session, asked.integration);
+    const { integration, provider, existing } = ground;
+    /** All that is made up on the way. */
+    const secrets: string[] = [];
+    return sendOff(asked, ground, secrets).catch((error: unknown) =>
+      failures.refuse(error, {
+        ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
+        ...{ credentials: provider.auth.case ?? "none", secrets },
+      }),
+    );
+  }
+
+  async function sendOff(asked: Departure, ground: Ground, secrets: string[]): Promise<{ readonly location: string }> {
     const { session, integration, provider } = ground;
     const { environment } = integration;
     const { auth } = provider;
@@ -111,7 +124,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
     const { location, ...pending } =
       auth.case === "oauth1"
         ? await toOAuth1(filledFor(asking, auth.value.authorizationUrl), asking, common.redirectUri)
-        : await toOAuth2({ asked, ground, rules: auth.value, asking, redirectUri: common.redirectUri });
+        : await toOAuth2({ asked, ground, rules: auth.value, asking, redirectUri: common.redirectUri, secrets });
     const after = create(PendingAuthorizationSchema, { ...common, ...pending });
     await store.commit(pendingAuthorizations.change({ before: undefined, after }));
     world.metrics.authorizationsBegun.inc({ credentials: kind ?? "none" });
@@ -133,9 +146,10 @@ export function createDepartures(options: DeparturesOptions): Departures {
     readonly rules: OAuth2Rules;
     readonly asking: Asking;
     readonly redirectUri: string;
+    readonly secrets: string[];
   }
 
-  async function toOAuth2({ asked, ground, rules, asking, redirectUri }: Leaving) {
+  async function toOAuth2({ asked, ground, rules, asking, redirectUri, secrets }: Leaving) {
     const reserved = Object.keys(asked.authorizationParams).filter((name) => isReserved(name, rules));
     if (reserved.length > 0) {
       const mistakes = reserved.map((name) => ({
@@ -148,6 +162,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
     const codeVerifier = rules.noPkce ? "" : unguessable();
     const scopes = scopesOf(ground, rules, asked.userScopes);
     const nonce = scopes.includes("openid") ? unguessable() : "";
+    secrets.push(...[state, codeVerifier, nonce].filter((one) => one !== ""));
     const { url, pushedUrl } = await tokenEndpoint.authorization(asking);
     if (url === "") throw new Fault("integration_misconfigured", "its provider says nowhere to send end users");
     const parameters = authorizationParameters(rules, {
@@ -185,7 +200,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
     };
   }
 
-  return (asked) => ifFew(asked.session, () => begin(asked)).catch(translate);
+  return (asked) => ifFew(asked.session, () => begin(asked));
 }
 
 /** 256 random bits, in 43 characters: as long as a PKCE verifier has to be (RFC 7636, section 4.1). */

@@ -19,10 +19,10 @@ import {
 } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { Store } from "../store/contract.ts";
 import type { Audit } from "./audit.ts";
-import { translate } from "./authorize-failure.ts";
 import { configOf, type Ground, type Grounds, scopesOf } from "./authorize-ground.ts";
 import type { Collections } from "./collections.ts";
 import type { DeviceWaits } from "./device-waits.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { deviceLifetimeMs } from "./pending.ts";
 import type { DeviceCode, TokenEndpoint } from "./token-endpoint.ts";
 
@@ -42,12 +42,13 @@ interface DeviceOptions {
   readonly grounds: Grounds;
   readonly tokenEndpoint: TokenEndpoint;
   readonly waits: DeviceWaits;
+  readonly failures: FailedAuthorizations;
   readonly audit: Audit;
   readonly world: World;
 }
 
 export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthorizations {
-  const { store, collections, grounds, tokenEndpoint, waits, audit, world } = options;
+  const { store, collections, grounds, tokenEndpoint, waits, failures, audit, world } = options;
   const { pendingDevices } = collections;
 
   async function begunWith(asked: NewDevice, actor: string): Promise<ConnectSession> {
@@ -77,7 +78,12 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     if (auth.case !== "oauth2") throw new Fault("invalid_body", `"${integration.key}" is not authorized with a code`);
     const connectionConfig = configOf(ground, {});
     const scopes = scopesOf(ground, auth.value, []);
-    const code = await codeFor(ground, connectionConfig, scopes);
+    const code = await codeFor(ground, connectionConfig, scopes).catch((error: unknown) =>
+      failures.refuse(error, {
+        ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
+        ...{ credentials: auth.case, secrets: [] },
+      }),
+    );
     const now = world.now();
     const authorization = create(DeviceAuthorizationSchema, {
       id: randomUUID(),
@@ -121,7 +127,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
   }
 
   return {
-    begin: (asked, actor) => waits.withRoom(() => begin(asked, actor)).catch(translate),
+    begin: (asked, actor) => waits.withRoom(() => begin(asked, actor)),
     async get({ environment, id }) {
       const found = namesNothing(id) ? undefined : await pendingDevices.get(id);
       const authorization = found?.value.authorization;

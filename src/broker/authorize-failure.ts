@@ -13,6 +13,7 @@ export type FailedBy =
   | "context_mismatch"
   | "issuer_mismatch"
   | "signature"
+  | "id_token"
   | "provider_error"
   | "session_over"
   | "token_refused"
@@ -57,6 +58,9 @@ export function failureOf(error: unknown, { world, logId }: Noting): Failed {
   if (error instanceof Failed) return error;
   if (error instanceof TokenFailure) return failedBy(error);
   const fault = error instanceof Unbound ? new Fault("connection_unusable", error.message) : faultOfStore(error);
+  if (fault.code === "integration_misconfigured") {
+    return new Failed("misconfigured", sentence(fault.message), fault.code);
+  }
   if (fault.code !== "internal") return new Failed("refused", sentence(fault.message), fault.code);
   world.metrics.unhandled.inc();
   world.log.error("an authorization failed unexpectedly", { log_id: logId, err: fault.cause });
@@ -75,11 +79,18 @@ function failedBy({ kind, code }: TokenFailure): Failed {
         code,
       );
     case "unusable":
+      if (code === "id_token_unverified") return unavailable(code);
+      if (code.startsWith("id_token_")) {
+        return new Failed("id_token", "The provider's id_token, which says who you are, cannot be believed.", code);
+      }
       return new Failed("provider_error", "The provider answered with what cannot be used.", code);
     default:
-      return new Failed("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
+      return unavailable(code);
   }
 }
+
+const unavailable = (code: string) =>
+  new Failed("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
 
 export const codeOf = (by: FailedBy) =>
   by === "misconfigured"
@@ -88,14 +99,19 @@ export const codeOf = (by: FailedBy) =>
       ? "provider_unreachable"
       : "authorization_failed";
 
-/** A refusal of the provider on the way there, as whoever asked to go is told. */
-export function translate(error: unknown): never {
+/**
+ * What keeps an end user from leaving for the provider, as whoever asked to go is told; undefined: it is nobody's
+ * business but theirs, such as a field that is filled in wrongly.
+ */
+export function refusalOf(error: unknown): Fault | undefined {
   if (error instanceof Unbound) {
-    throw new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
+    return new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
   }
-  if (!(error instanceof TokenFailure)) throw error;
-  const { by, message } = failedBy(error);
-  throw new Fault(codeOf(by), message, { cause: error });
+  if (error instanceof TokenFailure) {
+    const { by, message } = failedBy(error);
+    return new Fault(codeOf(by), message, { cause: error });
+  }
+  return error instanceof Fault && error.code === "integration_misconfigured" ? error : undefined;
 }
 
 const sentence = (message: string): string => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;

@@ -157,6 +157,7 @@ export function createReturns(options: ReturnsOptions): Returns {
         code,
         redirectUri: pending.redirectUri,
         codeVerifier: pending.codeVerifier === "" ? undefined : pending.codeVerifier,
+        nonce: pending.nonce === "" ? undefined : pending.nonce,
       },
     });
     return authorized.file(ground, broughtBy(tokens, pending));

@@ -69,10 +69,10 @@ export function createAuthorizations(options: AuthorizationsOptions): Authorizat
   const failures = createFailedAuthorizations(options);
   const deviceWaits = createDeviceWaits({ ...options, grounds, authorized, failures });
   return {
-    begin: createDepartures({ ...options, grounds }),
+    begin: createDepartures({ ...options, grounds, failures }),
     finish: createReturns({ ...options, grounds, authorized, failures }),
     connect: createTakeCredentials({ ...options, grounds, authorized, failures }),
-    devices: createDeviceAuthorizations({ ...options, grounds, waits: deviceWaits }),
+    devices: createDeviceAuthorizations({ ...options, grounds, failures, waits: deviceWaits }),
     resume: () => deviceWaits.resume(),
     close: () => deviceWaits.close(),
     callbackUrl: async (integration) => grounds.redirectUri(await grounds.contextOf(integration)),

@@ -9,6 +9,7 @@ import type { World } from "../base/world.ts";
 import { filledUrl } from "../core/filled-url.ts";
 import { readTokenAnswer } from "../core/token-answer.ts";
 import type { TokenRules } from "../gen/latchkey/v1/provider_pb.ts";
+import { certificateOf } from "./client-certificates.ts";
 import { takenFrom } from "./taken-tokens.ts";
 import type { Grant, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
@@ -23,7 +24,7 @@ export async function askDescribed(
   const rules = tokenRulesOf(request);
   const asked = describedRequest(request, rules, world.now());
   const sentAtMs = world.now();
-  const answer = await send(asked, { signal: request.signal });
+  const answer = await send({ ...asked, clientCertificate: certificateOf(request) }, { signal: request.signal });
   const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
   const { tokenAnswer: at, defaultLifetime } = rules;
   const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: false });

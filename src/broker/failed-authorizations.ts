@@ -1,10 +1,11 @@
+import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { createRedaction } from "../core/redaction.ts";
 import { secretValues } from "../core/secret-values.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSecretsSchema } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Change } from "../store/contract.ts";
-import { type Failed, type FailedBy, failureOf } from "./authorize-failure.ts";
+import { type Failed, type FailedBy, failureOf, refusalOf } from "./authorize-failure.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Logs } from "./logs.ts";
 
@@ -15,6 +16,11 @@ import type { Logs } from "./logs.ts";
 export interface FailedAuthorizations {
   /** Keeps the log in a commit of its own. A store that does not take it changes nothing about what came of it. */
   note(error: unknown, failing: Failing): Promise<Failed>;
+  /**
+   * Of one that did not come as far as the provider's page: what it did not take is kept in the same way, and thrown
+   * as whoever asked to go there is told, with the id of the log. All else is thrown as it is.
+   */
+  refuse(error: unknown, failing: Failing): Promise<never>;
   /** For the caller's own commit: nothing has been told before `tell`. */
   read(error: unknown, failing: Failing): Promise<Told>;
 }
@@ -34,6 +40,7 @@ export interface Failing {
 /** What came of it, before anybody knows. */
 export interface Told {
   readonly failed: Failed;
+  readonly logId: string;
   changes(): Change[];
   tell(): void;
 }
@@ -52,6 +59,7 @@ const sentences: { readonly [B in FailedBy]: string } = {
   context_mismatch: "the answer came to another address than the one it was asked for at",
   issuer_mismatch: "the answer is not from the provider that was asked",
   signature: "the answer is not signed as the provider signs it",
+  id_token: "the id_token is not the provider's, or not of this authorization: nothing was filed",
   provider_error: "the provider refused, or answered with what cannot be used",
   session_over: "the connect session was used already, or is too old",
   token_refused: "the provider did not accept what it had just issued",
@@ -75,6 +83,7 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
     const { changes, write } = log.end({ failed: true });
     return {
       failed,
+      logId: log.id,
       changes,
       write,
       tell() {
@@ -97,15 +106,26 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
     };
   }
 
+  const notKept = (err: unknown) => world.log.warn("the log of an authorization that failed was not kept", { err });
+
+  /** What is kept of it; undefined: nothing. */
+  async function kept(error: unknown, failing: Failing): Promise<{ failed: Failed; logId: string | undefined }> {
+    // What is not known cannot be blanked; but a store that does not read this takes no log either.
+    const known = await withItsOwn(failing).catch((err: unknown) => notKept(err));
+    const { failed, logId, write, tell } = told(error, known ?? failing);
+    tell();
+    const isWritten = known !== undefined && (await write().then(() => true, notKept)) === true;
+    return { failed, logId: isWritten ? logId : undefined };
+  }
+
   return {
-    async note(error, failing) {
-      const notKept = (err: unknown) => world.log.warn("the log of an authorization that failed was not kept", { err });
-      // What is not known cannot be blanked; but a store that does not read this takes no log either.
-      const known = await withItsOwn(failing).catch((err: unknown) => notKept(err));
-      const { failed, write, tell } = told(error, known ?? failing);
-      tell();
-      if (known !== undefined) await write().catch(notKept);
-      return failed;
+    note: async (error, failing) => (await kept(error, failing)).failed,
+    async refuse(error, failing) {
+      const refusal = refusalOf(error);
+      if (refusal === undefined) throw error;
+      const { logId } = await kept(error, failing);
+      const { code, message } = refusal;
+      throw new Fault(code, message, { cause: error, ...(logId !== undefined && { metadata: { log_id: logId } }) });
     },
     read: async (error, failing) => told(error, await withItsOwn(failing)),
   };

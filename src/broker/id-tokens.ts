@@ -1,24 +1,42 @@
-import type { JsonObject } from "@bufbuild/protobuf";
-import {
-  allowInsecureRequests,
-  clockSkew,
-  clockTolerance,
-  customFetch,
-  expectNoNonce,
-  getValidatedIdTokenClaims,
-  OperationProcessingError,
-  processAuthorizationCodeResponse,
-  ResponseBodyError,
-  UnsupportedOperationError,
-  validateApplicationLevelSignature,
-} from "oauth4webapi";
+import { setTimeout as sleep } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
+import { TokenFailure } from "../auth/tokens.ts";
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
-import type { AuthorizationServers } from "./authorization-server.ts";
-import { responseOf } from "./oauth2-party.ts";
-import { oauth2RulesOf } from "./oauth2-tokens.ts";
-import type { IdTokenRequest } from "./token-endpoint.ts";
-import { misconfigured, unusable } from "./token-failure.ts";
+import { isObject } from "../core/json-fields.ts";
+import type { ReadTokens } from "../core/token-answer.ts";
+import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import { type AuthorizationServers, issuerOf, type KeySetPlace } from "./authorization-server.ts";
+import { checkIdToken, isAuthorization, type SigningKeys } from "./id-token-check.ts";
+import type { OAuth2Grant } from "./oauth2-grants.ts";
+import type { Asking, TokenRequest } from "./token-endpoint.ts";
+import { misconfigured, unanswered, unusable } from "./token-failure.ts";
+
+/** What comes with tokens and says whose they are (OpenID Connect Core, section 2), once it is known who made it. */
+export interface IdTokens {
+  /**
+   * Before a renewal is sent: its answer is written down without waiting for anything, so that the keys must be there
+   * when it comes. Nothing that goes wrong here keeps a token from being renewed.
+   */
+  prepare(asking: Asking, rules: OAuth2Rules): Promise<Prepared>;
+  /**
+   * The tokens, with an id_token that was verified or with none, where the provider's description says by which keys.
+   * Of an authorization, a wrong one is `unusable`.
+   */
+  believed(tokens: ReadTokens, judged: Judged): Promise<ReadTokens>;
+}
+
+/** By what an id_token is judged; undefined: nobody says by which keys, and nothing rests on it. */
+type Prepared = { readonly place: KeySetPlace; readonly keys: KeySet } | "not_at_hand" | undefined;
+
+interface Judged {
+  readonly request: TokenRequest & { readonly grant: OAuth2Grant };
+  readonly rules: OAuth2Rules;
+  /** Looked at unless it is an authorization. */
+  readonly prepared: Prepared;
+  /** By the provider's clock. */
+  readonly nowMs: number;
+}
 
 interface IdTokensOptions {
   readonly send: Send;
@@ -26,53 +44,132 @@ interface IdTokensOptions {
   readonly world: World;
 }
 
-/** OpenID Connect Core, section 3.1.3.7. */
-const toleranceS = 60;
+interface KeySet {
+  readonly keys: SigningKeys;
+  readonly fetchedAtMs: number;
+}
 
-/** The claims of an id_token, once it is known who made it, for whom and when. */
-export function createIdTokens({ send, servers, world }: IdTokensOptions) {
-  return async (request: IdTokenRequest): Promise<JsonObject> => {
-    const { integration, client: own, idToken, nonce, signal } = request;
-    const server = await servers.metadataOf(request, oauth2RulesOf(request));
-    if (server?.jwks_uri === undefined) throw misconfigured("jwks_missing", "the provider's metadata names no keys");
-    const client = {
-      client_id: own?.id ?? integration.oauth?.clientId ?? "",
-      [clockSkew]: Math.round((world.now() - Date.now()) / 1_000),
-      [clockTolerance]: toleranceS,
+/** A key that was taken out of the set is believed for so long. */
+const keptMs = 300_000;
+/** Section 10.1.1: an unfamiliar key is looked for in the set anew; but not for everybody who makes one up. */
+const familiarMs = 60_000;
+const keptSets = 1_000;
+const maxBytes = 256 * 1024;
+const deadlineMs = 10_000;
+/** A provider whose keys are not to be had does not slow each renewal down. */
+const preparingMs = 5_000;
+const prepareAgainMs = 60_000;
+
+export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTokens {
+  // Whoever waits for the same keys is joined; a failure is nobody's but theirs.
+  const known = new LRUCache<string, KeySet>({ max: keptSets, ttl: keptMs, fetchMethod: fetched });
+  /** By issuer. */
+  const notToBeHad = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
+
+  async function fetched(url: string): Promise<KeySet> {
+    const request = { url, method: "GET", headers: { accept: "application/json" } };
+    const { status, body } = await send(request, { deadlineMs, maxBytes });
+    const keys = status === 200 ? keysIn(body.toString()) : undefined;
+    if (keys === undefined) throw misconfigured(`keys_${status}`, "the provider's key set cannot be read");
+    return { keys, fetchedAtMs: world.now() };
+  }
+
+  async function keysOf(asking: Asking, rules: OAuth2Rules): Promise<Exclude<Prepared, string>> {
+    const place = await servers.keySetOf(asking, rules);
+    return place === undefined ? undefined : { place, keys: await known.forceFetch(place.url) };
+  }
+
+  /** What keeps the keys away; what is no failure of the provider's is thrown. */
+  function whyAway(thrown: unknown, asking: Asking): string {
+    const error = unanswered(thrown, "the provider's key set");
+    if (!(error instanceof TokenFailure)) throw error;
+    const { code } = error;
+    world.log.warn("the keys of a provider's id_tokens were not to be had", { ...about(asking), code });
+    return code;
+  }
+
+  /** By the keys that there are, and where none of them fits, by those that the provider has now. */
+  async function verify(idToken: string, { request, rules, nowMs }: Omit<Judged, "prepared">): Promise<void> {
+    const away = (thrown: unknown) => {
+      // Not `passing`: what the tokens were got with has been used.
+      throw unusable("id_token_unverified", `the provider's keys are not to be had: ${whyAway(thrown, request)}`);
     };
-    // The library looks at an id_token where it comes: in an answer of the token endpoint.
-    const answer = Response.json({ access_token: "none", token_type: "bearer", id_token: idToken });
+    const found = await keysOf(request, rules).catch(away);
+    if (found === undefined) return;
+    const { place, keys } = found;
     try {
-      const read = await processAuthorizationCodeResponse(server, client, answer, {
-        expectedNonce: nonce ?? expectNoNonce,
-        requireIdToken: true,
-      });
-      await validateApplicationLevelSignature(server, answer, {
-        [allowInsecureRequests]: true,
-        async [customFetch](url, { method, headers }) {
-          return responseOf(await send({ url, method, headers }, { signal }));
-        },
-      });
-      const claims = getValidatedIdTokenClaims(read);
-      if (claims === undefined) throw unusable("id_token", "the id_token has no claims");
-      return claims as JsonObject;
+      await checkIdToken({ idToken, place, keys: keys.keys, request, nowMs });
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      // Neither its message nor itself as a cause: they hold what was found.
-      throw unusable(reasons[error.code ?? ""] ?? "id_token", "the id_token is not one to believe");
+      const isUnfamiliar = error instanceof TokenFailure && error.code === "id_token_key";
+      if (!isUnfamiliar || world.now() - keys.fetchedAtMs < familiarMs) throw error;
+      const anew = await known.forceFetch(place.url, { forceRefresh: true }).catch(away);
+      await checkIdToken({ idToken, place, keys: anew.keys, request, nowMs });
     }
+  }
+
+  return {
+    async prepare(asking, rules) {
+      const issuer = issuerOf(asking, rules);
+      if (issuer === "" || (rules.jwksUrl === "" && rules.metadataUrl === "")) return undefined;
+      if (notToBeHad.has(issuer)) return "not_at_hand";
+      try {
+        return await within(preparingMs, keysOf(asking, rules));
+      } catch (thrown) {
+        whyAway(thrown, asking);
+        notToBeHad.set(issuer, true);
+        return "not_at_hand";
+      }
+    },
+    async believed(tokens, { prepared, ...judged }) {
+      const { id_token: given, ...raw } = tokens.raw;
+      if (given === undefined || given === null || given === "") return tokens;
+      // What is no text is no id_token either.
+      const idToken = typeof given === "string" ? given : "";
+      const { request, nowMs } = judged;
+      if (isAuthorization(request.grant)) {
+        await verify(idToken, judged);
+        return tokens;
+      }
+      if (prepared === undefined) return tokens;
+      try {
+        if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not at hand");
+        await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
+        return tokens;
+      } catch (error) {
+        if (!(error instanceof TokenFailure)) throw error;
+        // The tokens are kept: what they were got with is good for nothing any more.
+        world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code: error.code });
+        return { ...tokens, raw, idToken: undefined };
+      }
+    },
   };
 }
 
-type Refusal = OperationProcessingError | ResponseBodyError | UnsupportedOperationError;
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const late = sleep(ms, undefined, { signal: over.signal }).then(() => {
+    throw new TokenFailure(tooLate, "it takes too long");
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    over.abort();
+  }
+}
 
-const isRefusal = (error: unknown): error is Refusal =>
-  error instanceof OperationProcessingError ||
-  error instanceof ResponseBodyError ||
-  error instanceof UnsupportedOperationError;
+const tooLate = { kind: "passing", code: "timeout", retryAfterMs: undefined } as const;
 
-const reasons: Readonly<Record<string, string>> = {
-  OAUTH_JWT_TIMESTAMP_CHECK_FAILED: "id_token_expired",
-  OAUTH_JWT_CLAIM_COMPARISON_FAILED: "id_token_claim",
-  OAUTH_KEY_SELECTION_FAILED: "id_token_key",
-};
+const about = ({ provider, integration: { environment, key } }: Asking) => ({
+  ...{ environment, integration: key, provider: provider.name },
+});
+
+function keysIn(text: string): SigningKeys | undefined {
+  try {
+    const set: unknown = JSON.parse(text);
+    const keys: unknown = isObject(set) ? set["keys"] : undefined;
+    return Array.isArray(keys) ? keys.filter(isObject) : undefined;
+  } catch {
+    // No JSON, and so no keys.
+    return undefined;
+  }
+}

@@ -14,6 +14,7 @@ import {
   ownTags,
 } from "../core/connection-rules.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { checkCredentials } from "../core/credentials-rules.ts";
 import { isOtherAccount } from "../core/email-hash.ts";
 import { namesNothing } from "../core/names.ts";
 import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -403,6 +404,7 @@ function faultOf(item: ConnectionImport, { home: { integration, provider }, base
           },
         ]
       : []),
+    ...(credentials === undefined ? [] : checkCredentials(credentials)),
     ...(metadata === undefined ? [] : checkMetadata(metadata)),
     ...checkConnectionConfig(withDefaults, provider.connectionFields),
     ...checkTagsOf(item, base),

@@ -2,6 +2,7 @@ import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
 import { checkIntegrationMask, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
 import { namesNothing } from "../core/names.ts";
 import {
@@ -121,7 +122,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
       const after = { ...stored(wanted, world.now()), declared: false };
       const { revision } = await transact(store, async () => {
         const conditions = await groundOf(wanted);
-        check(wanted);
+        check(wanted, secrets);
         if ((await integrations.get(environment, key)) !== undefined) {
           throw new Fault("already_exists", `there is an integration "${key}" already`);
         }
@@ -157,7 +158,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
         const target = stored(before.value, world.now(), before.value);
         const after = updatedIntegration({ target, source, paths });
         const secrets = updatedSecrets({ target: await secretsOf(source), source, paths });
-        check(after);
+        check(after, secrets);
         return {
           changes: [
             ...integrations.change({ before, after }),
@@ -248,11 +249,14 @@ function requireUndeclared({ key, declared }: Integration): void {
   }
 }
 
-function check({ hosts }: Integration): void {
-  const mistakes: Mistake[] = hosts.flatMap(({ origin }, i) =>
-    URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://")
-      ? []
-      : [{ path: ["hosts", String(i), "origin"], message: "must be https://host or https://host:port" }],
-  );
+function check({ hosts }: Integration, secrets: IntegrationSecrets | undefined): void {
+  const mistakes: Mistake[] = [
+    ...hosts.flatMap(({ origin }, i) =>
+      URL.canParse(origin) && new URL(origin).origin === origin && origin.startsWith("https://")
+        ? []
+        : [{ path: ["hosts", String(i), "origin"], message: "must be https://host or https://host:port" }],
+    ),
+    ...checkIntegrationSecrets(secrets),
+  ];
   if (mistakes.length > 0) throw new Fault("invalid_body", "the integration is not valid", { mistakes });
 }

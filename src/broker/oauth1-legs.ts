@@ -6,6 +6,7 @@ import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { parseAnswer } from "../core/token-answer.ts";
 import { filledFor } from "./authorization-server.ts";
+import { certificateOf } from "./client-certificates.ts";
 import type { AccessTokenRequest, Asking, OAuth1Pair, RequestTokenRequest } from "./token-endpoint.ts";
 import { misconfigured, refused, unusable } from "./token-failure.ts";
 
@@ -65,13 +66,15 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
         nonce: randomBytes(16).toString("hex"),
       },
     );
-    const answer = await send({ url: url.href, method: "POST", headers: { authorization }, body: "" }, { signal });
+    const clientCertificate = certificateOf(asking);
+    const request = { url: url.href, method: "POST", headers: { authorization }, body: "", clientCertificate };
+    const answer = await send(request, { signal });
     const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
     const raw = parsed.is === "object" ? parsed.answer : {};
-    const { oauth_problem: problem } = raw;
+    const { oauth_problem: said } = raw;
     const { status } = answer;
-    if (status < 200 || status >= 300 || typeof problem === "string") {
-      const code = typeof problem === "string" ? problem : undefined;
+    if (status < 200 || status >= 300 || typeof said === "string") {
+      const code = typeof said === "string" ? said : problemIn(answer.header("www-authenticate") ?? "");
       const kind = oauth1KindOf({ status, code });
       const sent = [client.secret, temporary?.token ?? "", temporary?.secret ?? "", parameter[1]];
       throw refused({ what, answer, kind, code, secrets: sent, nowMs: world.now() });
@@ -100,6 +103,10 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
       }),
   };
 }
+
+/** Where the Problem Reporting extension puts it as well: `OAuth realm="Clients",oauth_problem="signature_invalid"`. */
+const problemIn = (challenge: string): string | undefined =>
+  /(?:^|[\s,])oauth_problem\s*=\s*"?([^\s",]+)/i.exec(challenge)?.[1];
 
 /** It goes into headers, and into a URL. */
 const isSafe = (value: unknown): value is string => typeof value === "string" && /^[\x21-\x7e]{1,16384}$/.test(value);

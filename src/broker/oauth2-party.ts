@@ -7,11 +7,11 @@ import {
   customFetch,
 } from "oauth4webapi";
 import { clientAuthentication } from "../auth/client-authentication.ts";
-import { requireCertificate } from "../auth/client-certificate.ts";
 import type { Send, SmallAnswer } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, type EndpointName, issuerOf } from "./authorization-server.ts";
+import { certificateOf } from "./client-certificates.ts";
 import type { Asking } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 
@@ -82,10 +82,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
         secret: own === undefined ? (secrets?.clientSecret ?? "") : own.secret,
         privateKey: own?.privateKey ?? secrets?.privateKey ?? "",
       };
-      const certificate =
-        own?.certificate === undefined || own.certificate === ""
-          ? undefined
-          : requireCertificate({ certificate: own.certificate, privateKey: own.privateKey ?? "" });
+      const certificate = certificateOf(asking);
       const authentication = clientAuthentication({
         method: rules.tokenEndpointAuthMethod,
         client,

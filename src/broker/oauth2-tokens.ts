@@ -6,6 +6,7 @@ import type { SmallAnswer } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { type Reading, readTokenAnswer } from "../core/token-answer.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import type { IdTokens } from "./id-tokens.ts";
 import { grantForm, type OAuth2Grant } from "./oauth2-grants.ts";
 import type { Parties, Party } from "./oauth2-party.ts";
 import { takenFrom } from "./taken-tokens.ts";
@@ -23,7 +24,7 @@ interface Turn {
 /** Grants as RFCs have them, at one endpoint that may have its own ideas of an answer. */
 export async function askOAuth2(
   request: TokenRequest & { readonly grant: OAuth2Grant },
-  { parties, world }: { readonly parties: Parties; readonly world: World },
+  { parties, idTokens, world }: { readonly parties: Parties; readonly idTokens: IdTokens; readonly world: World },
 ): Promise<Tokens> {
   const rules = oauth2RulesOf(request);
   const { grant } = request;
@@ -32,6 +33,7 @@ export async function askOAuth2(
   const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
   const dpopKey = rules.dpop ? (request.dpopKey ?? newDpopKey()) : undefined;
   const proof = dpopKey === undefined ? undefined : proving(dpopKey, party);
+  const prepared = form.isRenewal ? await idTokens.prepare(request, rules) : undefined;
   const until = performance.now() + deadlineMs;
 
   const turn = async (): Promise<Turn> => {
@@ -71,7 +73,8 @@ export async function askOAuth2(
     kindOf: (status, code) => kindOf({ status, code, grant: grant.type, rules }),
     nowMs: world.now(),
   });
-  return { ...tokens, dpopKey };
+  const believed = await idTokens.believed(tokens, { request, rules, prepared, nowMs: party.nowMs() });
+  return { ...believed, dpopKey };
 }
 
 export function oauth2RulesOf({ provider: { auth } }: Pick<Asking, "provider">): OAuth2Rules {

@@ -8,7 +8,11 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
  * code or a refresh token anywhere. Everything here rejects with `TokenFailure`, unless it says otherwise.
  */
 export interface TokenEndpoint {
-  /** One request, or two where the protocol wants it: a DPoP nonce, a clock that is not the provider's. */
+  /**
+   * One request, or two where the protocol wants it: a DPoP nonce, a clock that is not the provider's. An id_token that
+   * comes along is verified where it is known by which keys: a wrong one is `unusable` of an authorization, and left
+   * out of a renewal.
+   */
   ask(request: TokenRequest): Promise<Tokens>;
   /** Where the end user is sent, and what the answer is held to. Asks for metadata only where the provider has some. */
   authorization(request: Asking): Promise<AuthorizationEndpoint>;
@@ -18,8 +22,6 @@ export interface TokenEndpoint {
   beginDevice(request: ScopedRequest): Promise<DeviceCode>;
   /** RFC 7009. False: the provider has no such endpoint, and the token lives on. */
   revoke(request: RevocationRequest): Promise<boolean>;
-  /** Signature, issuer, audience, lifetime and nonce. `unusable` when any of them is wrong. */
-  verifyIdToken(request: IdTokenRequest): Promise<JsonObject>;
   /** OAuth 1.0a: temporary credentials (RFC 5849, section 2.1). */
   requestToken(request: RequestTokenRequest): Promise<OAuth1Pair>;
   /** OAuth 1.0a: the token (section 2.3). */
@@ -87,12 +89,6 @@ export interface RevocationRequest extends Asking {
   readonly kind: "refresh_token" | "access_token";
 }
 
-export interface IdTokenRequest extends Asking {
-  readonly idToken: string;
-  /** What the authorization request had; undefined: it had none, and one in the token is refused. */
-  readonly nonce: string | undefined;
-}
-
 export interface RequestTokenRequest extends Asking {
   /** Where the end user comes back to, or `oob`. */
   readonly callback: string;
@@ -126,6 +122,8 @@ export type Grant =
       readonly redirectUri: string;
       /** Undefined for a provider that cannot do PKCE. */
       readonly codeVerifier: string | undefined;
+      /** What the authorization request had; undefined: it had none, and one in the id_token is refused. */
+      readonly nonce: string | undefined;
     }
   | { readonly type: "refresh_token"; readonly refreshToken: string }
   | { readonly type: "client_credentials"; readonly scopes: readonly string[] }

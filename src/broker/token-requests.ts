@@ -21,7 +21,7 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
   const parties = createParties({ send, servers, world });
   const requests = createOAuth2Requests({ parties, servers, world });
   const legs = createOAuth1Legs({ send, world });
-  const verifyIdToken = createIdTokens({ send, servers, world });
+  const idTokens = createIdTokens({ send, servers, world });
   const { tokenRequests, tokenSeconds } = world.metrics;
 
   /** Everything that is asked is counted, by what came of it; and what went wrong, said in one way. */
@@ -46,7 +46,7 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
         const { grant } = request;
         return grant.type === "described"
           ? askDescribed({ ...request, grant }, { send, world })
-          : askOAuth2({ ...request, grant }, { parties, world });
+          : askOAuth2({ ...request, grant }, { parties, idTokens, world });
       }),
     async authorization(request) {
       try {
@@ -66,7 +66,6 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
     push: (request) => counted("pushed_request", () => requests.push(request)),
     beginDevice: (request) => counted("device_authorization", () => requests.beginDevice(request)),
     revoke: (request) => counted("revocation", () => requests.revoke(request)),
-    verifyIdToken: (request) => counted("id_token", () => verifyIdToken(request)),
     requestToken: (request) => counted("oauth1_request_token", () => legs.requestToken(request)),
     accessToken: (request) => counted("oauth1_access_token", () => legs.accessToken(request)),
   };

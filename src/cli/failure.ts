@@ -42,7 +42,7 @@ export function describeFailure(thrown: unknown, { address, interrupted }: Circu
     exitCode: exitCodes.failed,
     ...wordsFor(thrown),
     violations,
-    notes: hint === undefined ? [] : [hint],
+    notes: [hint, logHint(thrown)].filter((note) => note !== undefined),
   };
 }
 
@@ -79,6 +79,12 @@ function hintFor(error: ConnectError, address: string): string | undefined {
   if (codeOf(error) === "conflict")
     return "it was changed meanwhile: read it again, and repeat the change on what it is now";
   return hints[error.code];
+}
+
+/** Where a log tells more than the error says. */
+function logHint(error: ConnectError): string | undefined {
+  const id = error.findDetails(ErrorInfoSchema)[0]?.metadata["log_id"];
+  return id === undefined || id === "" ? undefined : `\`latchkey logs ${id}\`, of its environment, tells what happened`;
 }
 
 const hints: Partial<Record<Code, string>> = {

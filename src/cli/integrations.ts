@@ -35,6 +35,8 @@ interface Settings {
   readonly clientSecretEnv?: string;
   readonly webhookSecretFile?: string;
   readonly privateKeyFile?: string;
+  readonly clientCertificateFile?: string;
+  readonly clientPrivateKeyFile?: string;
   readonly scope?: readonly string[];
   readonly publishing?: keyof typeof publishings;
   readonly callback?: keyof typeof callbacks;
@@ -168,6 +170,11 @@ const withSettings = (command: Command): Command =>
     .option("--client-secret-env <variable>", "the environment variable that holds the OAuth app's secret")
     .option("--webhook-secret-file <file>", "holds what the provider signs its webhooks with")
     .option("--private-key-file <file>", "holds the PEM key that signs assertions or mints tokens")
+    .option(
+      "--client-certificate-file <file>",
+      "holds the PEM certificate that is shown to the provider on each TLS connection",
+    )
+    .option("--client-private-key-file <file>", "holds the PEM key of that certificate")
     .option("--scope <scope>", "asked of each end user; repeatable, replaces all", listed)
     .addOption(
       new Option("--publishing <state>", "how far the OAuth app is published").choices(Object.keys(publishings)),
@@ -213,13 +220,16 @@ interface ReadSettings {
 type Fields = ReturnType<typeof fieldsOf>;
 
 async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSettings> {
-  const files = [given.clientSecretFile, given.webhookSecretFile, given.privateKeyFile];
+  const { clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile } = given;
+  const files = [clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile];
   if (files.filter((file) => file === "-").length > 1) throw new UsageMistake("only one secret can be piped in");
   const read = (file: string | undefined) => (file === undefined ? undefined : readSecret(file, terminal));
   const secrets = {
-    clientSecret: secretFromEnv(given.clientSecretEnv, terminal) ?? (await read(given.clientSecretFile)),
-    webhookSecret: await read(given.webhookSecretFile),
-    privateKey: await read(given.privateKeyFile),
+    clientSecret: secretFromEnv(given.clientSecretEnv, terminal) ?? (await read(clientSecretFile)),
+    webhookSecret: await read(webhookSecretFile),
+    privateKey: await read(privateKeyFile),
+    clientCertificate: await read(clientCertificateFile),
+    clientPrivateKey: await read(clientPrivateKeyFile),
   };
   const mask = {
     display_name: given.displayName,
@@ -229,6 +239,8 @@ async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSe
     "secrets.client_secret": secrets.clientSecret,
     "secrets.webhook_secret": secrets.webhookSecret,
     "secrets.private_key": secrets.privateKey,
+    "secrets.client_certificate": secrets.clientCertificate,
+    "secrets.client_private_key": secrets.clientPrivateKey,
     callback: given.callback,
     reflection: given.reflection,
     hosts: given.host,
@@ -243,11 +255,11 @@ async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSe
   return { fields: fieldsOf(given, secrets), paths };
 }
 
-function fieldsOf(
-  given: Settings,
-  secrets: Readonly<Record<"clientSecret" | "webhookSecret" | "privateKey", string | undefined>>,
-) {
+type Secrets = "clientSecret" | "webhookSecret" | "privateKey" | "clientCertificate" | "clientPrivateKey";
+
+function fieldsOf(given: Settings, secrets: Readonly<Record<Secrets, string | undefined>>) {
   const { clientSecret = "", webhookSecret = "", privateKey = "" } = secrets;
+  const { clientCertificate = "", clientPrivateKey = "" } = secrets;
   return {
     displayName: given.displayName ?? "",
     oauth: {
@@ -255,7 +267,7 @@ function fieldsOf(
       scopes: [...(given.scope ?? [])],
       publishing: given.publishing === undefined ? OAuthApp_Publishing.UNSPECIFIED : publishings[given.publishing],
     },
-    secrets: { clientSecret, webhookSecret, privateKey },
+    secrets: { clientSecret, webhookSecret, privateKey, clientCertificate, clientPrivateKey },
     callback: given.callback === undefined ? Integration_Callback.UNSPECIFIED : callbacks[given.callback],
     reflection: given.reflection === undefined ? Integration_Reflection.UNSPECIFIED : reflections[given.reflection],
     hosts: (given.host ?? []).map(hostRule),

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Declared } from "../core/declared.ts";
+import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
 import { defaultScopes, scopesByName } from "../core/scopes.ts";
 import {
   Integration_Callback,
@@ -77,10 +78,13 @@ export function declaredIn({
     integrations: integrations.map((one) => {
       if (!names.has(one.environment))
         refuse(`the integration "${one.key}": the environment "${one.environment}" is not declared`);
-      return create(
+      const made = create(
         IntegrationSchema,
         integrationOf(one, (name, reference) => resolve(`the integration "${one.key}": ${name}`, reference)),
       );
+      for (const { path, message } of checkIntegrationSecrets(made.secrets))
+        refuse(`the integration "${one.key}": ${path.at(-1)}: ${message}`);
+      return made;
     }),
     providers: providers.flatMap((description) => {
       try {
@@ -103,6 +107,8 @@ function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape
     clientSecret: resolve("client_secret", oauth?.client_secret) ?? "",
     privateKey: resolve("private_key", oauth?.private_key) ?? "",
     webhookSecret: resolve("webhook_secret", one.webhook_secret) ?? "",
+    clientCertificate: resolve("client_certificate", one.client_certificate) ?? "",
+    clientPrivateKey: resolve("client_private_key", one.client_private_key) ?? "",
   };
   return {
     environment: one.environment,

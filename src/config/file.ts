@@ -113,6 +113,8 @@ export const fileSchema = v.strictObject({
           }),
         ),
         webhook_secret: v.optional(secret),
+        client_certificate: v.optional(secret),
+        client_private_key: v.optional(secret),
         callback: v.optional(v.picklist(["shared", "bound"])),
         hosts: v.optional(v.array(v.strictObject({ prefix: v.optional(v.string()), origin }))),
         channels: v.optional(

@@ -29,6 +29,14 @@ export function withoutRefreshToken(credentials: Credentials): Credentials {
   }
 }
 
+/** Without the key that a token is bound to: who asks for the token alone does not move the connection elsewhere. */
+export function withoutDpopKey(credentials: Credentials): Credentials {
+  const { kind } = credentials;
+  if (kind.case === "oauth2") return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
+  if (kind.case === "oauth2Client") return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
+  return credentials;
+}
+
 /** The parts of credentials that are free in form. */
 interface FreeParts {
   readonly raw?: JsonObject | undefined;

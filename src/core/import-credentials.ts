@@ -10,7 +10,11 @@ const types = {
   OAUTH2(fields) {
     // Without an access token the refresh token is used first.
     fields.requireOneOf("access_token", "refresh_token");
-    const tokens = present({ accessToken: fields.text("access_token"), refreshToken: fields.text("refresh_token") });
+    const tokens = present({
+      accessToken: fields.text("access_token"),
+      refreshToken: fields.text("refresh_token"),
+      dpopKey: fields.text("dpop_key"),
+    });
     return { case: "oauth2", value: { ...tokens, ...expiry(fields), ...raw(fields), ...override(fields) } };
   },
   OAUTH2_CC(fields) {
@@ -19,7 +23,8 @@ const types = {
     const clientPrivateKey = fields.text("client_private_key");
     const byCertificate = Boolean(clientCertificate && clientPrivateKey);
     const clientSecret = byCertificate ? fields.text("client_secret") : fields.requiredText("client_secret");
-    const given = present({ clientSecret, clientCertificate, clientPrivateKey, token: fields.text("token") });
+    const token = { token: fields.text("token"), dpopKey: fields.text("dpop_key") };
+    const given = present({ clientSecret, clientCertificate, clientPrivateKey, ...token });
     return { case: "oauth2Client", value: { clientId, ...given, ...expiry(fields), ...raw(fields) } };
   },
   OAUTH1(fields) {

@@ -29,10 +29,12 @@ const fields: Readonly<Record<string, Taken>> = {
 };
 
 const secretFields: Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>> = {
-  secrets: ({ clientSecret, webhookSecret, privateKey }) => ({ clientSecret, webhookSecret, privateKey }),
+  secrets: ({ $typeName: _, $unknown: __, ...all }) => all,
   "secrets.client_secret": ({ clientSecret }) => ({ clientSecret }),
   "secrets.webhook_secret": ({ webhookSecret }) => ({ webhookSecret }),
   "secrets.private_key": ({ privateKey }) => ({ privateKey }),
+  "secrets.client_certificate": ({ clientCertificate }) => ({ clientCertificate }),
+  "secrets.client_private_key": ({ clientPrivateKey }) => ({ clientPrivateKey }),
 };
 
 const withOAuth = (

@@ -13,9 +13,9 @@ import { authModeOf, authModes } from "./auth-mode.ts";
 
 const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
 
-/** A connection as lists have it. */
+/** A connection as lists have it, and of ours which scopes its end user left out: each is a reason to ask again. */
 export function connectionItem(connection: Connection): JsonObject {
-  const { ref, number, provider, metadata = {}, tags, endUser, errors, createdAt } = connection;
+  const { ref, number, provider, metadata = {}, tags, endUser, errors, missingScopes, createdAt } = connection;
   return {
     id: number,
     connection_id: ref?.id ?? "",
@@ -26,15 +26,17 @@ export function connectionItem(connection: Connection): JsonObject {
     tags: { ...tags },
     errors: errors.map(({ type, logId }) => ({ type, log_id: logId })),
     end_user: endUserJson(endUser),
+    missing_scopes: [...missingScopes],
   };
 }
 
 /** A whole connection. Credentials that the caller may not see, or did not want, are `{}`. */
 export function connectionFull(connection: Connection, credentials: Credentials | undefined): JsonObject {
   const { created: _, ...item } = connectionItem(connection);
-  const { connectionConfig = {}, webhookUrlOverride, createdAt, updatedAt, lastFetchedAt } = connection;
+  const { connectionConfig = {}, webhookUrlOverride, grantedScopes, createdAt, updatedAt, lastFetchedAt } = connection;
   return {
     ...item,
+    granted_scopes: [...grantedScopes],
     connection_config: connectionConfig,
     webhook_url_override: webhookUrlOverride === "" ? null : webhookUrlOverride,
     created_at: iso(createdAt),
@@ -62,7 +64,7 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
   const type = authModes[kind.case];
   switch (kind.case) {
     case "oauth2": {
-      const { accessToken, refreshToken, expiresAt, raw, configOverride } = kind.value;
+      const { accessToken, refreshToken, expiresAt, raw, configOverride, dpopKey } = kind.value;
       return {
         type,
         access_token: accessToken,
@@ -70,17 +72,23 @@ export function credentialsJson({ kind }: Credentials): JsonObject {
         ...expiry(expiresAt),
         raw: raw ?? {},
         ...override(configOverride),
+        ...present({ dpop_key: dpopKey }),
       };
     }
     case "oauth2Client": {
-      const { token, clientId, clientSecret, expiresAt, raw, clientCertificate, clientPrivateKey } = kind.value;
-      const certificate = { client_certificate: clientCertificate, client_private_key: clientPrivateKey };
+      const { token, clientId, clientSecret, expiresAt, raw, dpopKey } = kind.value;
+      const { clientCertificate, clientPrivateKey } = kind.value;
+      const keys = {
+        client_certificate: clientCertificate,
+        client_private_key: clientPrivateKey,
+        dpop_key: dpopKey,
+      };
       return {
         type,
         token,
         client_id: clientId,
         client_secret: clientSecret,
-        ...present(certificate),
+        ...present(keys),
         ...expiry(expiresAt),
         raw: raw ?? {},
       };
@@ -177,9 +185,11 @@ function appCredentials(
 ): JsonValue {
   if (provider === undefined || (oauth === undefined && secrets === undefined)) return null;
   const privateKey = secrets?.privateKey ?? "";
+  const { clientCertificate: client_certificate = "", clientPrivateKey: client_private_key = "" } = secrets ?? {};
+  const certificate = present({ client_certificate, client_private_key });
   const type = authModeOf(provider);
   if (provider.auth.case === "app") {
-    return { type, app_id: oauth?.clientId || null, private_key: privateKey || null, app_link: null };
+    return { type, app_id: oauth?.clientId || null, private_key: privateKey || null, app_link: null, ...certificate };
   }
   return {
     type,
@@ -188,6 +198,7 @@ function appCredentials(
     scopes: oauth?.scopes.join(",") || null,
     webhook_secret: secrets?.webhookSecret || null,
     ...(privateKey === "" ? {} : { private_key: privateKey }),
+    ...certificate,
   };
 }
 

@@ -16,5 +16,7 @@ interface Obtained {
 export function tokenClient({ credentials: { kind }, integration, secrets }: Obtained): Uint8Array | undefined {
   if (kind.case !== "oauth2Client" || kind.value.clientId !== "" || kind.value.token === "") return undefined;
   const parts = [kind.value.token, integration.oauth?.clientId, secrets?.clientSecret, secrets?.privateKey];
-  return hash("sha256", JSON.stringify(parts), "buffer");
+  // RFC 8705, section 3: it may be good on no connection but one with this certificate.
+  const certificate = secrets?.clientCertificate ?? "";
+  return hash("sha256", JSON.stringify(certificate === "" ? parts : [...parts, certificate]), "buffer");
 }

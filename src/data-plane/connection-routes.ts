@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { Broker } from "../broker/broker.ts";
-import { withoutRefreshToken } from "../core/credentials-view.ts";
+import { withoutDpopKey, withoutRefreshToken } from "../core/credentials-view.ts";
 import { ImportMistake, readEndUserJson, readImportJson } from "../core/import-line.ts";
 import { type Findings, readFields } from "../core/json-fields.ts";
 import { connectionFull, connectionItem } from "../core/sdk-json.ts";
@@ -84,7 +84,10 @@ export function connectionRoutes(broker: Broker): Route[] {
         const { connection, credentials } = await live.get(ref, { forceRefresh });
         return {
           status: 200,
-          body: await full(connection, withRefreshToken ? credentials : withoutRefreshToken(credentials)),
+          body: await full(
+            connection,
+            withRefreshToken ? credentials : withoutDpopKey(withoutRefreshToken(credentials)),
+          ),
         };
       },
     },

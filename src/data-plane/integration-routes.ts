@@ -14,6 +14,7 @@ import { callerIn, type Route } from "./routes.ts";
 const maxDisplayName = 200;
 const maxClientId = 4_096;
 const maxSecret = 16_384;
+const maxCertificate = 65_536;
 const maxScopes = 200;
 
 export function integrationRoutes({ integrations, providers, webhookUrls, countIgnored }: Broker): Route[] {
@@ -149,7 +150,7 @@ function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
 
 function readApp(fields: JsonFields, named: Record<string, unknown>) {
   const type = fields.text("type");
-  const secret = (name: string) => note(named, `secrets.${name}`, bounded(fields, name, maxSecret)) ?? "";
+  const secret = (name: string, max = maxSecret) => note(named, `secrets.${name}`, bounded(fields, name, max)) ?? "";
   // An installed app has an id of its own where others have a client.
   const id = bounded(fields, fields.has("client_id") ? "client_id" : "app_id", maxClientId);
   const clientId = note(named, "oauth.client_id", id) ?? "";
@@ -159,6 +160,8 @@ function readApp(fields: JsonFields, named: Record<string, unknown>) {
     clientSecret: secret("client_secret"),
     webhookSecret: secret("webhook_secret"),
     privateKey: secret("private_key"),
+    clientCertificate: secret("client_certificate", maxCertificate),
+    clientPrivateKey: secret("client_private_key"),
   };
   fields.ignoreRest();
   return { type, oauth: { clientId, scopes }, secrets };

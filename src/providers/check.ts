@@ -120,10 +120,12 @@ function isJson(text: string): boolean {
 
 function checkOAuth2(auth: Provider["auth"]): Mistake[] {
   if (auth.case !== "oauth2" && auth.case !== "oauth2Client") return [];
-  const { metadataUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
+  const { metadataUrl, jwksUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
   return [
     // RFC 8414, 3.3: without an issuer to compare with, anybody's description would do.
     ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a metadata URL")] : []),
+    // OpenID Connect Core, 3.1.3.7: a key set may sign for others as well.
+    ...(jwksUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a key set")] : []),
     ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is needed to compare an answer's with")] : []),
     ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is there twice")),
     ...scopeNotes.flatMap(({ scope }, i) =>
@@ -147,9 +149,10 @@ const oauth2Endpoints = (rules: OAuth2Rules): [string, string][] => [
   ["device_authorization_url", rules.deviceAuthorizationUrl],
   ["pushed_authorization_url", rules.pushedAuthorizationUrl],
   ["metadata_url", rules.metadataUrl],
+  ["jwks_url", rules.jwksUrl],
 ];
 
-/** Every address that a client's or a user's secret is sent to, or an end user. */
+/** Every address that a client's or a user's secret is sent to, or an end user, or that says whom to believe. */
 function endpoints({ auth }: Provider): [string, string][] {
   switch (auth.case) {
     case "oauth2":

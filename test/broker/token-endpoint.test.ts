@@ -33,7 +33,7 @@ it("O20: exchanges a code with its verifier, and neither is ever logged", async 
   const more = { code_challenge: challengeOf(codeVerifier), code_challenge_method: "S256", access_type: "offline" };
   const code = await codeFor(sandbox, more);
   const before = Date.now();
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier };
+  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
   const got = await tokens.ask({ ...who, grant });
   expect(got.accessToken).toMatch(/^sbx_at_/);
   expect(got.refreshToken).toMatch(/^sbx_rt_/);
@@ -55,7 +55,8 @@ it("O20: exchanges a code with its verifier, and neither is ever logged", async 
 it("O20: sends no verifier to a provider that cannot do PKCE", async () => {
   const { sandbox, tokens, who } = await toSandbox({ pkce: "refused" });
   const code = await codeFor(sandbox);
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier: undefined };
+  const without = { codeVerifier: undefined, nonce: undefined };
+  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, ...without };
   expect((await tokens.ask({ ...who, grant })).accessToken).toMatch(/^sbx_at_/);
 });
 
@@ -425,7 +426,8 @@ it("renews elsewhere, by another grant and parameter, and with what goes along",
   });
   const got = await tokens.ask({ ...who, grant: { type: "renewal", accessToken: "short" } });
   expect(got.accessToken).toBe("longer");
-  const grant: Grant = { type: "authorization_code", code: "c", redirectUri: callback, codeVerifier: undefined };
+  const without = { codeVerifier: undefined, nonce: undefined };
+  const grant: Grant = { type: "authorization_code", code: "c", redirectUri: callback, ...without };
   await tokens.ask({ ...who, grant });
   expect(asked.map((one) => Object.fromEntries(one))).toEqual([
     {
@@ -530,7 +532,7 @@ it("is a public client without a secret, and says what is missing where one is n
     code_challenge_method: "S256",
   });
   const publicly = asking({ provider: oauth2({ tokenUrl }), clientId: "sandbox-public", clientSecret: "" });
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier };
+  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
   expect((await tokens.ask({ ...publicly, grant })).accessToken).toMatch(/^sbx_at_/);
   for (const tokenEndpointAuthMethod of [
     "client_secret_basic",

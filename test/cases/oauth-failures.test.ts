@@ -1,8 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { runCli } from "../../src/cli/program.ts";
+import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.ts";
 import { ConnectSessionService } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { type Log, LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
+import { serve } from "../broker/asking.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { broughtBackTo, type Connecting, connecting, departure } from "../connecting.ts";
 import { adminKey } from "../harness.ts";
@@ -124,6 +127,162 @@ it("leaves a log of what an end user has typed in and the provider does not take
     },
   ]);
   expect(JSON.stringify(answer.body)).not.toContain(logs[0]?.id);
+});
+
+/** What keeps an end user from leaving for the provider: a pushed request, or a first one of OAuth 1, that is refused. */
+const notLeft = async (integrations: readonly object[], secret = app) => {
+  const pushing = (origin: string) => ({
+    name: "pushing",
+    oauth2: {
+      authorization_url: `${origin}/oauth2/auth`,
+      token_url: `${secureOf(origin)}/oauth2/token`,
+      // The sandbox has none, and says so.
+      pushed_authorization_url: `${secureOf(origin)}/oauth2/par`,
+    },
+    proxy: { base_url: secureOf(origin) },
+  });
+  return connecting({
+    providers: (origin) => [pushing(origin)],
+    integrations,
+    sidecar: { env: { APP_SECRET: secret } },
+  });
+};
+const secureOf = (origin: string) => origin.replace("http:", "https:");
+const app = "sandbox-secret";
+const pushingApp = (more: object = {}) => ({
+  environment: "dev",
+  key: "pushing",
+  provider: "pushing",
+  oauth: { client_id: "sandbox", client_secret: { env: "APP_SECRET" }, ...more },
+});
+const leaving = async (all: Connecting, key: string) => all.browser().go(departure(all, await all.session(), {}, key));
+const counted = ({ sidecar }: Connecting, credentials: string, outcome: string) =>
+  sidecar.metric(`latchkey_authorizations_total{credentials="${credentials}",outcome="${outcome}"}`);
+
+it("leaves a log of a request that the provider refuses before anybody was sent there", async () => {
+  const all = await notLeft([pushingApp()]);
+  const page = await leaving(all, "pushing");
+  expect([page.status, page.headers.get("latchkey-error")]).toEqual([424, "integration_misconfigured"]);
+  const logs = await logsOf(all);
+  expect(logs.map(said)).toEqual([
+    {
+      of: "pushing/",
+      failed: true,
+      lines: [
+        [
+          "error",
+          expect.stringContaining("does not accept the integration's application"),
+          { reason: "misconfigured", code: "http_404", credentials: "oauth2" },
+        ],
+      ],
+    },
+  ]);
+  expect(processLines(all).get(logs[0]?.id)).toMatchObject({ outcome: "misconfigured", reason: "http_404" });
+  // It is for the operator, and not for the page that an end user sees.
+  expect(page.text).not.toContain(logs[0]?.id);
+  expect(await counted(all, "oauth2", "misconfigured")).toBe(1);
+});
+
+it("leaves a log of OAuth 1's first request, refused or unanswered, and of the connection that it was for", async () => {
+  const all = await notLeft([], "not-the-secret-of-sandbox");
+  expect((await leaving(all, "sandbox-oauth1")).status).toBe(424);
+  await all.sandbox.close();
+  expect((await leaving(all, "sandbox-oauth1")).status).toBe(502);
+  const [second, first, ...more] = (await logsOf(all)).map(said);
+  expect(more).toEqual([]);
+  expect([first, second].map((log) => [log?.of, log?.lines[0]?.[0], log?.lines[0]?.[2]])).toEqual([
+    ["sandbox-oauth1/", "error", { reason: "misconfigured", code: expect.stringMatching(/./), credentials: "oauth1" }],
+    [
+      "sandbox-oauth1/",
+      "warn",
+      { reason: "provider_unavailable", code: expect.stringMatching(/./), credentials: "oauth1" },
+    ],
+  ]);
+});
+
+it("leaves a log of an integration without a client id, and none of what an end user fills in wrongly", async () => {
+  const all = await notLeft([{ ...pushingApp(), oauth: undefined }]);
+  const page = await leaving(all, "pushing");
+  expect([page.status, page.text.includes("has no client id yet")]).toEqual([424, true]);
+  const wrong = departure(all, await all.session(), { "authorization_params[state]": "mine" });
+  expect((await all.browser().go(wrong)).status).toBe(400);
+  expect((await leaving(all, "nobody")).status).toBe(404);
+  expect((await logsOf(all)).map(said)).toEqual([
+    {
+      of: "pushing/",
+      failed: true,
+      lines: [
+        [
+          "error",
+          expect.stringContaining("its operator must mend that"),
+          { reason: "misconfigured", code: "integration_misconfigured", credentials: "oauth2" },
+        ],
+      ],
+    },
+  ]);
+});
+
+it("says to who asks for a device's code which log tells why there is none", async () => {
+  const all = await notLeft([pushingApp()]);
+  const device = { environment: "dev", integration: "pushing" };
+  const error = await all.sidecar
+    .client(ConnectSessionService)
+    .beginDeviceAuthorization(device)
+    .catch((thrown: unknown) => thrown);
+  if (!(error instanceof ConnectError)) throw new Error("a provider without such an endpoint gave a code");
+  const [info] = error.findDetails(ErrorInfoSchema);
+  const [log, ...more] = await logsOf(all);
+  expect([info?.reason, info?.metadata, more]).toEqual(["integration_misconfigured", { log_id: log?.id }, []]);
+  const terminal = memoryTerminal({ env: {}, isTerminal: false });
+  const { control } = all.sidecar;
+  const argv = ["connect", "pushing", "--device", "-e", "dev", "--address", control, "--key", adminKey];
+  expect(await runCli(argv, terminal)).not.toBe(0);
+  const [latest] = await logsOf(all);
+  expect(terminal.err()).toContain(`latchkey logs ${latest?.id}`);
+});
+
+it("K03 repeats no secret of one that was refused before anybody was sent there", async () => {
+  const clientSecret = "nobody-but-the-two-of-us";
+  const heard: URLSearchParams[] = [];
+  const { origin } = await serve((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => {
+      body += chunk;
+    });
+    request.on("end", () => {
+      const sent = new URLSearchParams(body);
+      heard.push(sent);
+      response.statusCode = 400;
+      response.setHeader("content-type", "application/json");
+      const words = [clientSecret, sent.get("state") ?? "", `no_${sent.get("nonce")}_no`];
+      response.end(JSON.stringify({ error: words[heard.length - 1], error_description: words.join(" ") }));
+    });
+  });
+  const all = await connecting({
+    sidecar: { env: { APP_SECRET: clientSecret, LATCHKEY_ALLOW_PRIVATE: origin } },
+    providers: () => [
+      {
+        name: "pushing",
+        oauth2: {
+          authorization_url: `${origin}/auth`,
+          token_url: `${secureOf(origin)}/token`,
+          pushed_authorization_url: `${secureOf(origin)}/par`,
+          default_scopes: ["openid"],
+        },
+        proxy: { base_url: secureOf(origin) },
+      },
+    ],
+    integrations: [pushingApp()],
+  });
+  const pages = [];
+  for (let i = 0; i < 3; i += 1) pages.push(await leaving(all, "pushing"));
+  // What nobody has heard of passes.
+  expect(pages.map(({ status }) => status)).toEqual([502, 502, 502]);
+  const found = await logsOf(all);
+  expect([found.length, heard.length]).toEqual([3, 3]);
+  const told = JSON.stringify([found.map(said), pages, all.sidecar.logged]);
+  const secrets = [clientSecret, ...heard.flatMap((sent) => [sent.get("state") ?? "", sent.get("nonce") ?? ""])];
+  expect(secrets.filter((secret) => secret === "" || formsOf(secret).some((form) => told.includes(form)))).toEqual([]);
 });
 
 it("K03 repeats no secret in them, whatever a provider says in its answers", async () => {

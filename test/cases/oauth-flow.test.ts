@@ -1,8 +1,11 @@
 import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
+import { runCli } from "../../src/cli/program.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
+import { memoryTerminal } from "../cli/memory-terminal.ts";
 import { appOrigin, auditOf, broughtBackTo, connecting, departure, tokenCalls } from "../connecting.ts";
+import { adminKey } from "../harness.ts";
 
 const callbackOf = (all: Awaited<ReturnType<typeof connecting>>, query: string, context = "") =>
   `${all.sidecar.data}/oauth/callback${context}?${query}`;
@@ -365,6 +368,25 @@ it("O19 stores a narrower scope, shows it, and names what is missing", async () 
   const { connection } = await all.sidecar.client(ConnectionService).getConnection({ ref });
   expect(connection?.grantedScopes).toEqual(["openid", "email", "profile"]);
   expect(connection?.missingScopes).toEqual(["drive"]);
+
+  // To the application too, in a list as with the connection, and to who asks on the command line.
+  const granted = ["openid", "email", "profile"];
+  expect(item).toMatchObject({ missing_scopes: ["drive"] });
+  expect(await all.connection("sandbox-files", ref.id)).toMatchObject({
+    granted_scopes: granted,
+    missing_scopes: ["drive"],
+  });
+  const terminal = memoryTerminal({ env: {}, isTerminal: false });
+  const at = ["-e", "dev", "--address", all.sidecar.control, "--key", adminKey];
+  expect(await runCli(["connections", "get", `sandbox-files/${ref.id}`, ...at], terminal)).toBe(0);
+  expect(terminal.out()).toMatch(/missing_scopes.*drive/s);
+
+  all.sandbox.behave({ grantOnly: null });
+  expect((await all.browser().go(departure(all, await all.reconnectSession(ref.id)))).status).toBe(200);
+  expect(await all.connection("sandbox-files", ref.id)).toMatchObject({
+    granted_scopes: expect.arrayContaining([...granted, "drive"]),
+    missing_scopes: [],
+  });
 });
 
 it("asks for further scopes later, and keeps the earlier ones, the metadata and the tags", async () => {

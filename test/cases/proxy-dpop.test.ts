@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { Provider } from "oidc-provider";
 import { describe, expect, it } from "vitest";
 import { newDpopKey } from "../../src/auth/dpop-key.ts";
@@ -141,12 +142,23 @@ describe("a token that is bound to a key", () => {
     expect(body).not.toContain(token);
   });
 
-  it("cannot be used with a key that is none", async () => {
-    const { ask, requests } = await boundTo(ok, { dpopKey: "no key" });
-    const answer = await ask("/");
-    expect([answer.status, faultOf(answer)]).toEqual([424, "connection_unusable"]);
-    expect(answer.body).not.toContain("no key");
-    expect(requests()).toEqual([]);
+  it("is not imported with a key that is none", async () => {
+    const refused = await boundTo(ok, { dpopKey: "no key" }).catch((error: unknown) => error);
+    if (!(refused instanceof ConnectError)) throw new Error("what cannot be proven was imported");
+    expect([refused.code, refused.message]).toEqual([Code.InvalidArgument, expect.not.stringContaining("no key")]);
+  });
+
+  it("goes with proofs of the same key once it was moved as JSON", async () => {
+    const { running, ask, requests } = await boundTo(ok);
+    await ask("/here");
+    const { body } = await running.rest("GET", "/connections/ada?provider_config_key=here&refresh_token=true");
+    const moved = { provider_config_key: "here", connection_id: "moved", credentials: body.credentials };
+    const target = await running.rest("POST", "/connections", { body: moved });
+    expect([target.status, target.body.credentials]).toEqual([201, body.credentials]);
+    const headers = { ...running.proxyHeaders, "connection-id": "moved" };
+    expect((await call(`${running.data}/proxy/there`, { headers })).status).toBe(200);
+    const [first, second] = requests().map((request) => verifiedProof(valuesOf(request, "dpop")[0] ?? "").header.jwk);
+    expect([requests().length, second]).toEqual([2, first]);
   });
 
   it("opens a WebSocket", async () => {
@@ -341,13 +353,15 @@ describe("a token of the application's own that is bound to a key", () => {
     expect([keys.length, (await held(id)).dpopKey]).toEqual([1, expect.stringContaining("BEGIN PRIVATE KEY")]);
   });
 
-  it("shows nobody its key but who may read credentials by RPC", async () => {
+  it("shows nobody its key but who may read credentials, and asks for all of them", async () => {
     const { running, ask, later, held, ref } = await machine();
     expect((await ask()).status).toBe(200);
     later();
     expect((await ask()).status).toBe(200);
     const line = (await held()).dpopKey.split("\n")[1] ?? "";
-    const shown = await running.rest("GET", "/connections/ada?provider_config_key=here&refresh_token=true");
+    const whole = await running.rest("GET", "/connections/ada?provider_config_key=here&refresh_token=true");
+    expect(whole.body.credentials).toMatchObject({ token: "machine-token-2", dpop_key: (await held()).dpopKey });
+    const shown = await running.rest("GET", "/connections/ada?provider_config_key=here");
     expect(shown.body.credentials).toMatchObject({ type: "OAUTH2_CC", token: "machine-token-2" });
     const { connection } = await running.client(ConnectionService).getConnection({ ref });
     const { logs } = await running.client(LogService).listLogs({ environment: "dev" });

@@ -136,6 +136,7 @@ it("shows connections in a list without their credentials, and with what the SDK
       metadata: {},
       tags: { team: "red", end_user_id: "u-bob", organization_id: "acme" },
       errors: [],
+      missing_scopes: [],
       end_user: {
         id: "u-bob",
         email: null,

@@ -1,4 +1,6 @@
+import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
+import { newDpopKey } from "../../src/auth/dpop-key.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { setUp, sidecarOfFile } from "../door.ts";
 import { canary, everyKind, integrationOf, setUpEveryKind } from "../every-kind.ts";
@@ -113,4 +115,70 @@ it("shows a client certificate, which is imported over gRPC alone", async () => 
     certificate: "pem",
     private_key: "key",
   });
+});
+
+it("says of scopes that there are none where nobody was asked", async () => {
+  const provider_config_key = integrationOf({ type: "API_KEY" });
+  const credentials = { type: "API_KEY", apiKey: "k" };
+  const { body } = await post({ provider_config_key, connection_id: "unscoped", credentials });
+  expect(body).toMatchObject({ granted_scopes: [], missing_scopes: [] });
+  const list = (await running().rest("GET", "/connections?connectionId=unscoped")).body.connections;
+  expect(list).toMatchObject([{ missing_scopes: [] }]);
+});
+
+const bound = [
+  ["OAUTH2", { access_token: "t" }],
+  ["OAUTH2_CC", { client_id: "i", client_secret: "s", token: "t" }],
+] as const;
+
+it.each(bound)("takes and shows the key that a token of %s is bound to", async (type, rest) => {
+  const provider_config_key = integrationOf({ type });
+  const dpop_key = newDpopKey();
+  // Copied out of JSON, its line breaks may be two characters each.
+  for (const key of [dpop_key, dpop_key.replaceAll("\n", "\\n")]) {
+    const credentials = { type, ...rest, raw: {}, dpop_key: key };
+    const { status, body } = await post({ provider_config_key, connection_id: "c", credentials });
+    expect({ status, credentials: body.credentials }).toEqual({ status: 201, credentials });
+    expect(await get(provider_config_key, "&refresh_token=true")).toEqual(credentials);
+    expect(await get(provider_config_key)).toEqual({ type, ...rest, raw: {} });
+  }
+  // What is imported again is all that it says.
+  const { body } = await post({ provider_config_key, connection_id: "c", credentials: { type, ...rest } });
+  expect(body.credentials).not.toHaveProperty("dpop_key");
+});
+
+const pkcs8 = { type: "pkcs8", format: "pem" } as const;
+const p256 = () => generateKeyPairSync("ec", { namedCurve: "P-256" });
+
+it.each<[string, string]>([
+  ["no PEM", "hidden-nonsense"],
+  ["of another curve", generateKeyPairSync("ec", { namedCurve: "P-384" }).privateKey.export(pkcs8).toString()],
+  ["of RSA", generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey.export(pkcs8).toString()],
+  [
+    "encrypted",
+    p256()
+      .privateKey.export({ ...pkcs8, cipher: "aes-256-cbc", passphrase: "x" })
+      .toString(),
+  ],
+  ["half of one", p256().publicKey.export({ type: "spki", format: "pem" }).toString()],
+  ["a JWK", JSON.stringify(p256().privateKey.export({ format: "jwk" }))],
+])("refuses a key that a token is said to be bound to, and that is %s", async (_, dpop_key) => {
+  for (const [type, rest] of bound) {
+    const provider_config_key = integrationOf({ type });
+    const credentials = { type, ...rest, dpop_key };
+    const { status, body } = await post({ provider_config_key, connection_id: "refused", credentials });
+    expect([status, body.error.code]).toEqual([400, "invalid_body"]);
+    expect(body.error.errors).toEqual([
+      { code: "invalid_body", path: ["credentials", "dpop_key"], message: expect.stringContaining("P-256") },
+    ]);
+    expect(holds(body, dpop_key.slice(30, 60) || dpop_key)).toBe(false);
+    const shown = await running().rest("GET", `/connections/refused?provider_config_key=${provider_config_key}`);
+    expect(shown.status).toBe(404);
+  }
+});
+
+it("refuses such a key that is no text", async () => {
+  const credentials = { type: "OAUTH2", access_token: "t", dpop_key: { kty: "EC" } };
+  const { status, body } = await post({ provider_config_key: integrationOf(credentials), credentials });
+  expect([status, body.error.errors[0].path]).toEqual([400, ["credentials", "dpop_key"]]);
 });

@@ -66,6 +66,7 @@ it.each([
   "device_authorization_url",
   "pushed_authorization_url",
   "metadata_url",
+  "jwks_url",
 ])("wants the %s to be https, and no more than a URL", (name) => {
   const issuer = "https://a.example";
   for (const url of [
@@ -143,6 +144,7 @@ it("wants suffixes in which not anybody can have a host, and defaults that fit",
 
 it("wants an issuer where something is compared with it, and a grant where something else renews", () => {
   expect(pathsIn(oauth2({ metadata_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
+  expect(pathsIn(oauth2({ jwks_url: "https://a.example/x" }))).toEqual(["auth.issuer"]);
   expect(pathsIn(oauth2({ issuer_always: true }))).toEqual(["auth.issuer"]);
   expect(pathsIn(oauth2({ renewal: { access_token: true } }))).toEqual(["auth.renewal.grant_type"]);
   const facebook = { grant_type: "fb_exchange_token", parameter: "fb_exchange_token", access_token: true };

@@ -198,7 +198,8 @@ export type OAuth2Credentials = Message<"latchkey.v1.OAuth2Credentials"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * The token endpoint's answer as it came.
+   * The token endpoint's answer as it came, less an `id_token` that could not be verified where the
+   * provider's description says by which keys it is.
    *
    * @generated from field: google.protobuf.Struct raw = 4;
    */

@@ -1,0 +1,22 @@
+import { requireCertificate } from "../auth/client-certificate.ts";
+import { CannotAttach } from "../auth/scheme.ts";
+import type { Mistake } from "../base/fault.ts";
+import type { IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
+
+/** What an integration's secrets must be beyond their schema. Quotes none of them. */
+export function checkIntegrationSecrets(
+  secrets: Pick<IntegrationSecrets, "clientCertificate" | "clientPrivateKey"> | undefined,
+): Mistake[] {
+  const { clientCertificate: certificate = "", clientPrivateKey: privateKey = "" } = secrets ?? {};
+  if (certificate === "" && privateKey === "") return [];
+  const mistake = (name: string, message: string) => [{ path: ["secrets", name], message }];
+  if (certificate === "") return mistake("client_certificate", "is needed beside its private key");
+  if (privateKey === "") return mistake("client_private_key", "is needed beside the client certificate");
+  try {
+    requireCertificate({ certificate, privateKey });
+    return [];
+  } catch (error) {
+    if (!(error instanceof CannotAttach)) throw error;
+    return mistake("client_certificate", error.message);
+  }
+}
