@@ -340,6 +340,8 @@ export type Collections = ReturnType<typeof createCollections>;
 /** Sealed. */
 export const credentialsKey = (environment: string, integration: string, id: string) =>
   keyOf("credentials", environment, integration, id);
+/** As `integrations` files it: for whoever reads it together with its secrets. */
+export const integrationKey = (environment: string, key: string) => keyOf("integration", environment, key);
 /** Sealed. */
 export const integrationSecretsKey = (environment: string, key: string) =>
   keyOf("integration-secrets", environment, key);

@@ -104,11 +104,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function read(ref: ConnectionRef): Promise<Found> {
     const { environment, integration: key, id } = ref;
     const at = { environment, key };
-    const [known, { value: integration }, secrets] = await Promise.all([
-      health.read(ref),
-      integrations.get(at),
-      integrations.secretsOf(at),
-    ]);
+    const [known, { integration, secrets }] = await Promise.all([health.read(ref), integrations.inUse(at)]);
     if (known === undefined) {
       throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
     }
