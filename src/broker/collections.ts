@@ -34,6 +34,8 @@ const until = (space: string, ms: number) => ({ from: under(space).from, to: key
 /** Sealed. */
 export const credentialsKey = (environment: string, integration: string, id: string) =>
   keyOf("credentials", environment, integration, id);
+/** As `integrations` files it: for whoever reads it together with its secrets. */
+export const integrationKey = (environment: string, key: string) => keyOf("integration", environment, key);
 /** Sealed. */
 export const integrationSecretsKey = (environment: string, key: string) =>
   keyOf("integration-secrets", environment, key);

@@ -1,5 +1,6 @@
 import { create, equals, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
@@ -14,7 +15,7 @@ import {
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
-import { type Collections, integrationSecretsKey } from "./collections.ts";
+import { type Collections, integrationKey, integrationSecretsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 import type { Providers } from "./providers.ts";
@@ -29,6 +30,8 @@ export interface Integrations {
   create(integration: Integration, actor: string): Promise<Integration>;
   get(ref: IntegrationRef): Promise<Stored<Integration>>;
   secretsOf(ref: IntegrationRef): Promise<IntegrationSecrets | undefined>;
+  /** Both, for requests: until something of it changes all are given the same, and nobody writes into it. */
+  inUse(ref: IntegrationRef): Promise<InUse>;
   list(filter: { readonly environment: string; readonly provider: string }, page: Page): Promise<PageOf<Integration>>;
   /** `paths` are those of the update mask: what of `integration` is taken. */
   update(asked: IntegrationUpdate, actor: string): Promise<Integration>;
@@ -42,6 +45,11 @@ export interface Integrations {
   requireUnused(provider: string): Promise<void>;
   /** An integration keeps its provider for good: its connections hold that provider's credentials. */
   requireSameProvider(integration: Integration): Promise<void>;
+}
+
+export interface InUse {
+  readonly integration: Integration;
+  readonly secrets: IntegrationSecrets | undefined;
 }
 
 export interface IntegrationUpdate {
@@ -58,15 +66,27 @@ interface IntegrationsOptions {
   readonly world: World;
 }
 
+/** An integration as requests work with it, and what was read to know it. */
+interface Read extends InUse {
+  readonly revision: number;
+  readonly secretsRevision: number;
+}
+
+/** More than are worked with at a time; others are read anew. */
+const mostInUse = 1_000;
+
 export function createIntegrations(options: IntegrationsOptions): Integrations {
   const { store, collections, providers, audit, world } = options;
   const { environments, integrations, connections } = collections;
+  const inUse = new LRUCache<string, Read>({ max: mostInUse });
 
-  async function get({ environment, key }: IntegrationRef): Promise<Stored<Integration>> {
+  const unknown = ({ key }: IntegrationRef) =>
+    new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
+
+  async function get(ref: IntegrationRef): Promise<Stored<Integration>> {
+    const { environment, key } = ref;
     const found = namesNothing(environment, key) ? undefined : await integrations.get(environment, key);
-    if (found === undefined) {
-      throw new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
-    }
+    if (found === undefined) throw unknown(ref);
     return found;
   }
 
@@ -117,6 +137,22 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
   return {
     get,
     secretsOf,
+    async inUse(ref) {
+      const { environment, key } = ref;
+      if (namesNothing(environment, key)) throw unknown(ref);
+      const at = integrationKey(environment, key);
+      const [entry, sealed] = await store.getMany([at, integrationSecretsKey(environment, key)]);
+      if (entry === undefined) throw unknown(ref);
+      const [revision, secretsRevision] = [entry.revision, sealed?.revision ?? 0];
+      const known = inUse.get(at);
+      if (known?.revision === revision && known.secretsRevision === secretsRevision) return known;
+      const integration = integrations.read(entry, revision)?.value;
+      if (integration === undefined) throw unknown(ref);
+      const secrets = sealed && fromBinary(IntegrationSecretsSchema, sealed.value);
+      const read = { integration, secrets, revision, secretsRevision };
+      inUse.set(at, read);
+      return read;
+    },
     async create(wanted, actor) {
       const { environment, key, secrets } = wanted;
       const after = { ...stored(wanted, world.now()), declared: false };

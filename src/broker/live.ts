@@ -96,10 +96,9 @@ export async function openLive(options: LiveOptions): Promise<Live> {
 
   async function load(ref: ConnectionRef): Promise<Held> {
     const at = { environment: ref.environment, key: ref.integration };
-    const [{ value: connection }, { value: integration }, secrets, credentials] = await Promise.all([
+    const [{ value: connection }, { integration, secrets }, credentials] = await Promise.all([
       connections.get(ref),
-      integrations.get(at),
-      integrations.secretsOf(at),
+      integrations.inUse(at),
       connections.credentialsOf(ref),
     ]);
     if (credentials === undefined) {

@@ -12,8 +12,8 @@ import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import { StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
-import type { Lease } from "../store/leases.ts";
+import { type Change, type Condition, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import type { FreeLease, Lease } from "../store/leases.ts";
 import { SealKeyMissing } from "../store/seal-key.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { LiveGrants } from "./live-grants.ts";
@@ -34,22 +34,31 @@ export interface Attempt extends Course {
   readonly ref: ConnectionRef;
   readonly found: Found;
   readonly renewal: Renewal;
-  readonly lease: Lease;
+  /** As it was found with the rest: taken in the commit of the intent. */
+  readonly free: FreeLease;
   readonly log: LogWriter;
   readonly isForced: boolean;
-  /** The lease was given back together with what came of it. */
-  readonly onReleased: () => void;
 }
 
-/** Written down, and with what was read then. */
+/** Written down, and with what there was then. */
 interface Intent {
   readonly attemptId: string;
   readonly found: Found;
+  readonly revision: number;
+}
+
+/** A lease that is looked after until the attempt is over. */
+interface KeptLease {
+  readonly lease: Lease;
+  /** It was given back together with what came of it. */
+  onReleased(): void;
+  end(): Promise<void>;
 }
 
 /** An attempt that has asked. */
 interface Sent {
   readonly trying: Attempt;
+  readonly kept: KeptLease;
   readonly intent: Intent;
 }
 
@@ -74,6 +83,7 @@ interface AttemptsOptions {
   readonly grants: LiveGrants;
   readonly breaker: RefreshBreaker;
   readonly pace: RefreshPace;
+  readonly leaseMs: number;
   /** Nothing new is begun. */
   readonly isClosing: () => boolean;
   /** Whatever is still under way is given up. */
@@ -81,7 +91,7 @@ interface AttemptsOptions {
   readonly world: World;
 }
 
-/** A renewal under its lease: noted, asked for, and written down. `again`: something changed before anything was sent. */
+/** A renewal: noted, asked for, and written down. `again`: something changed before anything was sent. */
 export type RunAttempt = (trying: Attempt) => Promise<"done" | "again">;
 
 /** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
@@ -91,39 +101,82 @@ export const lookAgainMs = 100;
 const storeRetryMs = 1_000;
 
 export function createAttempts(options: AttemptsOptions): RunAttempt {
-  const { read, store, health, tokens, grants, breaker, pace, isClosing, isOver, world } = options;
+  const { read, store, health, tokens, grants, breaker, pace, leaseMs, isClosing, isOver, world } = options;
   const { metrics, log } = world;
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
 
   async function attempt(trying: Attempt): Promise<"done" | "again"> {
+    const { found, free } = trying;
+    // It rests on what was read a moment ago: were it stale, or the lease taken, the commit would be refused.
+    const intent = await noteIntent(trying, found, { changes: free.changes });
+    if (intent === undefined) return "again";
+    const kept = keep(free.taken(intent.revision));
+    try {
+      return await askUnder({ trying, kept, intent });
+    } finally {
+      await kept.end();
+    }
+  }
+
+  async function askUnder({ trying, kept, intent: first }: Sent): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
-    for (let isSecond = false; ; isSecond = true) {
-      // The first rests on what was read a moment ago: were it stale, the commit would be refused.
-      const intent = await noteIntent(trying, isSecond ? await read(ref) : trying.found);
-      if (intent === undefined) return "again";
+    for (let intent = first; ; ) {
       trying.onSent();
       const answer = await ask(trying, intent.found);
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));
-        await write({ trying, intent }, answer);
+        await write({ trying, kept, intent }, answer);
         return "done";
       }
       writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
       // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
-      if (answer.kind === "uncertain" && !isSecond && renewal.grant.type === "refresh_token") continue;
-      await noteFailure({ trying, intent }, answer);
+      if (answer.kind === "uncertain" && intent === first && renewal.grant.type === "refresh_token") {
+        const second = await noteIntent(trying, await read(ref), { conditions: [kept.lease.fence] });
+        if (second === undefined) return "again";
+        intent = second;
+        continue;
+      }
+      await noteFailure({ trying, kept, intent }, answer);
       return "done";
     }
   }
 
+  function keep(lease: Lease): KeptLease {
+    let isReleased = false;
+    const keeping = setInterval(() => {
+      // Lost: the answer still counts, since it is written over nothing but what it replaces.
+      lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
+    }, leaseMs / 3);
+    return {
+      lease,
+      onReleased() {
+        isReleased = true;
+      },
+      async end() {
+        clearInterval(keeping);
+        if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+      },
+    };
+  }
+
+  interface With {
+    readonly changes?: readonly Change[];
+    readonly conditions?: readonly Condition[];
+  }
+
   /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
-  async function noteIntent({ found, renewal, lease }: Attempt, now: Found): Promise<Intent | undefined> {
+  async function noteIntent({ found, renewal }: Attempt, now: Found, more: With): Promise<Intent | undefined> {
     if (!isSame(now, found.known.credentials)) return undefined;
     const attemptId = randomUUID();
-    const { changes, conditions } = health.noteIntent(now.known, { attemptId, token: renewal.spent });
+    const { changes, conditions, record } = health.noteIntent(now.known, { attemptId, token: renewal.spent });
     try {
-      await store.commit(changes, [...conditions, lease.fence]);
-      return { attemptId, found: now };
+      const revision = await store.commit(
+        [...(more.changes ?? []), ...changes],
+        [...(more.conditions ?? []), ...conditions],
+      );
+      // How large it is nobody asks.
+      const stored = record && { value: record, revision, bytes: 0 };
+      return { attemptId, revision, found: { ...now, known: { ...now.known, record: stored } } };
     } catch (error) {
       // Somebody else is at it, or other credentials came, or the same were sealed anew: it is looked at again.
       if (error instanceof StaleWrite) return undefined;
@@ -219,17 +272,20 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
    * write to the connection without a pause, `credentials` are written by themselves first.
    */
   async function commitNoted(
-    { trying, intent }: Sent,
+    { trying, kept, intent }: Sent,
     decide: (now: Found) => Noted | Promise<Noted>,
     credentials?: Credentials,
   ): Promise<"written" | "overtaken"> {
-    const { ref, found, lease, onReleased, onDurable, onStoreTrouble } = trying;
+    const { ref, found, onDurable, onStoreTrouble } = trying;
     const until = performance.now() + patienceMs;
+    /** As the intent left it. Were it otherwise by now, the commit would be refused, and only then is it read. */
+    let known: Found | undefined = intent.found;
     let isDurable = false;
-    for (let isFirst = true; ; ) {
+    for (let commits = 0; ; ) {
       const leave = pace.enter();
       try {
-        const now = await read(ref);
+        const now = known ?? (await read(ref));
+        known = undefined;
         const isOurs = isDurable && credentials !== undefined && isSame(now, credentials);
         if (!isOurs && !isSame(now, found.known.credentials)) return isDurable ? "written" : "overtaken";
         // The lease was lost, and somebody else has asked since: what that one is given is newer, and comes first.
@@ -239,18 +295,18 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
           await sleep(lookAgainMs);
           continue;
         }
-        if (!isFirst && !isDurable && credentials !== undefined) {
+        if (commits > 1 && !isDurable && credentials !== undefined) {
           await store.commit([health.renewed(now.known, credentials)]);
           isDurable = true;
           onDurable();
           continue;
         }
         const { changes, conditions } = await decide(now);
-        // A lease that was lost must not keep an answer from being written down: only the first time with it.
-        const released = isFirst ? lease.releasing() : [];
-        isFirst = false;
+        // A lease that was lost must not keep an answer from being written down: only the first times with it.
+        const released = commits > 1 ? [] : kept.lease.releasing();
+        commits += 1;
         await store.commit([...changes, ...released], conditions);
-        if (released.length > 0) onReleased();
+        if (released.length > 0) kept.onReleased();
         return "written";
       } catch (error) {
         if (error instanceof StaleWrite) continue;

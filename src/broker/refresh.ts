@@ -11,14 +11,13 @@ import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import { type Store, StoreUnavailable } from "../store/contract.ts";
-import { createLeases } from "../store/leases.ts";
+import { createLeases, type FreeLease } from "../store/leases.ts";
 import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveGrants } from "./live-grants.ts";
 import type { Providers } from "./providers.ts";
 import {
-  type Attempt,
   breakerKey,
   type Course,
   createAttempts,
@@ -97,7 +96,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   let isOver = false;
   const pace = createRefreshPace();
   const attempt = createAttempts({
-    ...{ read, store, health, tokens, grants, breaker, pace, world },
+    ...{ read, store, health, tokens, grants, breaker, pace, leaseMs, world },
     isClosing: () => isClosing,
     isOver: () => isOver,
   });
@@ -105,11 +104,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function read(ref: ConnectionRef): Promise<Found> {
     const { environment, integration: key, id } = ref;
     const at = { environment, key };
-    const [known, { value: integration }, secrets] = await Promise.all([
-      health.read(ref),
-      integrations.get(at),
-      integrations.secretsOf(at),
-    ]);
+    const [known, { integration, secrets }] = await Promise.all([health.read(ref), integrations.inUse(at)]);
     if (known === undefined) {
       throw new Fault("unknown_connection", `there is no connection "${id}" of the integration "${key}"`);
     }
@@ -148,18 +143,16 @@ export function createRefresher(options: RefresherOptions): Refresher {
     for (;;) {
       const leave = await pace.begin();
       try {
-        const found = await read(ref);
+        const [found, free] = await Promise.all([read(ref), leases.find(refreshLease(ref), leaseMs)]);
         if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
         requireTryable(ref, found, isForced);
         requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
-        const lease = await leases.take(refreshLease(ref), leaseMs);
-        if (lease !== undefined) {
+        if (free !== undefined) {
           const onSent = () => {
             leave();
             course.onSent();
           };
-          const leased = { ref, asked: { seen, isForced }, lease, course: { ...course, onSent } };
-          if ((await underLease(leased)) === "done") return;
+          if ((await tryOnce({ ref, found, free, isForced, course: { ...course, onSent } })) === "done") return;
           continue;
         }
       } finally {
@@ -194,43 +187,27 @@ export function createRefresher(options: RefresherOptions): Refresher {
     if (closed !== undefined) throw faultOfClosed(closed, world.now());
   }
 
-  interface Leased extends Pick<Attempt, "ref" | "lease"> {
-    readonly asked: Asked;
+  interface Trying {
+    readonly ref: ConnectionRef;
+    readonly found: Found;
+    readonly free: FreeLease;
+    readonly isForced: boolean;
     readonly course: Course;
   }
 
   /** `again`: something of the connection changed before anything was sent. */
-  async function underLease({ ref, asked, lease, course }: Leased): Promise<"done" | "again"> {
-    const { seen, isForced } = asked;
-    let keeping: NodeJS.Timeout | undefined;
-    let isReleased = false;
-    const onReleased = () => {
-      isReleased = true;
-    };
+  async function tryOnce({ ref, found, free, isForced, course }: Trying): Promise<"done" | "again"> {
+    const { integration, secrets, provider } = found;
+    const { credentials } = found.known;
+    const renewal = renewalOf({ credentials, provider, integration });
+    if (renewal === undefined) return "done";
+    const log = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
+    const probe = breaker.enter(breakerKey(ref), world.now());
+    if ("closed" in probe) throw faultOfClosed(probe.closed, world.now());
     try {
-      // What was read before the lease was taken may have been tried by whoever had it, well or in vain.
-      const found = await read(ref);
-      const { integration, secrets, provider } = found;
-      const { credentials } = found.known;
-      if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return "done";
-      requireTryable(ref, found, isForced);
-      const renewal = renewalOf({ credentials, provider, integration });
-      if (renewal === undefined) return "done";
-      keeping = setInterval(() => {
-        // Lost: the answer still counts, since it is written over nothing but what it replaces.
-        lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
-      }, leaseMs / 3);
-      const writer = health.beginLog({ operation: "auth.refresh", ref, credentials, secrets });
-      const probe = breaker.enter(breakerKey(ref), world.now());
-      if ("closed" in probe) throw faultOfClosed(probe.closed, world.now());
-      try {
-        return await attempt({ ref, found, renewal, lease, log: writer, isForced, onReleased, ...course });
-      } finally {
-        probe.leave();
-      }
+      return await attempt({ ref, found, renewal, free, log, isForced, ...course });
     } finally {
-      clearInterval(keeping);
-      if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
+      probe.leave();
     }
   }
 
@@ -265,14 +242,12 @@ export function createRefresher(options: RefresherOptions): Refresher {
 
 /** Whoever waits is told to come again; what is under way goes on. */
 async function patiently(flight: Promise<void>, trouble: Promise<never>): Promise<void> {
-  const late = AbortSignal.timeout(patienceMs);
-  const { promise, reject } = Promise.withResolvers<void>();
-  const onLate = () => reject(unavailable("the provider takes long", 5));
-  late.addEventListener("abort", onLate, { once: true });
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const waiting = setTimeout(() => reject(unavailable("the provider takes long", 5)), patienceMs).unref();
   try {
-    await Promise.race([flight, trouble, promise]);
+    await Promise.race([flight, trouble, late]);
   } finally {
-    late.removeEventListener("abort", onLate);
+    clearTimeout(waiting);
   }
 }
 

@@ -12,6 +12,16 @@ import { keyOf, under } from "./keys.ts";
 export interface Leases {
   /** Undefined while somebody else has it. */
   take(name: string, lengthMs: number): Promise<Lease | undefined>;
+  /** As `take`, for whoever has something to commit with it. */
+  find(name: string, lengthMs: number): Promise<FreeLease | undefined>;
+}
+
+/** Nobody had it when it was looked at. */
+export interface FreeLease {
+  /** What takes it: the commit is refused when somebody else has taken it meanwhile. */
+  readonly changes: readonly Change[];
+  /** Once they were committed, at this revision. */
+  taken(revision: number): Lease;
 }
 
 export interface Lease {
@@ -57,56 +67,67 @@ export class LeaseLost extends Error {
 const marginShare = 0.1;
 
 export function createLeases(store: Store): Leases {
-  async function take(name: string, lengthMs: number): Promise<Lease | undefined> {
+  async function find(name: string, lengthMs: number): Promise<FreeLease | undefined> {
     const { holder: holderKey, term: termKey } = leaseKeys(name);
     // Before the clock: one that was taken between two looks the other way round would seem to run longer than it can,
     // and be taken away from whoever has only just got it.
     const [held, running] = await store.getMany([holderKey, termKey]);
-    let begunAt = performance.now();
+    const foundAt = performance.now();
     const now = await store.clock();
     if (held !== undefined && running !== undefined && runs(running.value, now)) return undefined;
 
     const term = (at: number) =>
       toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs: at + lengthMs, lengthMs }));
-    let revision: number;
-    try {
-      const holder = toBinary(LeaseHolderSchema, create(LeaseHolderSchema, { id: randomUUID() }));
-      revision = await store.commit([
+    const holder = toBinary(LeaseHolderSchema, create(LeaseHolderSchema, { id: randomUUID() }));
+    return {
+      changes: [
         { key: holderKey, value: holder, expect: held?.revision ?? 0 },
         { key: termKey, value: term(now), expect: running?.revision ?? 0 },
-      ]);
-    } catch (error) {
-      if (error instanceof StaleWrite) return undefined;
-      throw error;
-    }
-    const fence = { key: holderKey, expect: revision };
-    const releasing = () => [
-      { key: holderKey, value: undefined, expect: revision },
-      { key: termKey, value: undefined },
-    ];
-    return {
-      name,
-      fence,
-      ranOut: held !== undefined,
-      remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
-      async renew() {
-        const renewedAt = performance.now();
-        const at = await store.clock();
-        await store.commit([{ key: termKey, value: term(at) }], [fence]).catch((error: unknown) => {
-          throw error instanceof StaleWrite ? new LeaseLost(name, { cause: error }) : error;
-        });
-        begunAt = renewedAt;
-      },
-      releasing,
-      async release() {
-        await store.commit(releasing()).catch((error: unknown) => {
-          if (!(error instanceof StaleWrite)) throw error;
-        });
+      ],
+      taken(revision) {
+        let begunAt = foundAt;
+        const fence = { key: holderKey, expect: revision };
+        const releasing = () => [
+          { key: holderKey, value: undefined, expect: revision },
+          { key: termKey, value: undefined },
+        ];
+        return {
+          name,
+          fence,
+          ranOut: held !== undefined,
+          remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
+          async renew() {
+            const renewedAt = performance.now();
+            const at = await store.clock();
+            await store.commit([{ key: termKey, value: term(at) }], [fence]).catch((error: unknown) => {
+              throw error instanceof StaleWrite ? new LeaseLost(name, { cause: error }) : error;
+            });
+            begunAt = renewedAt;
+          },
+          releasing,
+          async release() {
+            await store.commit(releasing()).catch((error: unknown) => {
+              if (!(error instanceof StaleWrite)) throw error;
+            });
+          },
+        };
       },
     };
   }
 
-  return { take };
+  return {
+    find,
+    async take(name, lengthMs) {
+      const free = await find(name, lengthMs);
+      if (free === undefined) return undefined;
+      try {
+        return free.taken(await store.commit(free.changes));
+      } catch (error) {
+        if (error instanceof StaleWrite) return undefined;
+        throw error;
+      }
+    },
+  };
 }
 
 /** One that runs longer than it was taken for was taken by a clock that has been set back since: it is over. */
