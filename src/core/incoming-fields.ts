@@ -1,7 +1,13 @@
-import { lowerCase } from "../base/field-name.ts";
+import { byFieldName } from "../base/field-name.ts";
 
-/** What a provider would do to the caller's host, or to whoever shares it, with these: nothing. */
-const dropped = new Set(["set-cookie", "strict-transport-security", "alt-svc", "clear-site-data"]);
+/** What a provider would do to the caller's host, or to whoever shares it, with these, and with cookies: nothing. */
+const dropped = new Set(["strict-transport-security", "alt-svc", "clear-site-data"]);
+/** What begins like ours could be taken for ours. */
+const fateOf = byFieldName((lower): "dropped" | "set-cookie" | "vary" | "location" | "kept" => {
+  if (lower === "set-cookie" || lower === "vary" || lower === "location") return lower;
+  return dropped.has(lower) || lower.startsWith("latchkey-") ? "dropped" : "kept";
+});
+
 /** A cache that knows the address alone must not give one user's answer to another. */
 const varies =
   "Authorization, Proxy-Authorization, Latchkey-Key, Provider-Config-Key, Connection-Id, Base-Url-Override";
@@ -24,12 +30,10 @@ export function incomingFields({ fields, relocate, isHttp2 = false, keepsSetCook
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
-    const lower = lowerCase(name);
-    // What begins like ours could be taken for ours.
-    if (lower.startsWith("latchkey-") || (dropped.has(lower) && !(keepsSetCookie && lower === "set-cookie"))) continue;
-    if (lower === "vary") vary = value === "*" || vary === "*" ? "*" : `${value}, ${vary}`;
-    else if (lower === "location") kept.push(name, relocate(value) ?? value);
-    else kept.push(name, value);
+    const fate = fateOf(name);
+    if (fate === "kept" || (fate === "set-cookie" && keepsSetCookie)) kept.push(name, value);
+    else if (fate === "vary") vary = value === "*" || vary === "*" ? "*" : `${value}, ${vary}`;
+    else if (fate === "location") kept.push(name, relocate(value) ?? value);
   }
   kept.push("Vary", vary, "Via", isHttp2 ? "2 latchkey" : "1.1 latchkey");
   return kept;

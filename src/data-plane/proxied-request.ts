@@ -106,7 +106,9 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#attempt = this.#trace?.attempt(ready);
     const { head } = outgoing(this.#attempt?.joined(going) ?? going);
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
-    const exchange = upstream.send({ origin, method: asked.method, head, body, ...this.#howToSend() }, this);
+    const request = { origin, method: asked.method, head, body };
+    const how = this.#howToSend();
+    const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
     ready.use?.sent(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
     if (content !== undefined) {

@@ -73,10 +73,16 @@ export class Connection {
   readonly origin: Origin;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
+  /** While it is idle: until when it is kept. */
+  idleUntil = 0;
   /** It has carried something before: what it carries next may find it closed already. */
   isReused = false;
-  /** Bumped by whatever happens; the sweep compares it with what it saw. */
-  activity = 0;
+  /** Bumped by whatever happens; a look compares it with what the look before it saw. */
+  #activity = 0;
+  #seenActivity = 0;
+  #wasConnecting = false;
+  /** When it was last seen to have moved. */
+  #movedAt = 0;
   readonly #options: ConnectionOptions;
   readonly #socket: Socket;
   #carried: Carried | undefined;
@@ -130,6 +136,23 @@ export class Connection {
     return this.#carried !== undefined;
   }
 
+  /** From now on it is asked how long it has been still. */
+  watch(nowMs: number): void {
+    this.#seenActivity = -1;
+    this.#wasConnecting = this.isConnecting;
+    this.#movedAt = nowMs;
+  }
+
+  /** How long ago it was last seen to have moved. */
+  stillFor(nowMs: number): number {
+    if (this.#activity !== this.#seenActivity || this.isConnecting !== this.#wasConnecting) {
+      this.#seenActivity = this.#activity;
+      this.#wasConnecting = this.isConnecting;
+      this.#movedAt = nowMs;
+    }
+    return nowMs - this.#movedAt;
+  }
+
   /** Begins an exchange with the head of its request. */
   carry(carried: Carried, head: string): void {
     this.#carried = carried;
@@ -146,7 +169,7 @@ export class Connection {
 
   /** Returns false when `onDrain` will say that more can be taken. */
   write(bytes: string | Buffer): boolean {
-    this.activity += 1;
+    this.#activity += 1;
     if (!this.#isReady) {
       this.#early.push(bytes);
       return false;
@@ -165,7 +188,7 @@ export class Connection {
 
   /** The receiver wants more. */
   resume(): void {
-    this.activity += 1;
+    this.#activity += 1;
     if (this.#socket.isPaused()) this.#socket.resume();
   }
 
@@ -184,7 +207,7 @@ export class Connection {
 
   #ready(): void {
     this.#isReady = true;
-    this.activity += 1;
+    this.#activity += 1;
     this.#carried?.stood();
     const early = this.#early;
     this.#early = [];
@@ -201,7 +224,7 @@ export class Connection {
 
   #read(bytes: Buffer, buffer: Uint8Array): void {
     // A head that comes in drops is late all the same.
-    if (this.#state !== states.head) this.activity += 1;
+    if (this.#state !== states.head) this.#activity += 1;
     if (this.#carried === undefined) {
       // Nobody has asked for anything: whatever it is, it is nobody's answer.
       this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
@@ -247,7 +270,7 @@ export class Connection {
       return;
     }
     this.#hasAnswered = true;
-    this.activity += 1;
+    this.#activity += 1;
     this.#keepsAlive = head.keepsAlive;
     this.idleSeconds = head.idleSeconds;
     carried.receiver.onHead(head, hasContent(rest, head));

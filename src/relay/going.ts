@@ -34,7 +34,7 @@ export class Going implements Carried, Exchange, Streamed {
   #stream: Exchange | undefined;
   readonly #routes: Routes;
   /** What there is of the body, while it waits for a connection, or may need another one. */
-  #early: Buffer[] = [];
+  #early: Buffer[] | undefined;
   /** How much of it went over HTTP/2; more than is kept, and it is not kept. */
   #streamedBytes = 0;
   #startedOver = false;
@@ -60,7 +60,7 @@ export class Going implements Carried, Exchange, Streamed {
       this.#keep(bytes);
       return this.#stream.write(bytes);
     }
-    if (connection === undefined || connection.isConnecting || this.request.mayRepeat === true) this.#early.push(bytes);
+    if (connection === undefined || connection.isConnecting || this.request.mayRepeat === true) this.#hold(bytes);
     if (connection === undefined) return false;
     if (this.request.body !== "chunked") return connection.write(bytes);
     connection.cork();
@@ -98,13 +98,13 @@ export class Going implements Carried, Exchange, Streamed {
   }
 
   stood(): void {
-    if (this.request.mayRepeat !== true) this.#early = [];
+    if (this.request.mayRepeat !== true) this.#early = undefined;
   }
 
   /** The same, over HTTP/2. */
   goOver(stream: Exchange): void {
     this.#stream = stream;
-    const isWaiting = this.#early.length > 0 && !this.isSent;
+    const isWaiting = this.#early !== undefined && !this.isSent;
     this.#streamedBytes = 0;
     this.#writeEarly();
     if (isWaiting) this.receiver.onDrain();
@@ -141,18 +141,23 @@ export class Going implements Carried, Exchange, Streamed {
     }
   }
 
+  #hold(bytes: Buffer): void {
+    this.#early ??= [];
+    this.#early.push(bytes);
+  }
+
   #writeEarly(): void {
     const early = this.#early;
-    this.#early = [];
-    for (const bytes of early) this.write(bytes);
+    this.#early = undefined;
+    if (early !== undefined) for (const bytes of early) this.write(bytes);
     if (this.#trailers !== undefined) this.end(this.#trailers);
   }
 
   #keep(bytes: Buffer): void {
     this.#streamedBytes += bytes.length;
-    if (this.request.mayRepeat === true) this.#early.push(bytes);
+    if (this.request.mayRepeat === true) this.#hold(bytes);
     // A copy: it may be a small part of a large buffer.
-    else if (this.#streamedBytes <= maxKeptBytes) this.#early.push(Buffer.from(bytes));
-    else this.#early = [];
+    else if (this.#streamedBytes <= maxKeptBytes) this.#hold(Buffer.from(bytes));
+    else this.#early = undefined;
   }
 }

@@ -34,15 +34,8 @@ const idleForMs = 30_000;
 const idleMarginMs = 1_000;
 const maxIdlePerOrigin = 256;
 
-interface Watched {
-  activity: number;
-  /** When it was last seen to have moved. */
-  since: number;
-  wasConnecting: boolean;
-}
-
 export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptConnectionsOptions): KeptConnections {
-  const watched = new Map<Connection, Watched>();
+  const carrying = new Set<Connection>();
   const bulk = createBulkBuffers();
   let now = performance.now();
   let isDraining = false;
@@ -50,8 +43,9 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   function dispatch(pool: Pool, going: Going): void {
     pool.carrying += 1;
     const idle = going.request.needsNew === true ? undefined : pool.idle.pop();
-    const connection = idle?.connection ?? connect(pool);
-    watched.set(connection, { activity: -1, since: now, wasConnecting: idle === undefined });
+    const connection = idle ?? connect(pool);
+    carrying.add(connection);
+    connection.watch(now);
     going.goOn(connection);
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
   }
@@ -73,14 +67,15 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function rest(pool: Pool, connection: Connection): void {
-    watched.delete(connection);
+    carrying.delete(connection);
     pool.carrying -= 1;
     const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
     const forMs = Math.min(idleForMs, saidMs);
     if (isDraining || forMs <= 0 || pool.idle.length >= maxIdlePerOrigin) {
       connection.destroy(new RelayFailure("closed", "it is not needed any more"));
     } else {
-      pool.idle.push({ connection, until: now + forMs });
+      connection.idleUntil = now + forMs;
+      pool.idle.push(connection);
     }
     takeNext(pool);
   }
@@ -93,9 +88,9 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function gone({ pool, connection, unanswered, failure }: Gone): void {
-    const at = pool.idle.findIndex((one) => one.connection === connection);
+    const at = pool.idle.indexOf(connection);
     if (at !== -1) pool.idle.splice(at, 1);
-    if (watched.delete(connection)) pool.carrying -= 1;
+    if (carrying.delete(connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
       if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
         pool.wantsHttp2 = true;
@@ -106,7 +101,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
       if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
         unanswered.wasGiven = true;
         // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
-        for (const { connection: other } of pool.idle.splice(0)) other.destroy(failure);
+        for (const other of pool.idle.splice(0)) other.destroy(failure);
         dispatch(pool, unanswered);
         return;
       }
@@ -122,15 +117,9 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
     if (next !== undefined) dispatch(pool, next);
   }
 
-  function sweepWatched(): void {
-    for (const [connection, seen] of watched) {
-      if (connection.activity !== seen.activity || connection.isConnecting !== seen.wasConnecting) {
-        seen.activity = connection.activity;
-        seen.wasConnecting = connection.isConnecting;
-        seen.since = now;
-        continue;
-      }
-      const forMs = now - seen.since;
+  function sweepCarrying(): void {
+    for (const connection of carrying) {
+      const forMs = connection.stillFor(now);
       if (connection.isConnecting) {
         if (forMs > limits.connectMs) connection.destroy(noConnection());
         continue;
@@ -141,8 +130,8 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function sweepPool(pool: Pool): void {
-    const old = pool.idle.filter(({ until }) => until < now);
-    for (const { connection } of old) connection.destroy(new RelayFailure("closed", "it was idle for long"));
+    const old = pool.idle.filter(({ idleUntil }) => idleUntil < now);
+    for (const connection of old) connection.destroy(new RelayFailure("closed", "it was idle for long"));
     while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
       pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
     }
@@ -178,21 +167,21 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
         idle += pool.idle.length;
         waiting += pool.waiting.length;
       }
-      return { carrying: watched.size, idle, waiting };
+      return { carrying: carrying.size, idle, waiting };
     },
     sweep(nowMs) {
       now = nowMs;
-      sweepWatched();
+      sweepCarrying();
       for (const pool of pools.all()) sweepPool(pool);
     },
     drain() {
       isDraining = true;
       for (const pool of pools.all()) {
-        for (const { connection } of [...pool.idle]) connection.destroy(new RelayFailure("closed", "draining"));
+        for (const connection of [...pool.idle]) connection.destroy(new RelayFailure("closed", "draining"));
       }
     },
     destroy() {
-      for (const connection of [...watched.keys()]) connection.destroy(new RelayFailure("closed", "stopping"));
+      for (const connection of [...carrying]) connection.destroy(new RelayFailure("closed", "stopping"));
     },
   };
 }

@@ -10,7 +10,7 @@ export interface Pool {
   readonly secureContext: SecureContext | undefined;
   session: Buffer | undefined;
   /** The last one used is the next one used: the others grow old and go. */
-  readonly idle: { readonly connection: Connection; readonly until: number }[];
+  readonly idle: Connection[];
   carrying: number;
   tunnels: number;
   readonly waiting: Going[];

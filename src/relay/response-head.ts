@@ -1,4 +1,4 @@
-import { lowerCase } from "../base/field-name.ts";
+import { byFieldName, lowerCase } from "../base/field-name.ts";
 
 /** The head of an answer, read strictly: what could be read in two ways is refused. */
 export interface ResponseHead {
@@ -32,6 +32,7 @@ const hopByHop = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
+const nameOf = byFieldName((lower) => ({ lower, isHopByHop: hopByHop.has(lower) }));
 
 /** `text` is latin1 and ends with the empty line. Returns undefined for what is malformed. */
 export function parseResponseHead(text: string, isAnswerToHead: boolean): ResponseHead | undefined {
@@ -50,7 +51,7 @@ export function parseResponseHead(text: string, isAnswerToHead: boolean): Respon
     const name = text.slice(at, colon);
     const value = trimmed(text, colon + 1, end);
     at = end + 2;
-    const lower = lowerCase(name);
+    const { lower, isHopByHop } = nameOf(name);
     if (lower === "content-length") {
       // Twice is twice too often, be they equal: somebody on the way may have taken the other one.
       if (length !== undefined || !/^[0-9]{1,15}$/.test(value)) return undefined;
@@ -65,7 +66,7 @@ export function parseResponseHead(text: string, isAnswerToHead: boolean): Respon
       const seconds = /(?:^|[ ,])timeout=(\d{1,6})/.exec(value.toLowerCase())?.[1];
       if (seconds !== undefined) idleSeconds = Number(seconds);
     }
-    if (!hopByHop.has(lower)) fields.push(name, value);
+    if (!isHopByHop) fields.push(name, value);
   }
   if (isChunked && length !== undefined) return undefined;
   const options = connection === "" ? [] : connection.split(",").map((one) => one.trim());
@@ -88,7 +89,7 @@ export function endToEnd(fields: readonly string[]): string[] {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
-    const lower = lowerCase(name);
+    const { lower, isHopByHop } = nameOf(name);
     if (lower === "connection")
       options.push(
         ...value
@@ -96,7 +97,7 @@ export function endToEnd(fields: readonly string[]): string[] {
           .split(",")
           .map((one) => one.trim()),
       );
-    if (!hopByHop.has(lower)) kept.push(name, value);
+    if (!isHopByHop) kept.push(name, value);
   }
   return withoutNamed(kept, options);
 }
