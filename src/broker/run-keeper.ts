@@ -102,11 +102,13 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     world,
     read: async () => () => lookSoon(),
     onCommit({ changes }) {
-      for (const { key, value } of changes) {
+      for (const change of changes) {
+        const { key } = change;
+        if (!key.startsWith("run")) continue;
         const [space, , second = ""] = partsOf(key);
-        if (space === "run.queued" && value !== undefined) lookSoon();
+        if (space === "run.queued" && change.value !== undefined) lookSoon();
         // Somebody may want it to end.
-        if (space === "run" && value !== undefined && underWay.has(second)) void heed(key, second);
+        if (space === "run" && change.value !== undefined && underWay.has(second)) void heed(key, second);
       }
     },
   });
