@@ -32,8 +32,8 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
-  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked. */
-  requireReceiver(environmentId: string, integration: string): Promise<void>;
+  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked; undefined: it is somebody's. */
+  requireReceiver(environmentId: string, integration: string): Promise<void> | undefined;
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
   /** As if a provider had sent it, and proven it. */
@@ -262,16 +262,20 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     }
   }
 
+  async function readReceiver(environmentId: string, integration: string): Promise<void> {
+    await receivers.find(environmentId, integration).catch(async (error: unknown) => {
+      const isMiss = error instanceof Fault && error.status === 404;
+      if (!isMiss || !(await caughtUp())) throw error;
+      await receivers.find(environmentId, integration);
+    });
+  }
+
   return {
-    async requireReceiver(environmentId, integration) {
-      await receivers.find(environmentId, integration).catch(async (error: unknown) => {
-        const isMiss = error instanceof Fault && error.status === 404;
-        if (!isMiss || !(await caughtUp())) throw error;
-        await receivers.find(environmentId, integration);
-      });
-    },
+    requireReceiver: (environmentId, integration) =>
+      receivers.peek(environmentId, integration) === undefined ? readReceiver(environmentId, integration) : undefined,
     async receive({ environmentId, integration, received, method, url }) {
-      const addressed = await receivers.find(environmentId, integration);
+      const addressed =
+        receivers.peek(environmentId, integration) ?? (await receivers.find(environmentId, integration));
       const reading = readingOf(received);
       const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);
