@@ -215,7 +215,7 @@ export function createCollections(store: Store, { fieldsOf }: Filing) {
     }),
     forwards: createRecords({
       store,
-      name: "forward",
+      name: forwardSpace,
       schema: StoredForwardSchema,
       key: ({ environment, id }: StoredForward) => [environment, id],
       keyParts: 2,
@@ -357,6 +357,8 @@ export const toBeLookedAt = (nowMs: number) => ({
 export const unwellSpace = "connection.state";
 /** Under which connections with a forward address of their own are known: environment, integration and id. */
 export const overrideSpace = "connection.override";
+/** Under which forwards are: environment and id. */
+export const forwardSpace = "forward";
 /** Under which forwards that wait are known to the outbox: environment and id. */
 export const waitingSpace = "forward.waiting";
 /** Of a message that a provider has an id for: that it came. */

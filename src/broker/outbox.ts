@@ -1,10 +1,10 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { type StoredForward_Address, WaitingForwardSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Commit, Entry, Store } from "../store/contract.ts";
+import type { Change, Commit, Entry, Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, partsOf, under } from "../store/keys.ts";
-import { waitingSpace } from "./collections.ts";
+import { forwardSpace, waitingSpace } from "./collections.ts";
 
 /** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
 export interface Outbox {
@@ -37,6 +37,13 @@ export interface Waiting {
   readonly number: string;
   /** It has not been tried yet. */
   readonly first: boolean;
+  /** The forward as it was committed when it came to wait so, of a few: most are delivered at once. */
+  readonly row?: Row | undefined;
+}
+
+interface Row {
+  readonly change: Pick<Change, "key" | "value">;
+  readonly revision: number;
 }
 
 /** Where a forward goes. */
@@ -52,6 +59,9 @@ interface OutboxOptions {
 
 const pageEntries = 2_000;
 const prefix = `${waitingSpace}\0`;
+const forwardPrefix = `${forwardSpace}\0`;
+/** When more wait, those that come are read when it is their turn. */
+const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
@@ -84,14 +94,23 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     for (const { onGone } of listeners) onGone(gone);
   }
 
-  function onCommit({ changes }: Commit): void {
+  function onCommit({ changes, revision }: Commit): void {
+    let forward: Row["change"] | undefined;
     for (const change of changes) {
       const { key } = change;
+      // What the outbox knows of a forward comes behind it.
+      if (key.startsWith(forwardPrefix)) forward = change;
       if (!key.startsWith(prefix)) continue;
       // A value is opened when it is looked at.
       const { value } = change;
-      if (value === undefined) take(key);
-      else put(key, readWaiting(key, value));
+      if (value === undefined) {
+        take(key);
+        continue;
+      }
+      const isOfIt = forward !== undefined && forward.key.slice(forwardPrefix.length) === key.slice(prefix.length);
+      const row =
+        isOfIt && forward !== undefined && waiting.size < mostRows ? { change: forward, revision } : undefined;
+      put(key, { ...readWaiting(key, value), row });
     }
   }
 
