@@ -204,9 +204,11 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return verdict.kind === "delivered";
   }
 
-  function rowOf({ row }: Waiting): Stored<StoredForward> | undefined {
+  /** Without a look into the store. */
+  function rowOf(waiting: Waiting): Stored<StoredForward> | undefined {
+    const row = outbox.rowOf(waiting);
     const value = row && forwards.read(row.change, row.revision)?.value;
-    return value && { value, revision: row.revision, bytes: row.change.value?.length ?? 0 };
+    return row && value && { value, revision: row.revision, bytes: row.change.value?.length ?? 0 };
   }
 
   async function pause(environment: string, url: string): Promise<void> {
@@ -273,6 +275,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       } catch (error) {
         if (!(error instanceof StaleWrite)) throw error;
         // It was replayed or purged meanwhile, or another replica has taken over: that one's word counts.
+        outbox.forgetRow(before.value);
         const [fence] = conditions;
         if (fence !== undefined && "key" in fence && error.key === fence.key && lease === held) become(undefined);
       }

@@ -14,6 +14,10 @@ export interface Outbox {
   /** When the one that has waited longest was made; undefined when none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<Waiting>;
+  /** As it was committed last, by all that was told here: of a few of them, since most are delivered at once. */
+  rowOf(waiting: Pick<Waiting, "environment" | "id">): ForwardRow | undefined;
+  /** It turned out not to be that. */
+  forgetRow(waiting: Pick<Waiting, "environment" | "id">): void;
   /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
   listen(listener: OutboxListener): void;
   close(): void;
@@ -37,11 +41,10 @@ export interface Waiting {
   readonly number: string;
   /** It has not been tried yet. */
   readonly first: boolean;
-  /** The forward as it was committed when it came to wait so, of a few: most are delivered at once. */
-  readonly row?: Row | undefined;
 }
 
-interface Row {
+/** A forward as it was committed. */
+export interface ForwardRow {
   readonly change: Pick<Change, "key" | "value">;
   readonly revision: number;
 }
@@ -66,6 +69,8 @@ const mostRows = 1_000;
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
   const sizes = new Map<string, number>();
+  /** By environment and id. */
+  const rows = new Map<string, ForwardRow>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
 
@@ -95,11 +100,14 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   }
 
   function onCommit({ changes, revision }: Commit): void {
-    let forward: Row["change"] | undefined;
+    let forward: ForwardRow["change"] | undefined;
     for (const change of changes) {
       const { key } = change;
-      // What the outbox knows of a forward comes behind it.
-      if (key.startsWith(forwardPrefix)) forward = change;
+      if (key.startsWith(forwardPrefix)) {
+        // What the outbox knows of it comes behind it, unless that stays as it was.
+        forward = change;
+        rows.delete(key.slice(forwardPrefix.length));
+      }
       if (!key.startsWith(prefix)) continue;
       // A value is opened when it is looked at.
       const { value } = change;
@@ -107,10 +115,10 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
         take(key);
         continue;
       }
-      const isOfIt = forward !== undefined && forward.key.slice(forwardPrefix.length) === key.slice(prefix.length);
-      const row =
-        isOfIt && forward !== undefined && waiting.size < mostRows ? { change: forward, revision } : undefined;
-      put(key, { ...readWaiting(key, value), row });
+      const name = key.slice(prefix.length);
+      const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
+      if (forward !== undefined && isOfIt && rows.size < mostRows) rows.set(name, { change: forward, revision });
+      put(key, readWaiting(key, value));
     }
   }
 
@@ -121,6 +129,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       const found = new Map<string, Waiting>();
       for await (const { key, value } of everyWaiting(store)) found.set(key, readWaiting(key, value));
       return () => {
+        rows.clear();
         for (const key of [...waiting.keys()]) if (!found.has(key)) take(key);
         for (const [key, one] of found) put(key, one);
       };
@@ -139,10 +148,14 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       return oldest;
     },
     all: () => waiting.values(),
+    rowOf: (of) => rows.get(nameOf(of)),
+    forgetRow: (of) => void rows.delete(nameOf(of)),
     listen: (listener) => void listeners.push(listener),
     close: () => watch.close(),
   };
 }
+
+const nameOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
 
 async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
   const range = under(waitingSpace);

@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import type { Metrics } from "../base/metrics.ts";
 import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
 
@@ -103,12 +102,8 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     metrics.storeWaiting.set(waiting.length);
   }
 
-  /** Each group once all that has come over sockets in this lap of the loop has been looked at: it shares the write. */
   async function writeWaiting(): Promise<void> {
-    while (waiting.length > 0) {
-      await setImmediate();
-      await writeGroup();
-    }
+    while (waiting.length > 0) await writeGroup();
     writing = undefined;
   }
 
@@ -127,7 +122,8 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       return new Promise((resolve, reject) => {
         waiting.push({ changes, conditions, bytes, askedAt: performance.now(), resolve, reject });
         waitingBytes += bytes;
-        writing ??= writeWaiting();
+        // One turn later, so that commits asked for in the same turn share the write.
+        writing ??= Promise.resolve().then(writeWaiting);
       });
     },
     get length() {
