@@ -20,7 +20,7 @@ import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/conn
 import { Forward_State, type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { ChannelTokens } from "./channel-tokens.ts";
-import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
+import { type Collections, channelHeardKey, seenForMs, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -89,8 +89,6 @@ interface WebhooksOptions {
   readonly world: World;
 }
 
-/** A message that comes again within this time is not forwarded again. */
-const seenForMs = 24 * 3_600_000;
 /** What a provider is told to wait, where it listens. */
 const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
