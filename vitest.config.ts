@@ -16,13 +16,16 @@ export default defineConfig({
     reporters: ["default", "./test/tally.ts"],
     projects: [
       { test: { ...common, name: "all", include: ["test/**/*.test.ts"] } },
-      // What a request to a provider comes to must be the same without the fast lane. Left out is what never takes it.
+      // What a request to a provider or a webhook comes to must be the same without the fast lane. Left out is what
+      // never takes it.
       {
         test: {
           ...common,
           name: "general lane",
           include: [
             "test/cases/proxy-*.test.ts",
+            "test/cases/webhook-door.test.ts",
+            "test/cases/webhooks-receiving.test.ts",
             "test/data-plane/proxy-keys.test.ts",
             "test/peers/nango-proxy.test.ts",
           ],

@@ -207,7 +207,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         addresses.public = await open(
           "public",
           doors.public,
-          createDoor({ ...common, name: "public", routes: publicRoutes, pages, guard, tls: doors.public.tls }),
+          createDoor({
+            ...{ ...common, name: "public" as const, routes: publicRoutes, pages, guard, tls: doors.public.tls },
+            hasFastLane: config.fastLane,
+          }),
         );
       }
       control.open(held);

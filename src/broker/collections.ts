@@ -50,11 +50,24 @@ export const toBeLookedAt = (nowMs: number) => until("refresh.look", nowMs);
 export const unwellSpace = "connection.state";
 /** Under which connections with a forward address of their own are known: environment, integration and id. */
 export const overrideSpace = "connection.override";
+/** Under which forwards are: environment and id. */
+export const forwardSpace = "forward";
 /** Under which forwards that wait are known to the outbox: environment and id. */
 export const waitingSpace = "forward.waiting";
 /** Of a message that a provider has an id for: that it came. */
 export const seenKey = (environment: string, integration: string, message: string) =>
   keyOf("notification-seen", environment, integration, hash("sha256", message));
+/** A message that comes again within this time is not forwarded again. */
+export const seenForMs = 24 * 3_600_000;
+/** Of such a mark that has outlived its notification: when it came, and the parts of the mark's key. */
+export const orphanedSeenKey = (seen: string, cameMs: number) =>
+  keyOf("notification-seen.orphaned", sortable(cameMs), ...partsOf(seen).slice(1));
+export const orphanedSeenUntil = (ms: number) => ({
+  from: under("notification-seen.orphaned").from,
+  to: keyOf("notification-seen.orphaned", sortable(ms + 1)),
+});
+/** The mark's own key, by such a key. */
+export const seenKeyOf = (orphaned: string) => keyOf("notification-seen", ...partsOf(orphaned).slice(2));
 /** Keys of what the notifications of channels are proven by, and of their states: environment and id. */
 export const channelTokenSpace = "channel.token";
 export const channelStateSpace = "channel.state";

@@ -16,7 +16,7 @@ import { attemptDelivery } from "./delivery-attempt.ts";
 import { type Begun, createDeliveryLines } from "./delivery-lines.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
-import type { Outbox } from "./outbox.ts";
+import type { Outbox, Waiting } from "./outbox.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 
 /**
@@ -173,7 +173,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   /** Whether the destination took it. */
   async function carry({ waiting }: Begun): Promise<boolean> {
-    const row = await forwards.get(waiting.environment, waiting.id);
+    const row = rowOf(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
     if (row === undefined || row.value.state !== Forward_State.PENDING) return true;
     const { value } = row;
     const url = destinations.urlOf(value);
@@ -202,6 +202,13 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       metrics.deliverySeconds.series({}).observe(Math.max(0, world.now() - timestampMs(value.createdAt)) / 1_000);
     }
     return verdict.kind === "delivered";
+  }
+
+  /** Without a look into the store. */
+  function rowOf(waiting: Waiting): Stored<StoredForward> | undefined {
+    const row = outbox.rowOf(waiting);
+    const value = row && forwards.read(row.change, row.revision)?.value;
+    return row && value && { value, revision: row.revision, bytes: row.change.value?.length ?? 0 };
   }
 
   async function pause(environment: string, url: string): Promise<void> {
@@ -268,6 +275,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       } catch (error) {
         if (!(error instanceof StaleWrite)) throw error;
         // It was replayed or purged meanwhile, or another replica has taken over: that one's word counts.
+        outbox.forgetRow(before.value);
         const [fence] = conditions;
         if (fence !== undefined && "key" in fence && error.key === fence.key && lease === held) become(undefined);
       }

@@ -11,8 +11,6 @@ export interface DeliveryLines {
   next(nowMs: number): Begun | undefined;
   /** Whether it went well decides how many of its line may be under way. */
   ended(begun: Begun, wentWell: boolean): void;
-  /** When the next one is due that is not yet; undefined: none waits. */
-  nextDueMs(): number | undefined;
   /** A destination that was held may be held no more. */
   look(): void;
   /** All that wait are for somebody else now. What is under way still is, and counts. */
@@ -243,9 +241,6 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
       const now = current.get(key);
       if (now !== undefined) later.push({ waiting: now, dueMs: dueAt(now, latestMs) });
       list(line);
-    },
-    nextDueMs() {
-      return later.peek()?.dueMs;
     },
     look() {
       for (const line of lines.values()) list(line);

@@ -1,10 +1,10 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { NotificationSeenSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type NotificationSeen, NotificationSeenSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Forward_State } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
-import { type Collections, seenKey } from "./collections.ts";
+import { type Collections, orphanedSeenKey, orphanedSeenUntil, seenForMs, seenKey, seenKeyOf } from "./collections.ts";
 import { receivedAt } from "./notifications.ts";
 
 interface DeliverySweepRequest {
@@ -40,6 +40,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     readonly cutoff: number;
     /** What is of another was left behind by one that was deleted, and perhaps made again. Undefined: there is none. */
     readonly environmentId: string | undefined;
+    readonly nowMs: number;
   }
 
   async function forwardsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
@@ -54,7 +55,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     return { changes, gone: over.length, next: old.length < pageSize ? undefined : page.at(-1)?.position };
   }
 
-  async function notificationsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
+  async function notificationsOf({ environment, after, cutoff, environmentId, nowMs }: Sought): Promise<Stretch> {
     const page = await notifications.page({ under: [environment], after, limit: notificationsPage });
     const old = page.filter(
       ({ value: { notification, environmentId: ofId } }) =>
@@ -68,17 +69,41 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
       if (left !== undefined) continue;
       gone += 1;
       changes.push(...notifications.change({ before, after: undefined }));
-      if (messageId !== "") changes.push(...(await unseen(seenKey(environment, integration, messageId), id)));
+      // Of an environment that is gone nothing comes again.
+      const isOver = isLeft(before.value.environmentId, environmentId);
+      const seenUntil = isOver ? Number.POSITIVE_INFINITY : nowMs - seenForMs;
+      if (messageId !== "")
+        changes.push(...(await unseen(seenKey(environment, integration, messageId), id, seenUntil)));
     }
     return { changes, gone, next: old.length < notificationsPage ? undefined : page.at(-1)?.position };
   }
 
-  /** That a message came, unless it has come again since: that one's day is not over. */
-  async function unseen(key: string, notificationId: string): Promise<Change[]> {
+  /**
+   * That a message came, unless it has come again since: that one's day is not over. What came after `untilMs` may
+   * still come again, however soon its notification goes: then it is put down when the mark is to go.
+   */
+  async function unseen(key: string, notificationId: string, untilMs: number): Promise<Change[]> {
     const seen = await store.get(key);
-    const isOfThis =
-      seen !== undefined && fromBinary(NotificationSeenSchema, seen.value).notificationId === notificationId;
-    return isOfThis ? [{ key, value: undefined, expect: seen.revision }] : [];
+    if (seen === undefined) return [];
+    const mark = fromBinary(NotificationSeenSchema, seen.value);
+    if (mark.notificationId !== notificationId) return [];
+    const cameMs = cameAt(mark);
+    if (cameMs <= untilMs) return [{ key, value: undefined, expect: seen.revision }];
+    return [{ key: orphanedSeenKey(key, cameMs), value: new Uint8Array() }];
+  }
+
+  /** Marks that have outlived their notifications, and whose day is over. */
+  async function orphansOf({ nowMs }: Pick<DeliverySweepRequest, "nowMs">): Promise<Change[]> {
+    const untilMs = nowMs - seenForMs;
+    const orphans = await store.list({ ...orphanedSeenUntil(untilMs), limit: pageSize });
+    const seen = await store.getMany(orphans.map(({ key }) => seenKeyOf(key)));
+    return orphans.flatMap(({ key }, i): Change[] => {
+      const mark = seen[i];
+      const gone: Change = { key, value: undefined };
+      // One that has come again since is of another notification.
+      const isOver = mark !== undefined && cameAt(fromBinary(NotificationSeenSchema, mark.value)) <= untilMs;
+      return isOver ? [gone, { key: mark.key, value: undefined, expect: mark.revision }] : [gone];
+    });
   }
 
   /** There or deleted, each that anything is left of. */
@@ -107,7 +132,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
         let after: string | undefined;
         do {
           if (signal.aborted || deleted >= mostPerRound) return deleted;
-          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, environmentId });
+          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, environmentId, nowMs });
           after = next;
           if (changes.length === 0) continue;
           try {
@@ -121,9 +146,21 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
         } while (after !== undefined);
       }
     }
+    for (let changes = await orphansOf({ nowMs }); changes.length > 0; changes = await orphansOf({ nowMs })) {
+      if (signal.aborted) return deleted;
+      try {
+        await store.commit(changes, [lease.fence]);
+      } catch (error) {
+        // One of them has come again, or somebody else sweeps now.
+        if (!(error instanceof StaleWrite)) throw error;
+        return deleted;
+      }
+    }
     return deleted;
   };
 }
+
+const cameAt = ({ receivedAt: at }: NotificationSeen): number => (at === undefined ? 0 : timestampMs(at));
 
 /** By the id, and not by when the environment was made: the clock may have been set back since. */
 const isLeft = (ofId: string, environmentId: string | undefined): boolean =>

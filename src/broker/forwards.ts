@@ -204,8 +204,8 @@ export function createForwards(options: ForwardsOptions): Forwards {
           },
           id: forwardId({ environment, integration, message, connectionId, isSecondary }),
           sequence: notificationId === "" ? sequentialId(nowMs) : notificationId,
-          // Channels of two connections have nothing to do with each other.
-          lane: lane === "" ? "" : `${connectionId}\0${lane}`,
+          // Channels of two connections have nothing to do with each other, nor have those of two integrations.
+          lane: lane === "" ? "" : `${integration}\0${connectionId}\0${lane}`,
           number,
           state: hasUrl ? State.PENDING : State.NO_DESTINATION,
           stateReason: hasUrl ? "" : "no_forward_url",

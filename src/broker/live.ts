@@ -62,6 +62,8 @@ interface Held {
 }
 
 const maxLive = 10_000;
+/** Most changes concern none, and are looked at no further. */
+const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
 /** A renewal ahead of time that failed has time. */
 const aheadAgainMs = 30_000;
 
@@ -85,6 +87,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     read: async () => () => cache.clear(),
     onCommit({ changes }) {
       for (const { key } of changes) {
+        if (!isOfConnections.test(key)) continue;
         const [space, environment = "", integration = "", id] = partsOf(key);
         if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
         // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.

@@ -1,10 +1,10 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
 import { type StoredForward_Address, WaitingForwardSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Commit, Entry, Store } from "../store/contract.ts";
+import type { Change, Commit, Entry, Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, partsOf, under } from "../store/keys.ts";
-import { waitingSpace } from "./collections.ts";
+import { forwardSpace, waitingSpace } from "./collections.ts";
 
 /** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
 export interface Outbox {
@@ -14,6 +14,10 @@ export interface Outbox {
   /** When the one that has waited longest was made; undefined when none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<Waiting>;
+  /** As it was committed last, by all that was told here: of a few of them, since most are delivered at once. */
+  rowOf(waiting: Pick<Waiting, "environment" | "id">): ForwardRow | undefined;
+  /** It turned out not to be that. */
+  forgetRow(waiting: Pick<Waiting, "environment" | "id">): void;
   /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
   listen(listener: OutboxListener): void;
   close(): void;
@@ -39,6 +43,12 @@ export interface Waiting {
   readonly first: boolean;
 }
 
+/** A forward as it was committed. */
+export interface ForwardRow {
+  readonly change: Pick<Change, "key" | "value">;
+  readonly revision: number;
+}
+
 /** Where a forward goes. */
 export type Heading = Pick<Waiting, "environment" | "address" | "overrideUrl">;
 
@@ -52,10 +62,15 @@ interface OutboxOptions {
 
 const pageEntries = 2_000;
 const prefix = `${waitingSpace}\0`;
+const forwardPrefix = `${forwardSpace}\0`;
+/** When more wait, those that come are read when it is their turn. */
+const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
   const sizes = new Map<string, number>();
+  /** By environment and id. */
+  const rows = new Map<string, ForwardRow>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
 
@@ -84,14 +99,26 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     for (const { onGone } of listeners) onGone(gone);
   }
 
-  function onCommit({ changes }: Commit): void {
+  function onCommit({ changes, revision }: Commit): void {
+    let forward: ForwardRow["change"] | undefined;
     for (const change of changes) {
       const { key } = change;
+      if (key.startsWith(forwardPrefix)) {
+        // What the outbox knows of it comes behind it, unless that stays as it was.
+        forward = change;
+        rows.delete(key.slice(forwardPrefix.length));
+      }
       if (!key.startsWith(prefix)) continue;
       // A value is opened when it is looked at.
       const { value } = change;
-      if (value === undefined) take(key);
-      else put(key, readWaiting(key, value));
+      if (value === undefined) {
+        take(key);
+        continue;
+      }
+      const name = key.slice(prefix.length);
+      const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
+      if (forward !== undefined && isOfIt && rows.size < mostRows) rows.set(name, { change: forward, revision });
+      put(key, readWaiting(key, value));
     }
   }
 
@@ -102,6 +129,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       const found = new Map<string, Waiting>();
       for await (const { key, value } of everyWaiting(store)) found.set(key, readWaiting(key, value));
       return () => {
+        rows.clear();
         for (const key of [...waiting.keys()]) if (!found.has(key)) take(key);
         for (const [key, one] of found) put(key, one);
       };
@@ -120,10 +148,14 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       return oldest;
     },
     all: () => waiting.values(),
+    rowOf: (of) => rows.get(nameOf(of)),
+    forgetRow: (of) => void rows.delete(nameOf(of)),
     listen: (listener) => void listeners.push(listener),
     close: () => watch.close(),
   };
 }
+
+const nameOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
 
 async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
   const range = under(waitingSpace);

@@ -104,6 +104,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     onCommit({ changes }) {
       for (const change of changes) {
         const { key } = change;
+        if (!key.startsWith("run")) continue;
         const [space, , second = ""] = partsOf(key);
         // A value is opened when it is looked at, and most changes are of others.
         if (space === "run.queued" && change.value !== undefined) lookSoon();

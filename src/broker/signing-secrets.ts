@@ -59,6 +59,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
   const formers = new Map<string, readonly SigningSecret[]>();
   let hasDeclared = false;
 
+  const prefixes = [signingSecrets, environments].map(({ name }) => `${name}\0`);
   const watch = await follow({
     store,
     world,
@@ -68,6 +69,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
     },
     onCommit({ changes }) {
       for (const change of changes) {
+        if (!prefixes.some((prefix) => change.key.startsWith(prefix))) continue;
         const [space, environment = ""] = partsOf(change.key);
         if (space === signingSecrets.name) forget(environment);
         // Whoever has the name next has nothing to do with it.

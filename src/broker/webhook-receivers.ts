@@ -18,6 +18,8 @@ export interface Receiver {
 
 /** Looked up for each webhook, and so in memory, until one of them changes. */
 export interface WebhookReceivers {
+  /** The same without a promise; undefined: it may have to be read. */
+  peek(environmentId: string, integration: string): Receiver | undefined;
   /** Throws `not_found`, the same whatever there is none of. */
   find(environmentId: string, integration: string): Promise<Receiver>;
   /** By the name of the environment. */
@@ -77,6 +79,10 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
   }
 
   return {
+    peek(environmentId, integration) {
+      const environment = destinations.environmentById(environmentId);
+      return environment === undefined ? undefined : known.get(`${environment.name}\0${integration}`);
+    },
     async find(environmentId, integration) {
       const environment = destinations.environmentById(environmentId);
       try {

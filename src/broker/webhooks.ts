@@ -20,7 +20,7 @@ import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/conn
 import { Forward_State, type Notification, NotificationSchema } from "../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../store/contract.ts";
 import type { ChannelTokens } from "./channel-tokens.ts";
-import { type Collections, channelHeardKey, seenKey } from "./collections.ts";
+import { type Collections, channelHeardKey, seenForMs, seenKey } from "./collections.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Forwards } from "./forwards.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -32,8 +32,8 @@ import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
-  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked. */
-  requireReceiver(environmentId: string, integration: string): Promise<void>;
+  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked; undefined: it is somebody's. */
+  requireReceiver(environmentId: string, integration: string): Promise<void> | undefined;
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
   /** As if a provider had sent it, and proven it. */
@@ -89,8 +89,6 @@ interface WebhooksOptions {
   readonly world: World;
 }
 
-/** A message that comes again within this time is not forwarded again. */
-const seenForMs = 24 * 3_600_000;
 /** What a provider is told to wait, where it listens. */
 const retryAfterSeconds = 30;
 const taken = { status: 200, body: { status: "success" } } as const;
@@ -262,16 +260,20 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     }
   }
 
+  async function readReceiver(environmentId: string, integration: string): Promise<void> {
+    await receivers.find(environmentId, integration).catch(async (error: unknown) => {
+      const isMiss = error instanceof Fault && error.status === 404;
+      if (!isMiss || !(await caughtUp())) throw error;
+      await receivers.find(environmentId, integration);
+    });
+  }
+
   return {
-    async requireReceiver(environmentId, integration) {
-      await receivers.find(environmentId, integration).catch(async (error: unknown) => {
-        const isMiss = error instanceof Fault && error.status === 404;
-        if (!isMiss || !(await caughtUp())) throw error;
-        await receivers.find(environmentId, integration);
-      });
-    },
+    requireReceiver: (environmentId, integration) =>
+      receivers.peek(environmentId, integration) === undefined ? readReceiver(environmentId, integration) : undefined,
     async receive({ environmentId, integration, received, method, url }) {
-      const addressed = await receivers.find(environmentId, integration);
+      const addressed =
+        receivers.peek(environmentId, integration) ?? (await receivers.find(environmentId, integration));
       const reading = readingOf(received);
       const rules = addressed.provider.notification;
       const challenge = challengeAnswer(rules?.challenge, reading);

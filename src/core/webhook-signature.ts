@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmacKey, type Hmac } from "../base/hmac.ts";
 
 /** One attempt to deliver a webhook. */
 export interface ToSign {
@@ -26,16 +26,34 @@ export function signatureFields({ id, timestampMs, body, secrets }: ToSign): Rec
   if (newest === undefined) throw new Error("a webhook is signed with at least one secret");
   const timestamp = String(Math.floor(timestampMs / 1_000));
   const signatures = secrets.map((secret) => {
-    const signature = createHmac("sha256", keyIn(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64");
-    return `v1,${signature}`;
+    const signature = hmacsOf(secret).bySecret.of(`${id}.${timestamp}.`, body);
+    return `v1,${Buffer.from(signature, "latin1").toString("base64")}`;
   });
   return {
     "webhook-id": id,
     "webhook-timestamp": timestamp,
     "webhook-signature": signatures.join(" "),
     // The SDK takes the secret as the text it is, prefix and all.
-    "x-nango-hmac-sha256": createHmac("sha256", newest).update(body).digest("hex"),
+    "x-nango-hmac-sha256": Buffer.from(hmacsOf(newest).byText.of(body), "latin1").toString("hex"),
   };
+}
+
+interface Hmacs {
+  readonly bySecret: Hmac;
+  readonly byText: Hmac;
+}
+
+/** The same few sign everything. */
+const known = new Map<string, Hmacs>();
+const maxKnown = 100;
+
+function hmacsOf(secret: string): Hmacs {
+  const before = known.get(secret);
+  if (before !== undefined) return before;
+  const made = { bySecret: createHmacKey(keyIn(secret)), byText: createHmacKey(Buffer.from(secret)) };
+  if (known.size >= maxKnown) known.clear();
+  known.set(secret, made);
+  return made;
 }
 
 /** As a secret is written. */

@@ -56,11 +56,15 @@ export async function readReceived(
 ): Promise<Received> {
   requireSize(request, maxBytes);
   proceed();
-  const { rawHeaders } = request;
-  const headers = rawHeaders.flatMap((name, i): [string, string][] =>
-    i % 2 === 0 ? [[lowerCase(name), rawHeaders[i + 1] ?? ""]] : [],
-  );
+  const headers = headerPairs(request.rawHeaders);
   return { headers, query, body: await readBytes(request, maxBytes, room) };
+}
+
+/** As `Received` has them. */
+export function headerPairs(rawHeaders: readonly string[]): Received["headers"] {
+  const pairs: (readonly [name: string, value: string])[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) pairs.push([lowerCase(rawHeaders[i] ?? ""), rawHeaders[i + 1] ?? ""]);
+  return pairs;
 }
 
 /** A whole body, whatever it is. */
@@ -83,7 +87,8 @@ function requireJson({ headers }: FrontRequest): void {
   }
 }
 
-const bodyWithinMs = 30_000;
+export const bodyWithinMs = 30_000;
+export const bodyNotInTime = () => new Fault("request_timeout", "the body did not come in time");
 const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
 
 function requireSize({ headers }: FrontRequest, maxBytes: number): void {
@@ -108,7 +113,7 @@ function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Pr
       reject(error);
     };
     const slow = setTimeout(() => {
-      refuse(new Fault("request_timeout", "the body did not come in time"));
+      refuse(bodyNotInTime());
     }, bodyWithinMs);
     const onData = (chunk: Buffer) => {
       try {

@@ -1,3 +1,4 @@
+import { validateHeaderValue } from "node:http";
 import { errorBody } from "../base/error-body.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { grpcRefusal } from "../base/grpc-status.ts";
@@ -18,7 +19,9 @@ export interface DoorAnswers {
   answer(asked: Asked, answer: Answer): void;
   fault(asked: Asked, fault: Fault, faultPage?: (fault: Fault) => Answer): void;
   /** What `fault` would answer, but for what becomes of the connection. */
-  textOf(fault: Fault): { readonly status: number; readonly headers: Headers; readonly body: string };
+  textOf(fault: Fault): AnswerText;
+  /** What `answer` would, likewise. */
+  textOfAnswer(answer: Answer): AnswerText;
   /** To `OPTIONS`; undefined: of the server as a whole. */
   options(asked: Asked, allowed: readonly string[] | undefined): void;
 }
@@ -29,6 +32,13 @@ interface Asked {
 }
 
 type Headers = Readonly<Record<string, string>>;
+
+/** Its fields but for how long it is, and for what is about the connection. */
+export interface AnswerText {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
 
 interface DoorAnswersOptions {
   readonly door: string;
@@ -44,6 +54,7 @@ export const answered = Symbol("answered");
 /** Of whatever we answer ourselves. */
 const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
 const json = "application/json; charset=utf-8";
+const plain = { ...ofOurs, "content-type": json };
 
 /** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
@@ -65,10 +76,9 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     if (!(request instanceof StreamRequest)) lines.end(request.socket);
   }
 
-  function answer(asked: Asked, { status, body, headers = {} }: Answer): void {
-    setAll(asked.response, headers);
-    const isText = headers["content-type"] !== undefined && typeof body === "string";
-    send(asked, { status, body: body === undefined ? "" : isText ? body : JSON.stringify(body) });
+  function answer(asked: Asked, given: Answer): void {
+    if (given.headers !== undefined) setAll(asked.response, given.headers);
+    send(asked, { status: given.status, body: bodyIn(given) });
   }
 
   function send({ request, response }: Asked, { status, body }: Sent): void {
@@ -117,6 +127,13 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
       const headers = { ...headersOf(fault), ...ofOurs, "content-type": json };
       return { status: fault.status, headers, body: errorBody(fault) };
     },
+    textOfAnswer(given) {
+      const { status, headers } = given;
+      if (headers === undefined) return { status, headers: plain, body: bodyIn(given) };
+      // As `setHeader` does it, where there is one.
+      for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
+      return { status, headers: { "content-type": json, ...headers, ...ofOurs }, body: bodyIn(given) };
+    },
     options({ request, response }, allowed) {
       const page = pageOf.get(request);
       if (page !== undefined) setAll(response, { ...corsFields(page), ...preflightFields(allowed ?? []) });
@@ -134,6 +151,12 @@ function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fau
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     "latchkey-error": code,
   };
+}
+
+function bodyIn({ body, headers }: Answer): string {
+  if (body === undefined) return "";
+  const isText = headers?.["content-type"] !== undefined && typeof body === "string";
+  return isText ? body : JSON.stringify(body);
 }
 
 interface Sent {

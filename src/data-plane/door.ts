@@ -15,6 +15,7 @@ import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import type { Lines } from "../relay/lines.ts";
+import type { RequestHead } from "../relay/request-head.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -357,11 +358,17 @@ export function createDoor(options: DoorOptions): Door {
     lines.refuse(socket, fault);
   });
 
+  const rowFor = rowsAsTheyCome(routes);
   const fastLane: Lines | undefined =
-    proxy === undefined || tls !== undefined || !hasFastLane
+    (proxy === undefined && rowFor === undefined) || tls !== undefined || !hasFastLane
       ? undefined
       : createFastLane({
           proxy,
+          receiving: {
+            rowFor: rowFor ?? (() => undefined),
+            maxBytes: limits.webhookBodyBytes,
+            ...{ count, room, textOf: answers.textOf, textOfAnswer: answers.textOfAnswer },
+          },
           check: head.checkForProvider,
           aliasOf,
           count,
@@ -437,6 +444,19 @@ export function createDoor(options: DoorOptions): Door {
       // Tunnels as well.
       both.destroy();
     },
+  };
+}
+
+/** Of the rows that take what comes as it comes, the one that a request is for; undefined: there are none. */
+function rowsAsTheyCome(routes: readonly Route[]) {
+  const rows = routes.filter(({ takesBody }) => takesBody === "raw");
+  const prefixes = rows.map(({ path }) => path.slice(0, path.indexOf(":")));
+  if (rows.length === 0) return undefined;
+  const router = createRouter(rows);
+  return ({ method, url }: RequestHead): Match | undefined => {
+    if (!prefixes.some((prefix) => url.startsWith(prefix))) return undefined;
+    const [path = ""] = url.split("?", 1);
+    return router.find(method, path);
   };
 }
 

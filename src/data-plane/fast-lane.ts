@@ -15,9 +15,17 @@ import { singleHeaders } from "./door-head.ts";
 import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 import type { ProxyCall } from "./proxied-request.ts";
 import type { ProviderProxy } from "./proxy.ts";
+import { ReceivedCall, type Receiving } from "./received-call.ts";
+import type { Match } from "./routes.ts";
 
 interface FastLaneOptions {
-  readonly proxy: ProviderProxy;
+  /** Undefined: at a door that leads to no provider. */
+  readonly proxy: ProviderProxy | undefined;
+  /** Webhooks, and the row that one is for. */
+  readonly receiving: Receiving & {
+    readonly maxBytes: number;
+    rowFor(head: RequestHead): Match | undefined;
+  };
   readonly check: HeadCheck["checkForProvider"];
   /** The connection that a request is for because of where, or by what name, it came. */
   readonly aliasOf: (head: FrontHead) => ConnectionRef | undefined;
@@ -31,15 +39,44 @@ interface FastLaneOptions {
 }
 
 /**
- * What most requests to providers are, without `node:http` before it: a plain head, and a body of known length or
- * none. It is decided here, with nothing done yet, whether a request is one of these and can go; all others, those
- * that are to be refused among them, go with their bytes unread to the general lane, and so does what follows on their
- * connection. From there on both lanes are the same: `ProxiedRequest`, and the relay's other half.
+ * What most requests to providers and most webhooks are, without `node:http` before it: a plain head, and a body of
+ * known length or none. It is decided here, with nothing done yet, whether a request is one of these and can go; all
+ * others, those that are to be refused among them, go with their bytes unread to the general lane, and so does what
+ * follows on their connection. From there on both lanes are the same: `ProxiedRequest` and the relay's other half, or
+ * the row of the door's table.
  */
 export function createFastLane(options: FastLaneOptions): Lines {
-  const { proxy, check, aliasOf, handOver, refuse } = options;
+  const { proxy, receiving, check, aliasOf, handOver, refuse } = options;
 
-  function take(line: Line, { method, url, fields }: RequestHead): boolean | Promise<void> {
+  function take(line: Line, head: RequestHead): boolean | Promise<void> {
+    const match = receiving.rowFor(head);
+    if (match !== undefined) return receive(line, head, match);
+    return proxy === undefined ? false : toProvider(proxy, line, head);
+  }
+
+  function receive(line: Line, head: RequestHead, match: Match): boolean | Promise<void> {
+    const { method, url, fields } = head;
+    if (fields.contentLength > receiving.maxBytes) return false;
+    // No two of them say the same: nothing of one is kept for the next.
+    const headers = headersIn(fields);
+    if (headers === "of a page") return false;
+    const request = { method, url, httpVersion: "1.1", rawHeaders: fields.rawHeaders, headers, socket: line.socket };
+    let admitted: Promise<void> | undefined;
+    try {
+      if (aliasOf(request) !== undefined) return false;
+      check(request);
+      admitted = match.route.admit?.(match.params);
+    } catch {
+      /* As below. */
+      return false;
+    }
+    // What it comes to, the general lane says.
+    if (admitted !== undefined) return admitted.then(nothing, nothing);
+    new ReceivedCall(receiving, { line, match, head, headers }).begin();
+    return true;
+  }
+
+  function toProvider(to: ProviderProxy, line: Line, { method, url, fields }: RequestHead): boolean | Promise<void> {
     const headers = headersOf(fields);
     if (headers === "of a page") return false;
     const { rawHeaders } = fields;
@@ -51,19 +88,21 @@ export function createFastLane(options: FastLaneOptions): Lines {
       if (alias === undefined && !url.startsWith(`${proxyPrefix}/`)) return false;
       check(request);
       asking = { request, alias };
-      ready = proxy.ready(asking);
+      ready = to.ready(asking);
     } catch {
       /* The general lane comes to the same, and says it. */
       return false;
     }
     if (ready === undefined) return false;
     if (ready instanceof Promise) return ready;
-    proxy.relay(new FastCall(options, { line, asking, since: ready.since }), ready);
+    to.relay(new FastCall(to, options, { line, asking, since: ready.since }), ready);
     return true;
   }
 
   return createLines({ take, handOver, refuse });
 }
+
+const nothing = () => {};
 
 /** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
 const ofPages = new Set(["origin", "sec-fetch-site"]);
@@ -92,7 +131,7 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
   return headers;
 }
 
-type Counting = Pick<FastLaneOptions, "proxy" | "count" | "textOf" | "endless">;
+type Counting = Pick<FastLaneOptions, "count" | "textOf" | "endless">;
 
 interface Begun {
   readonly line: Line;
@@ -102,12 +141,14 @@ interface Begun {
 
 class FastCall implements ProxyCall, Taken {
   readonly asking: Asking;
+  readonly #proxy: ProviderProxy;
   readonly #counting: Counting;
   readonly #line: Line;
   readonly #since: number;
   #isOver = false;
 
-  constructor(counting: Counting, { line, asking, since }: Begun) {
+  constructor(proxy: ProviderProxy, counting: Counting, { line, asking, since }: Begun) {
+    this.#proxy = proxy;
     this.#counting = counting;
     this.#line = line;
     this.#since = since;
@@ -142,10 +183,10 @@ class FastCall implements ProxyCall, Taken {
   }
 
   over(status: number): void {
-    const { proxy, count, endless } = this.#counting;
+    const { count, endless } = this.#counting;
     this.#isOver = true;
     endless.delete(this.#line);
-    proxy.left();
+    this.#proxy.left();
     count.end({ route: `${proxyPrefix}/*`, status, since: this.#since });
   }
 }

@@ -26,8 +26,8 @@ export interface Route {
   readonly isAct?: true;
   /** JSON, what a form sends (then each field is text), or whatever it is, as it came. */
   readonly takesBody?: true | "form" | "raw";
-  /** Throws for whom nothing more is to be read. */
-  readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void>;
+  /** Throws for whom nothing more is to be read. Undefined: that was clear at once. */
+  readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void> | undefined;
   /** What a person sees in place of the envelope. */
   readonly faultPage?: (fault: Fault) => Answer;
   answer(request: RouteRequest): Promise<Answer> | Answer;

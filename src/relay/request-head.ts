@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import { lowerCase } from "../base/field-name.ts";
 import { createRecent } from "../base/recent.ts";
 
@@ -44,6 +45,19 @@ const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
  */
 const recent = createRecent<RequestFields>(1_024);
 const maxRememberedLength = 2_048;
+/**
+ * Fields that never come again, such as those of webhooks, would push out the others, and live just long enough to
+ * cost a collection of garbage: what is seen for the first time leaves only its checksum.
+ */
+const seenOnce = new Uint32Array(4_096);
+
+function comesAgain(lines: string): boolean {
+  const checksum = crc32(lines);
+  const at = checksum % seenOnce.length;
+  const isAgain = seenOnce[at] === checksum;
+  seenOnce[at] = checksum;
+  return isAgain;
+}
 
 /** `text` is latin1 and ends with the empty line. Returns undefined for whatever is not ordinary. */
 export function parseRequestHead(text: string): RequestHead | undefined {
@@ -54,7 +68,7 @@ export function parseRequestHead(text: string): RequestHead | undefined {
   const known = lines.length > maxRememberedLength ? undefined : recent.get(lines);
   const fields = known ?? parseFields(lines);
   if (fields === undefined) return undefined;
-  if (known === undefined && lines.length <= maxRememberedLength) recent.set(lines, fields);
+  if (known === undefined && lines.length <= maxRememberedLength && comesAgain(lines)) recent.set(lines, fields);
   return { method, url, fields };
 }
 

@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
+import { createHmacKey, type Hmac } from "../base/hmac.ts";
 
 /** AES-256-GCM: nonce, ciphertext, tag. What it is about has to be told again to open it. */
 const cipher = "aes-256-gcm";
@@ -44,9 +45,13 @@ function nextNonce(): Buffer {
   return nonce;
 }
 
-/** HMAC-SHA-256, its first half: nobody without the secret can make one. */
-export function tagOf(secret: KeyObject, about: Uint8Array, value: Uint8Array): Buffer {
-  return createHmac("sha256", secret).update(about).update(value).digest().subarray(0, tagBytes);
+/** HMAC-SHA-256, its first half: nobody without the secret can make one. One character a byte. */
+export function tagOf(secret: KeyObject, ...parts: readonly (string | Uint8Array)[]): string {
+  const key = hmacKeys.get(secret) ?? createHmacKey(secret.export());
+  hmacKeys.set(secret, key);
+  return key.of(...parts).slice(0, tagBytes);
 }
+
+const hmacKeys = new WeakMap<KeyObject, Hmac>();
 
 export const tagLength = tagBytes;

@@ -12,6 +12,8 @@ export interface Frames {
   epochOf(value: Uint8Array): number | undefined;
   /** Throws `StoreDamaged` and `SealKeyMissing`. */
   open(entry: Entry): Uint8Array;
+  /** The same of what `close` has made of something that is no secret, by whoever has seen to it that it is that. */
+  bare(closed: Uint8Array): Uint8Array;
   close(change: Pick<Change, "key" | "secret"> & { readonly value: Uint8Array }): Uint8Array;
   /** How many secrets were sealed since the start. */
   sealsMade(): number;
@@ -26,16 +28,15 @@ const sealedKind = 1;
 const taggedKind = 2;
 const epochBytes = 4;
 const sealedHeadBytes = 1 + epochBytes;
-const taggedHead = Buffer.of(taggedKind);
-const taggedHeadBytes = taggedHead.length + tagLength;
+const taggedHeadBytes = 1 + tagLength;
 
 export function createFrames({ keyring, metrics }: FramesOptions): Frames {
   let sealsMade = 0;
 
   function untag(key: string, bytes: Buffer): Uint8Array {
     const value = bytes.subarray(taggedHeadBytes);
-    const tag = tagOf(keyring.authentication, aboutTagged(key), value);
-    if (!tag.equals(bytes.subarray(taggedHead.length, taggedHeadBytes))) throw new StoreDamaged(key);
+    const tag = tagOf(keyring.authentication, lengthOf(key), key, value);
+    if (tag !== bytes.toString("latin1", 1, taggedHeadBytes)) throw new StoreDamaged(key);
     return value;
   }
 
@@ -71,10 +72,15 @@ export function createFrames({ keyring, metrics }: FramesOptions): Frames {
       if (bytes[0] !== sealedKind || bytes.length < sealedHeadBytes) throw new StoreDamaged(key);
       return unseal(key, bytes);
     },
+    bare: (closed) => closed.subarray(taggedHeadBytes),
     close({ key, value, secret }) {
       if (isKeyringKey(key)) return value;
       if (secret === true) return seal(key, value);
-      return Buffer.concat([taggedHead, tagOf(keyring.authentication, aboutTagged(key), value), value]);
+      const closed = Buffer.allocUnsafe(taggedHeadBytes + value.length);
+      closed[0] = taggedKind;
+      closed.write(tagOf(keyring.authentication, lengthOf(key), key, value), 1, "latin1");
+      closed.set(value, taggedHeadBytes);
+      return closed;
     },
     sealsMade: () => sealsMade,
   };
@@ -85,8 +91,9 @@ const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffs
 // What a value cannot be taken away from. The length keeps a key and the beginning of a value apart.
 const aboutSealed = (key: string, head: Uint8Array) =>
   Buffer.concat([Buffer.from("latchkey value\0"), head, Buffer.from(key)]);
-function aboutTagged(key: string): Buffer {
-  const about = Buffer.from(`\0\0\0\0${key}`);
-  about.writeUInt32BE(about.length - 4);
-  return about;
+
+const length = Buffer.alloc(4);
+function lengthOf(key: string): Buffer {
+  length.writeUInt32BE(Buffer.byteLength(key));
+  return length;
 }

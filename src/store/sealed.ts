@@ -60,12 +60,13 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     return Promise.all(entries.map((entry) => (entry === undefined ? undefined : opened(entry))));
   });
 
-  function closed(changes: readonly Change[]): readonly Change[] {
+  function closed(changes: readonly Change[]): readonly ClosedChange[] {
     return changes.map((change) => {
-      const { key, value, secret } = change;
-      return value === undefined
-        ? change
-        : { ...change, value: frames.close({ key, value, ...(secret && { secret }) }) };
+      const { key, value, secret, expect } = change;
+      if (value === undefined || isKeyringKey(key)) return change;
+      if (secret === true) return { ...change, value: frames.close({ key, value, secret }) };
+      const ours = { key, value: frames.close({ key, value }), isOurs: true as const };
+      return expect === undefined ? ours : { ...ours, expect };
     });
   }
 
@@ -95,24 +96,10 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     if (known !== undefined) return known;
     const made = {
       revision: commit.revision,
-      changes: commit.changes.map((change) => showChange(change, commit.revision)),
+      changes: commit.changes.map((change) => new ShownChange(frames, change, commit.revision)),
     };
     seen.set(commit, made);
     return made;
-  }
-
-  function showChange({ key, value }: Pick<Change, "key" | "value">, revision: number): Pick<Change, "key" | "value"> {
-    let verified: Uint8Array | undefined;
-    return {
-      key,
-      get value() {
-        if (value === undefined || verified !== undefined) return verified;
-        const bytes = frames.open({ key, value, revision });
-        // What was secret is not kept.
-        if (frames.epochOf(value) === undefined) verified = bytes;
-        return bytes;
-      },
-    };
   }
 
   const ownWatch: Watch = await backend.watch(backend.status().revision, {
@@ -144,4 +131,35 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     status: () => backend.status(),
     close: () => ownWatch.close(),
   };
+}
+
+/** As it is given to the backend. What we have closed ourselves a moment ago is not doubted when it comes back. */
+interface ClosedChange extends Change {
+  readonly isOurs?: true;
+}
+
+/** A change of a commit as those who watch see it: opened when somebody looks. A class, because there are many. */
+class ShownChange implements Pick<Change, "key" | "value"> {
+  readonly key: string;
+  readonly #frames: Frames;
+  readonly #closed: Pick<Change, "key" | "value">;
+  readonly #revision: number;
+  #opened: Uint8Array | undefined;
+
+  constructor(frames: Frames, closed: Pick<Change, "key" | "value">, revision: number) {
+    this.key = closed.key;
+    this.#frames = frames;
+    this.#closed = closed;
+    this.#revision = revision;
+  }
+
+  get value(): Uint8Array | undefined {
+    const { key, value } = this.#closed;
+    if (value === undefined || this.#opened !== undefined) return this.#opened;
+    if ("isOurs" in this.#closed) return this.#frames.bare(value);
+    const bytes = this.#frames.open({ key, value, revision: this.#revision });
+    // What was secret is not kept.
+    if (this.#frames.epochOf(value) === undefined) this.#opened = bytes;
+    return bytes;
+  }
 }

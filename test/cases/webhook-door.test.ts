@@ -14,6 +14,7 @@ import { readingOf } from "../../src/core/notification-reading.ts";
 import { createDoor } from "../../src/data-plane/door.ts";
 import { webhookRoutes } from "../../src/data-plane/webhook-routes.ts";
 import { answersIn, head, openWire, say, statusOf } from "../door.ts";
+import { isFastLane } from "../harness.ts";
 import { knownRules } from "../notifications.ts";
 
 const host = "host: localhost";
@@ -36,7 +37,7 @@ beforeAll(async () => {
     name: "public",
     routes: webhookRoutes({
       webhooks: {
-        requireReceiver: async () => {},
+        requireReceiver: () => undefined,
         async receive(asked) {
           receipts.push(asked);
           return receive(asked);
@@ -48,6 +49,7 @@ beforeAll(async () => {
     guard: createDoorGuard({ hosts: () => new Set(["localhost", "127.0.0.1"]) }),
     limits: defaultLimits,
     tls: undefined,
+    hasFastLane: isFastLane,
     warn: createRareWarning({ log, now: Date.now }),
     world,
   });

@@ -88,3 +88,30 @@ test("a forward that was never tried is sent at once after a start, though the c
   await stopping;
   await application.got(2, 8_000);
 }, 30_000);
+
+test("W08 a message that comes again within a day is not forwarded again, though its notification is kept for an hour", async () => {
+  let now = Date.now();
+  const { application, notifyOf, sidecar } = await startReceiving({
+    now: () => now,
+    files: { "latchkey.yaml": "retention: { deliveries: 1h }\n" },
+    env: { LATCHKEY_CONFIG: "latchkey.yaml" },
+  });
+  const webhooks = sidecar.client(WebhookService, adminKey);
+  const notifications = async () => (await webhooks.listNotifications({ environment })).notifications.length;
+  expect(await notifyOf(uri)).toBe(200);
+  await application.got(1);
+  await expect.poll(() => sidecar.metric("latchkey_outbox_forwards")).toBe(0);
+  now += 2 * hour;
+  await sidecar.sidecar.broker.keepHouse();
+  expect(await notifications()).toBe(0);
+  now += 21 * hour;
+  await sidecar.sidecar.broker.keepHouse();
+  expect(await notifyOf(uri)).toBe(200);
+  expect(await notifications()).toBe(0);
+  now += 2 * hour;
+  // Its mark goes, and what came before it in time with it: then it is another message.
+  await sidecar.sidecar.broker.keepHouse();
+  expect(await notifyOf(uri)).toBe(200);
+  expect(await notifications()).toBe(1);
+  await application.got(2);
+});

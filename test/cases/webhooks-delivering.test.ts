@@ -354,6 +354,21 @@ test("first attempts of one channel are made one after another, in the order of 
   }
 });
 
+test("first attempts of two integrations do not wait for each other, though their channels have one name", async () => {
+  const receiving = await startReceiving();
+  const { application, notify } = receiving;
+  await receiving.integrate("calendar", { unique_key: "calendar-2" });
+  const held: (() => void)[] = [];
+  application.answer = (_, response) => void held.push(() => response.end());
+  const headers = { "x-cal-channel-id": "a", "x-cal-resource-uri": uri, "x-cal-message-number": "1" };
+  for (const integration of ["calendar", "calendar-2"]) {
+    expect((await notify({ integration, headers })).status).toBe(200);
+  }
+  const seen = (await application.got(2)).map(({ body }) => JSON.parse(body).providerConfigKey);
+  expect(seen.toSorted()).toEqual(["calendar", "calendar-2"]);
+  for (const answer of held) answer();
+});
+
 test("W28 an application that answers 200 and closes before all is read has taken it", async () => {
   const receiving = await startReceiving();
   const server = createServer((request, response) => {

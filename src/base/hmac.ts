@@ -1,0 +1,51 @@
+import { createHmac, hash } from "node:crypto";
+
+/** HMAC-SHA-256 with one key, for many short texts. */
+export interface Hmac {
+  /** Of these one after another, text in UTF-8. One character a byte. */
+  of(...parts: readonly (string | Uint8Array)[]): string;
+}
+
+const blockBytes = 64;
+const digestBytes = 32;
+/** Longer ones are as quick by the ordinary way. */
+const maxShortBytes = 4_096;
+
+/**
+ * RFC 2104, word for word: H(K ⊕ opad, H(K ⊕ ipad, text)), and so the same bytes as `createHmac`, which takes 3 µs to
+ * set up. Two hashes, each in one call and as a text, which is half as dear as a Buffer, take 0.9; there is room for
+ * what is hashed behind the padded key.
+ */
+export function createHmacKey(key: Uint8Array): Hmac {
+  const short = key.length > blockBytes ? hash("sha256", key, "buffer") : key;
+  const inner = Buffer.alloc(blockBytes + maxShortBytes);
+  const outer = Buffer.alloc(blockBytes + digestBytes);
+  for (let i = 0; i < blockBytes; i += 1) {
+    inner[i] = (short[i] ?? 0) ^ 0x36;
+    outer[i] = (short[i] ?? 0) ^ 0x5c;
+  }
+
+  function long(parts: readonly (string | Uint8Array)[]): string {
+    const hmac = createHmac("sha256", key);
+    for (const part of parts) hmac.update(part);
+    return hmac.digest("binary");
+  }
+
+  return {
+    of(...parts) {
+      let at = blockBytes;
+      for (const part of parts) {
+        // A unit of a string is three bytes at most.
+        const most = typeof part === "string" ? part.length * 3 : part.length;
+        if (at + most > inner.length) return long(parts);
+        if (typeof part === "string") at += inner.write(part, at);
+        else {
+          inner.set(part, at);
+          at += part.length;
+        }
+      }
+      outer.write(hash("sha256", inner.subarray(0, at), "binary"), blockBytes, "binary");
+      return hash("sha256", outer, "binary");
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { Fault } from "../base/fault.ts";
+import { faultOfStore } from "../broker/store-fault.ts";
+import type { Exchange } from "../relay/exchange.ts";
+import type { Answering } from "../relay/facing.ts";
+import type { Line, Taken } from "../relay/line.ts";
+import type { RequestHead } from "../relay/request-head.ts";
+import { bodyNotInTime, bodyWithinMs, headerPairs } from "./body.ts";
+import type { BodyRoom } from "./body-room.ts";
+import type { AnswerText, DoorAnswers } from "./door-answers.ts";
+import type { DoorCount } from "./door-count.ts";
+import { readQuery } from "./query.ts";
+import { type Match, patternOf } from "./routes.ts";
+
+/** What all requests have in common that are taken as they come. */
+export interface Receiving {
+  readonly count: DoorCount;
+  readonly textOf: DoorAnswers["textOf"];
+  readonly textOfAnswer: DoorAnswers["textOfAnswer"];
+  readonly room: BodyRoom;
+}
+
+interface Begun {
+  readonly line: Line;
+  readonly match: Match;
+  readonly head: RequestHead;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/**
+ * On the fast lane, a request whose row takes what comes as it came: a webhook. It stands where an exchange with a
+ * provider would, and takes the body. A class, because there is one for each request.
+ */
+export class ReceivedCall implements Answering, Taken, Exchange {
+  readonly mayHaveArrived = true;
+  readonly #shared: Receiving;
+  readonly #begun: Begun;
+  readonly #since = performance.now();
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  #slow: NodeJS.Timeout | undefined;
+  #isRefused = false;
+  #isOver = false;
+
+  constructor(shared: Receiving, begun: Begun) {
+    this.#shared = shared;
+    this.#begun = begun;
+    shared.count.begin();
+  }
+
+  begin(): void {
+    const { line, head } = this.#begun;
+    const { contentLength } = head.fields;
+    line.begin(this, this);
+    if (contentLength === 0) {
+      this.end();
+      return;
+    }
+    line.sendBody(this);
+    // Most come in one piece with their heads, and need nobody to look at the time.
+    if (this.#bytes < contentLength && !this.#isRefused) {
+      this.#slow = setTimeout(() => this.#refuse(bodyNotInTime()), bodyWithinMs);
+    }
+  }
+
+  write(bytes: Buffer): boolean {
+    if (this.#isRefused || this.#isOver) return true;
+    try {
+      this.#shared.room.take(bytes.length);
+      this.#bytes += bytes.length;
+      this.#chunks.push(bytes);
+    } catch (error) {
+      this.#isRefused = true;
+      // The line is in the middle of what it reads.
+      process.nextTick(() => this.#refuse(faultOfStore(error)));
+    }
+    return true;
+  }
+
+  /** All of the body is there. */
+  end(): void {
+    if (this.#isRefused || this.#isOver) return;
+    clearTimeout(this.#slow);
+    const [first] = this.#chunks;
+    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks, this.#bytes);
+    void this.#answer(body);
+  }
+
+  async #answer(body: Buffer): Promise<void> {
+    const { match, head, headers } = this.#begun;
+    const { url: target, fields } = head;
+    const rawQuery = queryOf(target);
+    const received = { headers: headerPairs(fields.rawHeaders), query: rawQuery, body };
+    const asked = { caller: undefined, params: match.params, query: readQuery(rawQuery), rawQuery };
+    try {
+      const answer = await match.route.answer({ ...asked, target, body: {}, received, headers });
+      if (!this.#isOver) this.#say(this.#shared.textOfAnswer(answer));
+    } catch (error) {
+      if (!this.#isOver) this.#say(this.#shared.textOf(faultOfStore(error)));
+    } finally {
+      this.#giveRoom();
+    }
+  }
+
+  #refuse(fault: Fault): void {
+    this.#isRefused = true;
+    this.#giveRoom();
+    if (!this.#isOver) this.#say(this.#shared.textOf(fault));
+  }
+
+  #say({ status, headers, body }: AnswerText): void {
+    const fields = [...Object.entries(headers), ["content-length", String(Buffer.byteLength(body))] as const];
+    this.#begun.line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
+  }
+
+  #giveRoom(): void {
+    this.#shared.room.give(this.#bytes);
+    this.#bytes = 0;
+  }
+
+  over(status: number): void {
+    const { count } = this.#shared;
+    this.#isOver = true;
+    clearTimeout(this.#slow);
+    count.end({ route: patternOf(this.#begun.match), status, since: this.#since });
+  }
+
+  /** Of what was not all said nothing is done; what was, is, though nobody waits for the answer. */
+  leave(): void {
+    if (this.#bytes < this.#begun.head.fields.contentLength) this.#giveRoom();
+  }
+
+  // No provider answers, and what is answered here is small.
+  fieldsFor(): readonly string[] {
+    return [];
+  }
+  answerFailure(): void {}
+  passedOn(): void {}
+  takeMore(): void {}
+  cut(): void {}
+  resume(): void {}
+  abort(): void {}
+}
+
+const queryOf = (target: string): string => {
+  const at = target.indexOf("?");
+  return at === -1 ? "" : target.slice(at + 1);
+};
