@@ -47,6 +47,7 @@ const columns = [
   "p99, ms",
   "p99 without us, ms",
   "loop late p99, ms",
+  "loop late most, ms",
   "turn p99, CPU ms",
   "turn most, CPU ms",
   "collector most, ms",
@@ -129,7 +130,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
       table.note(name, [
         ...[seconds, requests, failed + ours.failed],
         ...[latencyOf(calls, 0.5), latencyOf(calls, 0.99), latencyOf(without, 0.99)],
-        ...[loop.lateP99Ms, loop.turnP99Ms, loop.turnMostMs, loop.collectedMostMs],
+        ...[loop.lateP99Ms, loop.lateMostMs, loop.turnP99Ms, loop.turnMostMs, loop.collectedMostMs],
         ...[(100 * loop.cpuMs) / loop.wallMs, (100 * loop.withoutCoreMs) / loop.wallMs, loop.cpuMs / 1_000],
       ]);
     }
