@@ -65,7 +65,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
       throw new StoreRefused(`${folder} holds records and no head; ${advice}`);
     }
     tail = openTail(folder);
-    tail.sync();
+    await tail.sync();
     const { isNew: _, ...written } = marker;
     if (found === undefined || found.format !== format) await writeMarker(folder, written);
     await closeFiles(folder);

@@ -1,5 +1,6 @@
-import { closeSync, constants, fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, constants, fdatasync, openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 
 /**
@@ -11,9 +12,13 @@ export interface Tail {
   /** What it said when it was opened; 0 for a new one. */
   readonly found: number;
   reached(revision: number): void;
-  sync(): void;
+  /** In a thread: a busy disk takes its time, and the event loop waits for none. */
+  sync(): Promise<void>;
+  /** Not before what is being synced is. */
   close(): void;
 }
+
+const syncFile = promisify(fdatasync);
 
 export const tailFile = "tail";
 /** Two, written in turn: one of them is whole whatever happens to the other. */
@@ -30,6 +35,19 @@ export function openTail(folder: string): Tail {
   const found = Math.max(...revisions);
   let slot = revisions.indexOf(found);
   let isDirty = false;
+  let syncing: Promise<void> = Promise.resolve();
+
+  async function syncOnce(): Promise<void> {
+    if (!isDirty) return;
+    isDirty = false;
+    try {
+      await syncFile(fd);
+    } catch (error) {
+      isDirty = true;
+      throw error;
+    }
+  }
+
   return {
     found,
     reached(revision) {
@@ -41,9 +59,9 @@ export function openTail(folder: string): Tail {
       isDirty = true;
     },
     sync() {
-      if (!isDirty) return;
-      fdatasyncSync(fd);
-      isDirty = false;
+      // One after another, whatever came of the one before.
+      syncing = syncing.then(syncOnce, syncOnce);
+      return syncing;
     },
     close: () => closeSync(fd),
   };

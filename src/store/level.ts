@@ -86,7 +86,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   const queue = createCommitQueue({ metrics, write: writeGroup });
   let room = await roomIn(folder);
   let writtenSinceLook = 0;
-  const looking = setInterval(() => void look(), lookEveryMs);
+  const looking = setInterval(() => void look().then(syncTail), lookEveryMs);
   looking.unref();
   const trouble = () => failure ?? lack ?? movedAway;
   metrics.storeRevision.set(revision);
@@ -107,7 +107,6 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       writtenSinceLook = 0;
       metrics.storeFreeBytes.set(room.freeBytes);
       if (failure === undefined) metrics.storeTables.set(level0Tables(db));
-      tail.sync();
     } catch (err) {
       if (!closed) log.warn("the store's disk could not be looked at", { err });
       return;
@@ -117,6 +116,14 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     if (reason === undefined && lack !== undefined) log.info("the store has room again", { freeBytes: room.freeBytes });
     lack = reason === undefined ? undefined : new StoreUnavailable(reason);
     showTrouble();
+  }
+
+  async function syncTail(): Promise<void> {
+    try {
+      if (!closed) await tail.sync();
+    } catch (err) {
+      log.warn("the store's end could not be synced", { err });
+    }
   }
 
   /** Between two looks a large import could fill the disk. */
@@ -274,7 +281,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     await db.batch([putOf(headOf(at, at)), { type: "del", key: fillingKey }], { sync: true });
     ({ ledger, revision } = await checkedLedger(db, at));
     noteReached();
-    tail.sync();
+    await tail.sync();
     history.lose(revision);
   }
 
@@ -370,7 +377,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       await queue.drained();
       await recovering;
       await db.close();
-      tail.sync();
+      await tail.sync();
       tail.close();
       await lock.release();
     },

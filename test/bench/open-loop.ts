@@ -1,20 +1,26 @@
 /** An open loop in a thread of its own, so that nothing else the bench does counts as time of an answer. */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { type OpenLoop, type Outcome, openLoop, type Target } from "./proxy-load.ts";
+import { type OpenLoop, openLoop, type Target } from "./proxy-load.ts";
 
 interface Asked {
   readonly target: Target;
-  readonly rate: OpenLoop;
+  readonly rate: Omit<OpenLoop, "signal">;
 }
 
-export function openLoopApart(target: Target, rate: OpenLoop): Promise<Outcome> {
-  const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+type Looped = Awaited<ReturnType<typeof openLoop>>;
+
+export function openLoopApart(target: Target, { signal, ...rate }: OpenLoop): Promise<Looped> {
+  const { promise, resolve, reject } = Promise.withResolvers<Looped>();
   const worker = new Worker(new URL(import.meta.url), { workerData: { target, rate } satisfies Asked });
   worker.once("message", resolve).once("error", reject);
+  signal?.addEventListener("abort", () => worker.postMessage("enough"));
   return promise;
 }
 
 if (!isMainThread) {
   const { target, rate } = workerData as Asked;
-  parentPort?.postMessage(await openLoop(target, rate));
+  const over = new AbortController();
+  parentPort?.once("message", () => over.abort());
+  parentPort?.postMessage(await openLoop(target, { ...rate, signal: over.signal }));
+  parentPort?.close();
 }

@@ -145,14 +145,25 @@ async function closedLoop(target: Target, { connections, seconds }: Asking): Pro
 export interface OpenLoop {
   readonly perSecond: number;
   readonly seconds: number;
+  /** Nothing more is sent: it is over before its time. */
+  readonly signal?: AbortSignal;
+}
+
+/** One call of an open loop: when it went, by the clock on the wall, and how long its answer took. */
+export interface Call {
+  readonly sentAtMs: number;
+  readonly tookMs: number;
 }
 
 /** So many a second, however long the answers take: each goes when it is due, over a connection that is free. */
-export async function openLoop(target: Target, { perSecond, seconds }: OpenLoop): Promise<Outcome> {
+export async function openLoop(
+  target: Target,
+  { perSecond, seconds, signal }: OpenLoop,
+): Promise<Outcome & { readonly calls: readonly Call[] }> {
   const requests = target.ids.map((_, i) => requestFor(target, i));
   const free = await openMany(32, () => openLine(target.port));
   const all = [...free];
-  const times: number[] = [];
+  const calls: Call[] = [];
   const underWay: Promise<void>[] = [];
   let failed = 0;
   const since = performance.now();
@@ -162,13 +173,13 @@ export async function openLoop(target: Target, { perSecond, seconds }: OpenLoop)
     const asked = performance.now();
     try {
       await line.ask(requests[i % requests.length] ?? "");
-      times.push(performance.now() - asked);
+      calls.push({ sentAtMs: performance.timeOrigin + asked, tookMs: performance.now() - asked });
       free.push(line);
     } catch {
       failed += 1;
     }
   };
-  for (let sent = 0; sent < perSecond * seconds; ) {
+  for (let sent = 0; sent < perSecond * seconds && signal?.aborted !== true; ) {
     const due = Math.min(perSecond * seconds, ((performance.now() - since) / 1_000) * perSecond);
     for (; sent < due; sent += 1) underWay.push(askOne(sent));
     await new Promise((resolve) => setTimeout(resolve, 1));
@@ -176,7 +187,8 @@ export async function openLoop(target: Target, { perSecond, seconds }: OpenLoop)
   await Promise.all(underWay);
   const took = (performance.now() - since) / 1_000;
   for (const { socket } of all) socket.destroy();
-  return outcomeOf(times, { seconds: took, failed });
+  const times = calls.map(({ tookMs }) => tookMs);
+  return { ...outcomeOf(times, { seconds: took, failed }), calls };
 }
 
 function outcomeOf(times: readonly number[], rest: Pick<Outcome, "seconds" | "failed">): Outcome {

@@ -8,13 +8,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
 import { openLoopApart } from "./open-loop.ts";
+import type { Call } from "./proxy-load.ts";
 import { createTable } from "./proxy-table.ts";
-import { secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const provider = "sandbox-unified";
 const unrelated = "sandbox-api-key";
-const quietSeconds = 4;
+const quietSeconds = 3;
 const perSecond = 200;
+/** The calls beside it begin so long before, and end with it. */
+const warmSeconds = 0.5;
+const longestSeconds = 20;
 const program = fileURLToPath(new URL("refresh-provider.ts", import.meta.url));
 
 interface Token {
@@ -28,9 +32,35 @@ interface Said {
   readonly tokens: readonly Token[];
 }
 
+/** What came of something that calls went on beside. */
+interface Ran {
+  readonly seconds?: number;
+  readonly requests?: number;
+  readonly failed?: number;
+}
+
+const columns = [
+  "until all are fresh, s",
+  "token requests",
+  "calls that failed",
+  "p50, ms",
+  "p99, ms",
+  "p99 without us, ms",
+  "loop late p99, ms",
+  "loop late most, ms",
+  "turn p99, CPU ms",
+  "turn most, CPU ms",
+  "collector most, ms",
+  "thread busy, %",
+  "without a core, %",
+  "CPU, s",
+];
+
 /**
  * Connections whose credentials run out in one second, and somebody who asks for each of them at that moment; beside
- * them, calls of a connection that has nothing to do with it, before and meanwhile. In rounds, each of both.
+ * them, calls of a connection that has nothing to do with it, and the same calls straight to their provider. Three
+ * times: with nothing else; while the bench itself asks the provider for as many tokens, so that the machine has the
+ * same to do and we have not; and while we renew. In rounds, each of all.
  */
 export async function refresh(asked: number, askedRounds: number): Promise<void> {
   const count = asked || 1_000;
@@ -47,8 +77,10 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     const env = {
       LATCHKEY_CONFIG: file,
       LATCHKEY_ALLOW_PRIVATE: [sandbox, other].map(({ origin }) => allowPrivateFor(origin)).join(","),
+      // As the manifests have it.
+      NODE_OPTIONS: "--max-semi-space-size=8",
     };
-    const running = await startBenchSidecar({ folder, env });
+    const running = await startBenchSidecar({ folder, env, isProbed: true });
     const agent = new Agent({ keepAlive: true, maxSockets: 64 });
     const rest = caller(running.data, agent);
     const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
@@ -74,64 +106,93 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
       fields: [["X-Api-Key", "sandbox-api-key"]] as const,
       ids: ["other"],
     };
-    const both = (seconds: number) =>
-      Promise.all([target, straight].map((one) => openLoopApart(one, { perSecond, seconds })));
-    await both(2);
-
-    const columns = [
-      "until all are fresh, s",
-      "token requests",
-      "calls that failed",
-      "p50, ms",
-      "p99, ms",
-      "p99 without us, ms",
-    ];
     const table = createTable(columns);
-    for (let round = 0; round < rounds; round += 1) {
-      const { tokens } = await sandbox.say(count);
-      const runOutAt = Date.now() + Math.max(4_000, count * 4);
+    const pooled = new Map<string, Call[]>();
+
+    /** Looks at the calls that went while `run` did, and at what our loop did. */
+    async function beside(name: string, run: () => Promise<Ran>): Promise<void> {
+      const over = new AbortController();
+      const rate = { perSecond, seconds: longestSeconds, signal: over.signal };
+      const loops = Promise.all([target, straight].map((one) => openLoopApart(one, rate)));
+      await sleep(warmSeconds * 1_000);
+      await running.look();
+      const from = Date.now();
+      const { seconds, requests, failed = 0 } = await run();
+      const until = Date.now();
+      const loop = await running.look();
+      over.abort();
+      const [ours, straights] = await loops;
+      if (ours === undefined || straights === undefined) throw new Error("two loops have two outcomes");
+      const [calls, without] = [ours, straights].map((one) =>
+        one.calls.filter(({ sentAtMs }) => sentAtMs >= from && sentAtMs < until),
+      );
+      pooled.set(name, [...(pooled.get(name) ?? []), ...(calls ?? [])]);
+      table.note(name, [
+        ...[seconds, requests, failed + ours.failed],
+        ...[latencyOf(calls, 0.5), latencyOf(calls, 0.99), latencyOf(without, 0.99)],
+        ...[loop.lateP99Ms, loop.lateMostMs, loop.turnP99Ms, loop.turnMostMs, loop.collectedMostMs],
+        ...[(100 * loop.cpuMs) / loop.wallMs, (100 * loop.withoutCoreMs) / loop.wallMs, loop.cpuMs / 1_000],
+      ]);
+    }
+
+    /** All within a second, each by `ask`. */
+    async function storm(tokens: readonly Token[], ask: (token: Token, i: number) => Promise<number>): Promise<Ran> {
+      const { requests: before } = await sandbox.say(0);
+      const since = performance.now();
+      const statuses = await Promise.all(
+        tokens.map(async (token, i) => {
+          await sleep((i * 1_000) / count);
+          return ask(token, i);
+        }),
+      );
+      const seconds = (performance.now() - since) / 1_000;
+      const { requests, reused } = await sandbox.say(0);
+      if (reused > 0) throw new Error("a refresh token was used twice");
+      return { seconds, requests: requests - before, failed: statuses.filter((status) => status !== 200).length };
+    }
+
+    async function inStore(tokens: readonly Token[]): Promise<void> {
+      const runOutAt = Date.now() + Math.max(2_000, count * 2);
+      const expires_at = new Date(runOutAt).toISOString();
       await inLanes(tokens, 32, async ({ access_token, refresh_token }, i) => {
-        const expires_at = new Date(runOutAt + (i * 1_000) / count).toISOString();
         const imported = { type: "OAUTH2", access_token, refresh_token, expires_at };
         await rest("POST", "/connections", {
           body: { provider_config_key: provider, connection_id: `c${i}`, credentials: imported },
         });
       });
-      const [before, alone] = await both(quietSeconds);
-      table.note("before", [undefined, undefined, before?.failed, before?.p50Ms, before?.p99Ms, alone?.p99Ms]);
-
       await sleep(Math.max(0, runOutAt - Date.now()));
-      const { requests } = await sandbox.say(0);
-      const meanwhile = both(quietSeconds);
-      const since = performance.now();
-      const statuses = await Promise.all(
-        tokens.map(async (_, i) => {
-          await sleep((i * 1_000) / count);
-          const fields = { "Provider-Config-Key": provider, "Connection-Id": `c${i}` };
-          return rest("GET", "/proxy/drive/v3/files?pageSize=1", { fields });
-        }),
-      );
-      const seconds = (performance.now() - since) / 1_000;
-      const [during, aloneToo] = await meanwhile;
-      if (during === undefined || aloneToo === undefined) throw new Error("two loops have two outcomes");
-      const after = await sandbox.say(0);
-      if (after.reused > 0) throw new Error("a refresh token was used twice");
-      const failed = statuses.filter((status) => status !== 200).length;
-      table.note("meanwhile", [
-        seconds,
-        after.requests - requests,
-        during.failed + failed,
-        during.p50Ms,
-        during.p99Ms,
-        aloneToo.p99Ms,
-      ]);
+    }
+
+    const renewHere = (_: Token, i: number) =>
+      rest("GET", "/proxy/drive/v3/files?pageSize=1", {
+        fields: { "Provider-Config-Key": provider, "Connection-Id": `c${i}` },
+      });
+    const renewElsewhere = elsewhere(sandbox.origin);
+
+    for (let round = 0; round < rounds; round += 1) {
+      // In the first nothing of it has run before, and nothing is compiled yet.
+      const named = (name: string) => (round === 0 ? `the first time: ${name}` : name);
+      await beside(named("before"), async () => {
+        await sleep(quietSeconds * 1_000);
+        return {};
+      });
+      const { tokens: others } = await sandbox.say(count);
+      await beside(named("renewed by the bench"), () => storm(others, renewElsewhere));
+      const { tokens } = await sandbox.say(count);
+      await inStore(tokens);
+      await beside(named("meanwhile"), () => storm(tokens, renewHere));
     }
     say(
-      `${count} connections that run out within one second, each asked for once then; beside them ${perSecond} calls/s of another integration for ${quietSeconds} s, before and meanwhile; medians of ${rounds} rounds, load average ${loadavg()
+      `${count} connections that run out within one second, each asked for once then; beside them ${perSecond} calls/s of another integration; medians of the rounds after the first, ${rounds} in all, load average ${loadavg()
         .map((one) => one.toFixed(1))
         .join(" ")}:\n`,
     );
-    say(table.text({ peers: ["before"], compared: "p99, ms" }));
+    say(table.text({ peers: ["before", "renewed by the bench"], compared: "p99, ms" }));
+    say("\nThe calls of these rounds together:\n");
+    for (const [name, calls] of pooled) {
+      const of = (share: number) => ms(latencyOf(calls, share));
+      say(`${name}: ${calls.length}, p50 ${of(0.5)}, p90 ${of(0.9)}, p99 ${of(0.99)}, most ${of(1)}`);
+    }
     agent.destroy();
     await running.stop();
     await Promise.all([sandbox.stop(), other.stop()]);
@@ -173,6 +234,29 @@ function linesOf(reader: Interface): () => Promise<string> {
   };
 }
 
+function latencyOf(calls: readonly Call[] = [], share: number): number {
+  const sorted = calls.map(({ tookMs }) => tookMs).toSorted((a, b) => a - b);
+  return quantile(sorted, share);
+}
+
+/** What the provider is asked for on behalf of each caller, without us: a token over a connection of its own, and the call. */
+function elsewhere(origin: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  const app = Buffer.from("sandbox:sandbox-secret").toString("base64");
+  return async ({ refresh_token }: Token): Promise<number> => {
+    const body = new URLSearchParams({ grant_type: "refresh_token", refresh_token }).toString();
+    const headers = { authorization: `Basic ${app}`, "content-type": "application/x-www-form-urlencoded" };
+    const { text } = await answerTo({ url: `${origin}/oauth2/token`, method: "POST", headers, body });
+    const { access_token } = JSON.parse(text) as Token;
+    const authorization = `Bearer ${access_token}`;
+    const { status } = await answerTo({
+      ...{ url: `${origin}/drive/v3/files?pageSize=1`, method: "GET", agent },
+      headers: { authorization },
+    });
+    return status;
+  };
+}
+
 interface Asking {
   readonly body?: unknown;
   readonly fields?: Readonly<Record<string, string>>;
@@ -180,25 +264,41 @@ interface Asking {
 
 /** Returns the status. */
 function caller(data: string, agent: Agent) {
-  return (method: string, path: string, { body, fields = {} }: Asking): Promise<number> =>
-    new Promise((resolve, reject) => {
-      const text = body === undefined ? undefined : JSON.stringify(body);
-      const headers = {
-        authorization: `Bearer ${secretKey}`,
-        ...fields,
-        ...(text === undefined
-          ? {}
-          : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
-      };
-      const asked = askFor(`${data}${path}`, { agent, method, headers }, (response) => {
-        const { statusCode = 0 } = response;
-        response.resume().on("end", () => {
-          if (method === "POST" && statusCode >= 300) reject(new Error(`${path}: ${statusCode}`));
-          else resolve(statusCode);
-        });
+  return async (method: string, path: string, { body, fields = {} }: Asking): Promise<number> => {
+    const headers = {
+      authorization: `Bearer ${secretKey}`,
+      ...fields,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    };
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const { status } = await answerTo({ url: `${data}${path}`, method, headers, body: text, agent });
+    if (method === "POST" && status >= 300) throw new Error(`${path}: ${status}`);
+    return status;
+  };
+}
+
+interface Question {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** None: a connection of its own. */
+  readonly agent?: Agent;
+}
+
+function answerTo({ url, method, headers, body, agent }: Question): Promise<{ status: number; text: string }> {
+  const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+  return new Promise((resolve, reject) => {
+    const asked = askFor(url, { agent: agent ?? false, method, headers: { ...headers, ...length } }, (response) => {
+      const { statusCode: status = 0 } = response;
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
       });
-      asked.on("error", reject).end(text);
+      response.on("end", () => resolve({ status, text }));
     });
+    asked.on("error", reject).end(body);
+  });
 }
 
 async function inLanes<T>(all: readonly T[], lanes: number, run: (one: T, i: number) => Promise<void>): Promise<void> {

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { LoopLook } from "./loop-probe.ts";
 
 const dist = fileURLToPath(new URL("../../dist/latchkey.js", import.meta.url));
 
@@ -19,6 +20,8 @@ export interface BenchSidecar {
   peakMiB(): number;
   /** The memory of its own that it has now, in MiB: without the store's files, which the kernel maps and can let go. */
   ownMiB(): number;
+  /** What its loop has been up to since the last look; of one that was started with a probe. */
+  look(): Promise<LoopLook>;
   stop(): Promise<void>;
 }
 
@@ -27,13 +30,19 @@ interface BenchOptions {
   /** What its command line begins with. */
   readonly command?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Loaded before it: see `loop-probe`. */
+  readonly isProbed?: true;
 }
 
-export async function startBenchSidecar({ folder, command = [], env = {} }: BenchOptions): Promise<BenchSidecar> {
+const probe = fileURLToPath(new URL("loop-probe.ts", import.meta.url));
+
+export async function startBenchSidecar(options: BenchOptions): Promise<BenchSidecar> {
+  const { folder, command = [], env = {}, isProbed } = options;
   const since = performance.now();
-  const [program = "", ...args] = [...command, process.execPath, dist, "serve"];
+  const loaded = isProbed ? ["--import", probe] : [];
+  const [program = "", ...args] = [...command, process.execPath, ...loaded, dist, "serve"];
   const child = spawn(program, args, {
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", "inherit", ...(isProbed ? (["ipc"] as const) : [])],
     env: {
       PATH: process.env["PATH"],
       LATCHKEY_DATA_LISTEN: ":0",
@@ -45,10 +54,12 @@ export async function startBenchSidecar({ folder, command = [], env = {} }: Benc
       ...env,
     },
   });
+  const { stdout } = child;
+  if (stdout === null) throw new Error("the sidecar has no output");
   const addresses = new Map<string, string>();
   await new Promise<void>((resolve, reject) => {
     let text = "";
-    child.stdout.on("data", (chunk) => {
+    stdout.on("data", (chunk) => {
       text += chunk;
       const lines = text.split("\n");
       text = lines.pop() ?? "";
@@ -67,6 +78,12 @@ export async function startBenchSidecar({ folder, command = [], env = {} }: Benc
     readyMs: performance.now() - since,
     peakMiB: () => memoryOf(child, "VmHWM"),
     ownMiB: () => memoryOf(child, "RssAnon"),
+    look: () =>
+      new Promise((resolve) => {
+        // What the probe sends.
+        child.once("message", (looked) => resolve(looked as unknown as LoopLook));
+        child.send("look");
+      }),
     stop: () =>
       new Promise((resolve) => {
         child.once("exit", () => resolve());

@@ -55,7 +55,7 @@ describe.skipIf(lacks("compiler"))("a power loss", () => {
       }
       console.log(`S09: ${rounds} power losses, ${account.acknowledged()} commits acknowledged, seed ${seed}`);
     },
-    60_000 + rounds * 3_000,
+    60_000 + rounds * 10_000,
   );
 
   it("S09 takes away nothing when it comes while LevelDB notes a new table", async () => {
