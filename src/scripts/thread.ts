@@ -1,4 +1,5 @@
 /** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
+import { constants, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/script.ts";
 import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
@@ -16,6 +17,7 @@ const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
 const { prelude, watch } = workerData as ThreadData;
 const inside = new BigInt64Array(watch);
+standBack();
 const say = (message: FromThread): void => port.postMessage(message);
 
 const engine = await createEngine();
@@ -30,6 +32,14 @@ const codes = new Map<string, string>();
 /** A machine that has read a version and waits: what each run of it begins from. The last used stand last. */
 const pictures = new Map<string, Picture>();
 const runs = new Map<number, MachineRun | "dropped" | "opening">();
+
+/**
+ * Where all cores are busy, what the proxy has to do comes before a script's computing. On Linux priorities are
+ * threads', and 0 is whoever asks; elsewhere it would be the whole process.
+ */
+function standBack(): void {
+  if (process.platform === "linux") setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+}
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
 async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>, run = 0) {

@@ -13,6 +13,7 @@ export interface BenchSidecar {
   readonly pid: number;
   readonly data: string;
   readonly control: string;
+  readonly ops: string;
   /** From the start of the process until it was ready. */
   readonly readyMs: number;
   /** The most memory it ever had, in MiB. */
@@ -64,6 +65,7 @@ export async function startBenchSidecar({ folder, command = [], env = {} }: Benc
     pid: child.pid ?? 0,
     data: addresses.get("data") ?? "",
     control: addresses.get("control") ?? "",
+    ops: addresses.get("ops") ?? "",
     readyMs: performance.now() - since,
     peakMiB: () => memoryOf(child, "VmHWM"),
     ownMiB: () => memoryOf(child, "RssAnon"),
