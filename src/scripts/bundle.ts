@@ -2,8 +2,9 @@ import { readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BuildFailure, OnResolveResult, Plugin } from "esbuild";
+import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
+import { type Base, type BaseOf, createBases, isWhole, isZod, namesIn, withoutLocales } from "./base.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
 export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
@@ -14,6 +15,8 @@ export interface Bundle {
   readonly map: string;
   /** Every file that went into it: a change of one is a change of it. */
   readonly inputs: readonly string[];
+  /** What it finds there when it is read. */
+  readonly base: Base | undefined;
 }
 
 interface BundleOf {
@@ -43,6 +46,21 @@ export async function readPrelude(): Promise<string> {
   return bundlePrelude(fileURLToPath(new URL("./guest/main.ts", import.meta.url)));
 }
 
+const usualOptions = {
+  bundle: true,
+  write: false,
+  format: "iife",
+  platform: "neutral",
+  mainFields: ["module", "main"],
+  conditions: ["module"],
+  target,
+  // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
+  logLevel: "silent",
+} as const satisfies BuildOptions;
+
 export async function bundlePrelude(entry: string): Promise<string> {
   const { build } = await esbuild();
   const { outputFiles } = await build({
@@ -59,33 +77,45 @@ export async function bundlePrelude(entry: string): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-export async function bundleScript({ folder, file }: BundleOf): Promise<Bundled> {
+/** A bundler that remembers what scripts have in common. */
+export type BundleScript = (of: BundleOf) => Promise<Bundled>;
+
+export function createBundler(): BundleScript {
+  const baseOf = createBases(usualOptions);
+  return async (of) => {
+    const apart = await bundled(of, { baseOf });
+    // One machine has one base. What wants several, or parts of one, brings all of it itself.
+    return apart === "several" ? ((await bundled(of, {})) as Bundled) : apart;
+  };
+}
+
+async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<Bundled | "several"> {
   const inputs = new Set<string>([join(folder, file)]);
+  const bases = new Map<string, Base>();
+  let isSeveral = false;
+  const shared = async (path: string, entry: string): Promise<Base | undefined> => {
+    if (baseOf === undefined || !isZod(path)) return undefined;
+    const base = isWhole(path) ? await baseOf(entry) : undefined;
+    if (base !== undefined) bases.set(entry, base);
+    isSeveral ||= base === undefined || bases.size > 1;
+    return base;
+  };
   const { build } = await esbuild();
   try {
     const { outputFiles } = await build({
+      ...usualOptions,
       absWorkingDir: folder,
       entryPoints: [join(folder, file)],
       outfile: join(folder, "script.js"),
-      bundle: true,
-      write: false,
-      format: "iife",
       globalName: "__script",
-      platform: "neutral",
-      mainFields: ["module", "main"],
-      conditions: ["module"],
-      target,
       sourcemap: "external",
       sourcesContent: false,
-      // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
-      minifyWhitespace: true,
-      minifySyntax: true,
-      define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
-      plugins: [within(folder, inputs)],
-      logLevel: "silent",
+      plugins: [within(folder, inputs, shared)],
     });
+    if (isSeveral) return "several";
     const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
-    return { code: text(".js"), map: text(".map"), inputs: [...inputs] };
+    const [base] = bases.values();
+    return { code: text(".js"), map: text(".map"), inputs: [...inputs, ...(base?.inputs ?? [])], base };
   } catch (error) {
     return { mistakes: mistakesOf(error, file), inputs: [...inputs] };
   }
@@ -101,7 +131,8 @@ const inside: Readonly<Record<string, string>> = {
 };
 
 /** Decides of every import: the inside's own, the customer's files, a package, or not at all. */
-function within(folder: string, inputs: Set<string>): Plugin {
+function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
+  const pieces = new Map<string, Base>();
   return {
     name: "latchkey",
     setup({ onResolve, onLoad, resolve }) {
@@ -114,7 +145,7 @@ function within(folder: string, inputs: Set<string>): Plugin {
         const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
         let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
         // The customer's own zod first; without one, ours.
-        if (found.errors.length > 0 && /^zod(\/|$)/.test(asked.path)) {
+        if (found.errors.length > 0 && isZod(asked.path)) {
           found = await resolve(asked.path, { ...from, resolveDir: dirname(fileURLToPath(import.meta.url)) });
         }
         if (found.errors.length > 0) {
@@ -131,6 +162,11 @@ function within(folder: string, inputs: Set<string>): Plugin {
         if (isAbsolute(found.path) && !isInside(folder, found.path) && !isPackage(found.path)) {
           return { errors: [{ text: `"${asked.path}" is outside the folder of scripts` }] };
         }
+        const base = await shared(asked.path, found.path);
+        if (base !== undefined) {
+          pieces.set(found.path, base);
+          return { path: found.path, namespace: "base" };
+        }
         inputs.add(found.path);
         return { path: found.path, namespace: found.namespace, sideEffects: found.sideEffects };
       });
@@ -139,15 +175,16 @@ function within(folder: string, inputs: Set<string>): Plugin {
         contents: `module.exports = __latchkey.${path}`,
         loader: "js",
       }));
-      // Half of zod is its messages in fifty languages.
-      onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, ({ path }) => ({
-        contents: 'export { default as en } from "./en.js";',
-        resolveDir: dirname(path),
+      onLoad({ filter: /.*/, namespace: "base" }, ({ path }) => ({
+        contents: namesIn(pieces.get(path)?.names ?? []),
         loader: "js",
       }));
+      withoutLocales(onLoad);
     },
   };
 }
+
+type Shared = (path: string, entry: string) => Promise<Base | undefined>;
 
 const passed = Symbol("resolved by ourselves");
 
