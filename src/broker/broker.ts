@@ -1,7 +1,7 @@
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import type { Declared } from "../core/declared.ts";
-import type { ScriptHost } from "../core/script.ts";
+import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../core/script.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
@@ -59,7 +59,7 @@ import { openProviders, type Providers } from "./providers.ts";
 import { createRefresher } from "./refresh.ts";
 import { openResources, type Resources } from "./resources.ts";
 import { createRunExecution } from "./run-execution.ts";
-import { openRunKeeper } from "./run-keeper.ts";
+import { openRunKeeper, type RunLimits, usualRunLimits } from "./run-keeper.ts";
 import { createRunNow, type RunNow } from "./run-now.ts";
 import { createRuns, type Runs } from "./runs.ts";
 import { createScriptHooks } from "./script-hooks.ts";
@@ -157,6 +157,8 @@ interface BrokerOptions {
   /** The way to the environments' own forward addresses. */
   readonly sendToApplication: Send;
   readonly webhooks: WebhookLimits & DeliveryLimits;
+  /** As usual where it is not said. */
+  readonly runs?: RunLimits & { readonly limits: ScriptLimits };
   readonly refreshLeaseMs?: number | undefined;
   readonly deliveryLeaseMs?: number | undefined;
   readonly runLeaseMs?: number | undefined;
@@ -220,7 +222,8 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
     variablesOf: variables.of,
   });
-  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
+  const { limits, ...atOnce } = options.runs ?? { ...usualRunLimits, limits: usualScriptLimits };
+  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const imports = createImports({
     ...{ ...stored, slots, numbers, health, logs, events, audit, world },
@@ -284,12 +287,12 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     ...{ send, sendToApplication, limits: options.webhooks, leaseMs: options.deliveryLeaseMs, world },
   });
   const execution = createRunExecution({
-    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, world },
+    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
     payloadOf: bodies.payloadOf,
   });
   const runKeeper = await openRunKeeper({
     ...{ store, collections, scripts, runs, execution, destinations, world },
-    limits: { atOnce: 16, atOncePerIntegration: 8 },
+    limits: atOnce,
     leaseMs: options.runLeaseMs,
   });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });

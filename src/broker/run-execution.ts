@@ -4,7 +4,7 @@ import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, kindName, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import { type Script, type ScriptHost, type ScriptOutcome, ToolFailure, usualScriptLimits } from "../core/script.ts";
+import { type Script, type ScriptHost, type ScriptLimits, type ScriptOutcome, ToolFailure } from "../core/script.ts";
 import { syncEvents } from "../core/sync-event.ts";
 import { afterRun, again, begun, runOf, started, triedAgainMs, withCheckpoint } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -56,6 +56,8 @@ interface ExecutionOptions {
   readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
   readonly events: Events;
   readonly logs: Logs;
+  /** Of each run. */
+  readonly limits: ScriptLimits;
   readonly world: World;
 }
 
@@ -71,8 +73,21 @@ interface Begun {
 }
 
 export function createRunExecution(options: ExecutionOptions): RunExecution {
-  const { store, collections, scripts, runs, toolbox, records, live, providers, payloadOf, events, logs, world } =
-    options;
+  const {
+    store,
+    collections,
+    scripts,
+    runs,
+    toolbox,
+    records,
+    live,
+    providers,
+    payloadOf,
+    events,
+    logs,
+    limits,
+    world,
+  } = options;
   const { metrics } = world;
 
   function scriptOf({ script: name, kind, connection }: Run): Script | undefined {
@@ -275,7 +290,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         runId: runOf(run.value).id,
       },
       tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: side?.tools, isDryRun: false }),
-      limits: usualScriptLimits,
+      limits,
       signal,
       row: "due",
     });

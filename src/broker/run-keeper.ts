@@ -37,6 +37,8 @@ export interface RunLimits {
   readonly atOncePerIntegration: number;
 }
 
+export const usualRunLimits: RunLimits = { atOnce: 16, atOncePerIntegration: 8 };
+
 interface KeeperOptions {
   readonly store: Store;
   readonly collections: Collections;

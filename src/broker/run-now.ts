@@ -3,7 +3,7 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import { type Script, type ScriptHost, type ScriptJob, type ScriptOutcome, usualScriptLimits } from "../core/script.ts";
+import type { Script, ScriptHost, ScriptJob, ScriptLimits, ScriptOutcome } from "../core/script.ts";
 import { baseVariant, newRun, runOf, started } from "../core/sync-life.ts";
 import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -50,6 +50,8 @@ interface RunNowOptions {
   readonly toolbox: ScriptToolbox;
   readonly destinations: Pick<Destinations, "environmentByName">;
   readonly logs: Logs;
+  /** Of each run; whoever waits for one may set it a shorter deadline. */
+  readonly limits: ScriptLimits;
   readonly world: World;
 }
 
@@ -66,7 +68,16 @@ const untouched: SyncTools = {
   setCheckpoint: async () => {},
 };
 
-export function createRunNow({ store, scripts, runs, toolbox, destinations, logs, world }: RunNowOptions): RunNow {
+export function createRunNow({
+  store,
+  scripts,
+  runs,
+  toolbox,
+  destinations,
+  logs,
+  limits,
+  world,
+}: RunNowOptions): RunNow {
   return async ({
     script,
     ref,
@@ -114,7 +125,7 @@ export function createRunNow({ store, scripts, runs, toolbox, destinations, logs
           isDraft,
           isNested: row === "nested",
         }),
-        limits: { ...usualScriptLimits, deadlineMs },
+        limits: { ...limits, deadlineMs: Math.min(deadlineMs, limits.deadlineMs) },
         signal,
         row,
       })
