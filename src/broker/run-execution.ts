@@ -4,7 +4,14 @@ import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, kindName, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import { type Script, type ScriptHost, type ScriptLimits, type ScriptOutcome, ToolFailure } from "../core/script.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptLimits,
+  type ScriptOutcome,
+  ToolFailure,
+} from "../core/script.ts";
 import { syncEvents } from "../core/sync-event.ts";
 import { afterRun, again, begun, runOf, started, triedAgainMs, withCheckpoint } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -359,6 +366,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     async execute(at, signal) {
       const one = await begin(at);
       if (one === undefined) return;
+      one.log.show(at.id, ...namesOf(one.script));
       one.log.info("a script runs", {
         script: one.script.name,
         version: one.script.version,

@@ -3,7 +3,14 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import type { Script, ScriptHost, ScriptJob, ScriptLimits, ScriptOutcome } from "../core/script.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptJob,
+  type ScriptLimits,
+  type ScriptOutcome,
+} from "../core/script.ts";
 import { baseVariant, newRun, runOf, started } from "../core/sync-life.ts";
 import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -101,6 +108,7 @@ export function createRunNow({
     const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
     const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
     const running = started(waiting, { nowMs: beganMs, version: script.version });
+    log.show(id, ...namesOf(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const signal = given ?? new AbortController().signal;
     const since = performance.now();
