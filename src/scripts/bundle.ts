@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { isBuiltin } from "node:module";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
 import { type Base, type BaseOf, createBases, isWhole, isZod, namesIn, withoutLocales } from "./base.ts";
+import { placesOf } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
 export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
@@ -115,11 +117,53 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
     if (isSeveral) return "several";
     const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
     const [base] = bases.values();
+    const mistakes = await missingGlobals({ folder, file, own: ownFiles(folder, inputs) });
+    if (mistakes.length > 0) return { mistakes, inputs: [...inputs] };
     return { code: text(".js"), map: text(".map"), inputs: [...inputs, ...(base?.inputs ?? [])], base };
   } catch (error) {
     return { mistakes: mistakesOf(error, file), inputs: [...inputs] };
   }
 }
+
+const ownFiles = (folder: string, inputs: ReadonlySet<string>): string[] =>
+  [...inputs].filter((path) => isInside(folder, path) && !isPackage(path) && /\.[cm]?[jt]sx?$/.test(path));
+
+/** What a global is called whose uses are looked for. */
+const marked = "__latchkey_missing";
+
+/**
+ * Where files of the customer's own use `Intl`, which the engine lacks: found by the bundler, which knows a name from
+ * a word in a text, from a type, and from another thing of that name. Who asks first whether it is there, may go on.
+ */
+async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly string[] }): Promise<ScriptMistake[]> {
+  const texts = await Promise.all(own.map((path) => readFile(path, "utf8").catch(() => "")));
+  if (!texts.some((text) => /\bIntl\b/.test(text))) return [];
+  const { build } = await esbuild();
+  const { outputFiles } = await build({
+    ...usualOptions,
+    absWorkingDir: folder,
+    entryPoints: [join(folder, file)],
+    outfile: join(folder, "script.js"),
+    sourcemap: "external",
+    sourcesContent: false,
+    define: { ...usualOptions.define, Intl: marked },
+    plugins: [within(folder, new Set(), async () => undefined)],
+  });
+  const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
+  const uses = [...text(".js").matchAll(new RegExp(`(typeof )?\\b${marked}\\b`, "g"))].flatMap(
+    ({ index, 1: isAsked }) => {
+      const before = text(".js").slice(0, index).split("\n");
+      const at = `script.js:${before.length}:${(before.at(-1) ?? "").length + 1}`;
+      return placesOf(at, text(".map")).map((place) => ({ ...place, isAsked: isAsked !== undefined }));
+    },
+  );
+  const asking = new Set(uses.filter(({ isAsked }) => isAsked).map((use) => use.file));
+  return uses
+    .filter((use) => !asking.has(use.file))
+    .map(({ file: at, line, column }) => ({ message: noIntl, file: at, line, column }));
+}
+
+const noIntl = "Intl is not there: scripts have no tables of languages and zones";
 
 /** What stands for a package that is none: the inside of the machine has it. */
 const inside: Readonly<Record<string, string>> = {
