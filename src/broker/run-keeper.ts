@@ -110,16 +110,14 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     },
     onCommit({ changes, revision }) {
       for (const change of changes) {
-        const { key, value } = change;
-        const [space, , second = ""] = partsOf(key);
-        if (space === "run.queued" && value !== undefined) {
-          queue.heard(key);
+        const [space, , second = ""] = partsOf(change.key);
+        // A value is opened when it is looked at, and most are records that syncs save.
+        if (space === "run.queued" && change.value !== undefined) {
+          queue.heard(change.key);
           isScheduleDue = true;
           lookSoon();
         }
-        if (space === "run" && value !== undefined && underWay.has(second)) {
-          heed(second, collections.runs.read(change, revision)?.value);
-        }
+        if (space === "run" && underWay.has(second)) heed(second, collections.runs.read(change, revision)?.value);
       }
     },
   });

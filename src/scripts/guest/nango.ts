@@ -132,9 +132,9 @@ async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<un
   }
 }
 
-/** Long lists go in pieces: nobody else should wait while a whole one is read. */
-const batchCount = 1_000;
-const batchLength = 512 * 1_024;
+/** Long lists go in pieces: nobody else should wait while a whole one is read, sealed and committed. */
+const batchCount = 250;
+const batchLength = 128 * 1_024;
 
 const batches = (tool: string) => fromHere((records: unknown, model: unknown) => inBatches(tool, records, model));
 
