@@ -20,9 +20,8 @@ export interface Base {
 /** By the file that the package's name leads to; undefined: it cannot be read apart. */
 export type BaseOf = (entry: string) => Promise<Base | undefined>;
 
+/** Or a part of it, such as `zod/mini`. */
 export const isZod = (path: string): boolean => /^zod(\/|$)/.test(path);
-/** All of it: parts of it would be there twice beside it. */
-export const isWhole = (path: string): boolean => path === "zod" || path === "zod/v4";
 
 const globalName = "__base";
 

@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
-import { type Base, type BaseOf, createBases, isWhole, isZod, namesIn, withoutLocales } from "./base.ts";
+import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./base.ts";
 import { placesOf } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
@@ -86,7 +86,7 @@ export function createBundler(): BundleScript {
   const baseOf = createBases(usualOptions);
   return async (of) => {
     const apart = await bundled(of, { baseOf });
-    // One machine has one base. What wants several, or parts of one, brings all of it itself.
+    // One machine has one base. What wants several brings all of them itself.
     return apart === "several" ? ((await bundled(of, {})) as Bundled) : apart;
   };
 }
@@ -94,12 +94,14 @@ export function createBundler(): BundleScript {
 async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<Bundled | "several"> {
   const inputs = new Set<string>([join(folder, file)]);
   const bases = new Map<string, Base>();
-  let isSeveral = false;
+  const entries = new Set<string>();
   const shared = async (path: string, entry: string): Promise<Base | undefined> => {
     if (baseOf === undefined || !isZod(path)) return undefined;
-    const base = isWhole(path) ? await baseOf(entry) : undefined;
-    if (base !== undefined) bases.set(entry, base);
-    isSeveral ||= base === undefined || bases.size > 1;
+    entries.add(entry);
+    const base = await baseOf(entry);
+    if (base === undefined) return undefined;
+    bases.set(entry, base);
+    for (const input of base.inputs) inputs.add(input);
     return base;
   };
   const { build } = await esbuild();
@@ -114,12 +116,12 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
       sourcesContent: false,
       plugins: [within(folder, inputs, shared)],
     });
-    if (isSeveral) return "several";
+    if (bases.size > 0 && entries.size > 1) return "several";
     const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
     const [base] = bases.values();
     const mistakes = await missingGlobals({ folder, file, own: ownFiles(folder, inputs) });
     if (mistakes.length > 0) return { mistakes, inputs: [...inputs] };
-    return { code: text(".js"), map: text(".map"), inputs: [...inputs, ...(base?.inputs ?? [])], base };
+    return { code: text(".js"), map: text(".map"), inputs: [...inputs], base };
   } catch (error) {
     return { mistakes: mistakesOf(error, file), inputs: [...inputs] };
   }

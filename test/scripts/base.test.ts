@@ -21,6 +21,10 @@ it("gives zod to scripts in each way of asking for it", async () => {
       body("fourth.string() instanceof z.ZodString"),
       'import { z } from "zod"; import * as fourth from "zod/v4";',
     ),
+    old: action(
+      "return [z.iso.date().safeParse('2026-01-01').success, t.string()._def.typeName];",
+      'import { z } from "zod"; import * as t from "zod/v3";',
+    ),
     mini: action(
       "return m.safeParse(m.object({ id: m.string() }), { id: 7 }).success;",
       'import * as m from "zod/mini";',
@@ -35,6 +39,7 @@ it("gives zod to scripts in each way of asking for it", async () => {
     expect([name, output(await at.run(name))]).toEqual([name, [...expected, null]]);
   }
   expect(output(await at.run("both"))).toEqual([...expected, true]);
+  expect(output(await at.run("old"))).toEqual([true, "ZodString"]);
   expect(output(await at.run("words"))).toEqual([true, false]);
   expect(output(await at.run("mini"))).toBe(false);
   expect(output(await at.run("third"))).toBe(false);
