@@ -164,6 +164,11 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         scripts,
         sendToApplication: createSend(toApplication),
         webhooks: config.webhooks,
+        runs: {
+          atOnce: config.scripts.runs,
+          atOncePerIntegration: config.scripts.runsPerIntegration,
+          limits: config.scripts.limits,
+        },
       });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
@@ -360,10 +365,10 @@ interface Closing {
 }
 
 /** Not loaded unless there are any: it is an engine of its own. */
-async function openScripts({ scriptsFolder }: Config, world: World): Promise<ScriptHost> {
+async function openScripts({ scriptsFolder, scripts: { threads, runs } }: Config, world: World): Promise<ScriptHost> {
   if (scriptsFolder === undefined) return noScripts;
   const { createScriptHost } = await import("./scripts/host.ts");
-  return createScriptHost({ folder: scriptsFolder, world, isOwnPath });
+  return createScriptHost({ folder: scriptsFolder, world, isOwnPath, limits: { threads, runsAtOnce: runs } });
 }
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {

@@ -33,7 +33,7 @@ import type { Integrations } from "./integrations.ts";
 import { joinAccounts } from "./joined-accounts.ts";
 import { joinChannels } from "./joined-channels.ts";
 import { joinRenewal } from "./joined-renewal.ts";
-import { type JoinedScripts, joinScripts } from "./joined-scripts.ts";
+import { type JoinedScripts, joinScripts, type RunsLimits } from "./joined-scripts.ts";
 import { joinWebhooks } from "./joined-webhooks.ts";
 import { createListing, type Listing } from "./listing.ts";
 import type { Live } from "./live.ts";
@@ -135,6 +135,8 @@ interface BrokerOptions {
   /** The way to the environments' own forward addresses. */
   readonly sendToApplication: Send;
   readonly webhooks: WebhookLimits & DeliveryLimits;
+  /** As usual where it is not said. */
+  readonly runs?: RunsLimits;
   readonly refreshLeaseMs?: number | undefined;
   readonly deliveryLeaseMs?: number | undefined;
   readonly runLeaseMs?: number | undefined;
@@ -160,7 +162,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const renewal = await joinRenewal({ ground, health, connections, send, leaseMs: options.refreshLeaseMs });
   const { live, attachments, tokens } = renewal;
   const scripted: JoinedScripts = await joinScripts({
-    ...{ ground, connections, renewal, scripts, urls, leaseMs: options.runLeaseMs },
+    ...{ ground, connections, renewal, scripts, urls, limits: options.runs, leaseMs: options.runLeaseMs },
   });
   const { records, runs, syncs, hooks, actions, runNow, variables } = scripted;
   const watched = await joinChannels({ ground, connections, renewal, syncs, scripts, urls, publicUrl });

@@ -1,10 +1,10 @@
-import type { ScriptHost } from "../core/script.ts";
+import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../core/script.ts";
 import { type Actions, createActions } from "./actions.ts";
 import type { Connections } from "./connections.ts";
 import type { Ground } from "./ground.ts";
 import type { JoinedRenewal } from "./joined-renewal.ts";
 import { createRunExecution } from "./run-execution.ts";
-import { openRunKeeper, type RunKeeper } from "./run-keeper.ts";
+import { openRunKeeper, type RunKeeper, type RunLimits, usualRunLimits } from "./run-keeper.ts";
 import { createRunNow, type RunNow } from "./run-now.ts";
 import { createRuns, type Runs } from "./runs.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
@@ -34,13 +34,20 @@ interface ScriptsOptions {
   readonly renewal: JoinedRenewal;
   readonly scripts: ScriptHost;
   readonly urls: WebhookUrls;
+  readonly limits: RunsLimits | undefined;
   readonly leaseMs: number | undefined;
+}
+
+/** How many run at a time, and what one of them may use. */
+export interface RunsLimits extends RunLimits {
+  readonly limits: ScriptLimits;
 }
 
 export async function joinScripts(options: ScriptsOptions): Promise<JoinedScripts> {
   const { ground, connections, renewal, scripts, urls, leaseMs } = options;
   const { store, collections, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
   const { live, askWith } = renewal;
+  const { limits, ...atOnce } = options.limits ?? { ...usualRunLimits, limits: usualScriptLimits };
   const records = createSyncRecords({ store, collections, connections, world });
   const runs = createRuns({ store, collections, destinations, audit, world });
   const syncs = createSyncs({
@@ -54,16 +61,16 @@ export async function joinScripts(options: ScriptsOptions): Promise<JoinedScript
     runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
     variablesOf: variables.of,
   });
-  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, world });
+  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
   const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
   const execution = createRunExecution({
-    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, world },
+    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
     payloadOf: bodies.payloadOf,
   });
   const keeper = await openRunKeeper({
     ...{ store, collections, scripts, runs, execution, destinations, world },
-    limits: { atOnce: 16, atOncePerIntegration: 8 },
+    limits: atOnce,
     leaseMs,
   });
   return { records, runs, syncs, variables, runNow, hooks, actions, keeper };

@@ -37,6 +37,8 @@ export interface LogWriter {
   redacted(text: string): string;
   /** Secrets that were not known when it began, such as a token that has just come. */
   hide(...secrets: readonly string[]): void;
+  /** Names, ids and hashes of ours, which are shown though they look like tokens. */
+  show(...known: readonly string[]): void;
   /** As it stands now. A commit that is decided anew may end it again. */
   end(outcome: LogOutcome): EndedLog;
 }
@@ -133,6 +135,8 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
   const beganMs = world.now();
   const id = sequentialId(beganMs);
   const secrets = new Set(subject.secrets);
+  const { environment, integration = "", connectionId = "" } = subject;
+  const known = new Set([id, environment, integration, connectionId]);
   const collector = createLineCollector();
   const at =
     (level: RawLine["level"]) =>
@@ -145,20 +149,23 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
-    redacted: (text) => (secrets.size === 0 ? text : createRedaction(secrets)(text)),
+    redacted: (text) => (secrets.size === 0 ? text : createRedaction(secrets, known)(text)),
     hide(...more) {
       for (const secret of more) secrets.add(secret);
+    },
+    show(...more) {
+      for (const one of more) known.add(one);
     },
     end({ failed, last = [] }) {
       const behind = last.map((line) => ({ ...line, atMs: world.now() }));
       // Blanked at the end: a secret that became known late is blanked in the first line as well.
       const { head, tail, isTruncated } = collector;
-      const kept = keptLines({ head, tail: [...tail, ...behind], isTruncated }, createRedaction(secrets));
+      const kept = keptLines({ head, tail: [...tail, ...behind], isTruncated }, createRedaction(secrets, known));
       const log = create(LogSchema, {
         id,
-        environment: subject.environment,
-        integration: subject.integration ?? "",
-        connectionId: subject.connectionId ?? "",
+        environment,
+        integration,
+        connectionId,
         operation: subject.operation,
         failed,
         lines: kept.lines,

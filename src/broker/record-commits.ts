@@ -99,13 +99,17 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
       const { model: name, variant } = of;
       const digests = await digestsOf();
       for (;;) {
-        const connection = await connections.get(of.connection);
+        // The model of the connection that a run began with is read beside it, and not after it.
+        const expected = of.connectionNumber === undefined ? undefined : modelParts(of, of.connectionNumber);
+        const [connection, early] = await Promise.all([
+          connections.get(of.connection),
+          expected === undefined ? undefined : recordModels.get(...expected),
+        ]);
         const { number: connectionNumber } = connection.value;
         if (of.connectionNumber !== undefined && of.connectionNumber !== connectionNumber) {
           throw new Fault("unknown_connection", `the connection "${of.connection.id}" has been deleted and made anew`);
         }
-        const parts = [String(connectionNumber), name, variantOf(variant)];
-        const before = await recordModels.get(...parts);
+        const before = expected === undefined ? await recordModels.get(...modelParts(of, connectionNumber)) : early;
         const model = before?.value ?? newModel({ connectionNumber, model: name, variant: variantOf(variant) }, world);
         const nowMs = Math.max(world.now(), model.changedMs);
         const ground: Ground = {
@@ -150,6 +154,10 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
     return [...recordModels.change({ before, after }), ...moved, ...changes];
   }
 }
+
+const modelParts = ({ model, variant }: RecordsOf, connectionNumber: number): readonly string[] => [
+  ...[String(connectionNumber), model, variantOf(variant)],
+];
 
 export const variantOf = (variant: string): string => (variant === "" ? baseVariant : variant);
 

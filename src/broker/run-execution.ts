@@ -4,7 +4,14 @@ import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, kindName, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import { type Script, type ScriptHost, type ScriptOutcome, ToolFailure, usualScriptLimits } from "../core/script.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptLimits,
+  type ScriptOutcome,
+  ToolFailure,
+} from "../core/script.ts";
 import { syncEvents } from "../core/sync-event.ts";
 import { afterRun, again, begun, runOf, started, triedAgainMs, withCheckpoint } from "../core/sync-life.ts";
 import type { StoredRun, StoredSync } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -35,7 +42,7 @@ export interface RunExecution {
    * Rejects for reasons of our own alone, such as a store that is away. A signal that aborts because of an
    * `Interruption` leaves it as one that runs, for whoever comes next to find.
    */
-  execute(waiting: Stored<StoredRun>, signal: AbortSignal): Promise<void>;
+  execute(at: RunAt, signal: AbortSignal): Promise<void>;
 }
 
 /** The process ends, or somebody else has taken over. */
@@ -56,6 +63,8 @@ interface ExecutionOptions {
   readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
   readonly events: Events;
   readonly logs: Logs;
+  /** Of each run. */
+  readonly limits: ScriptLimits;
   readonly world: World;
 }
 
@@ -71,8 +80,21 @@ interface Begun {
 }
 
 export function createRunExecution(options: ExecutionOptions): RunExecution {
-  const { store, collections, scripts, runs, toolbox, records, live, providers, payloadOf, events, logs, world } =
-    options;
+  const {
+    store,
+    collections,
+    scripts,
+    runs,
+    toolbox,
+    records,
+    live,
+    providers,
+    payloadOf,
+    events,
+    logs,
+    limits,
+    world,
+  } = options;
   const { metrics } = world;
 
   function scriptOf({ script: name, kind, connection }: Run): Script | undefined {
@@ -117,8 +139,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const run = runOf(before.value);
       const ref = run.connection;
       if (ref === undefined) throw new Error("a run has a connection");
-      const connection = await collections.connections.get(ref.environment, ref.integration, ref.id);
-      const sync = await syncOf(before.value);
+      // At once: reads that come together are one.
+      const [connection, sync] = await Promise.all([
+        collections.connections.get(ref.environment, ref.integration, ref.id),
+        syncOf(before.value),
+      ]);
       const found: Found = { connection, sync, script: scriptOf(run) };
       const why = obstacle(before.value, found);
       if (why !== undefined) {
@@ -226,8 +251,10 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       async setCheckpoint(wanted) {
         await held(
           transact(store, async () => {
-            const before = await syncOf(run.value);
-            const current = await collections.runs.get(ref.environment, runOf(run.value).id);
+            const [before, current] = await Promise.all([
+              syncOf(run.value),
+              collections.runs.get(ref.environment, runOf(run.value).id),
+            ]);
             if (before === undefined || current?.revision !== run.revision) throw overForOthers();
             const after = withCheckpoint(before.value, wanted);
             return { changes: collections.syncs.change({ before, after }), conditions, result: undefined };
@@ -270,7 +297,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         runId: runOf(run.value).id,
       },
       tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: side?.tools, isDryRun: false }),
-      limits: usualScriptLimits,
+      limits,
       signal,
       row: "due",
     });
@@ -288,7 +315,10 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const { ref, script, log } = one;
     const nowMs = world.now();
     await transact(store, async () => {
-      const before = await collections.runs.get(ref.environment, runOf(one.run.value).id);
+      const [before, sync] = await Promise.all([
+        collections.runs.get(ref.environment, runOf(one.run.value).id),
+        syncOf(one.run.value),
+      ]);
       // Somebody else took it for interrupted, or its environment is gone.
       if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return nothing;
       const isCancelled =
@@ -306,7 +336,6 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const ms = startedAt === undefined ? 0 : Math.max(0, nowMs - timestampMs(startedAt));
       const run: Run = { ...runOf(base), counts: Object.fromEntries(counts), duration: durationFromMs(ms) };
       const after: StoredRun = { ...base, hasOutput: output !== undefined, run };
-      const sync = await syncOf(after);
       const retryMs = state === Run_State.FAILED ? triedAgainMs(after, nowMs, Math.random()) : undefined;
       const retry =
         retryMs === undefined ? undefined : again(after, { id: sequentialId(nowMs), dueMs: retryMs, isFailure: true });
@@ -334,10 +363,10 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   return {
-    async execute(waiting, signal) {
-      const { environment = "" } = runOf(waiting.value).connection ?? {};
-      const one = await begin({ environment, id: runOf(waiting.value).id });
+    async execute(at, signal) {
+      const one = await begin(at);
       if (one === undefined) return;
+      one.log.show(at.id, ...namesOf(one.script));
       one.log.info("a script runs", {
         script: one.script.name,
         version: one.script.version,

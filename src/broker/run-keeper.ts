@@ -12,9 +12,11 @@ import { follow } from "../store/follow.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import { after, partsOf } from "../store/keys.ts";
 import { type Stored, transact } from "../store/records.ts";
-import { type Collections, runsDue, syncsDue, timeOfDueKey } from "./collections.ts";
+import { type Collections, syncsDue } from "./collections.ts";
 import type { Destinations } from "./destinations.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
+import { createRunPace } from "./run-pace.ts";
+import { createRunQueue, type Waiting } from "./run-queue.ts";
 import type { Runs } from "./runs.ts";
 
 /**
@@ -35,6 +37,8 @@ export interface RunLimits {
   readonly atOncePerIntegration: number;
 }
 
+export const usualRunLimits: RunLimits = { atOnce: 16, atOncePerIntegration: 8 };
+
 interface KeeperOptions {
   readonly store: Store;
   readonly collections: Collections;
@@ -50,10 +54,8 @@ interface KeeperOptions {
 const usualLeaseMs = 15_000;
 const lookEveryMs = 1_000;
 const pageSize = 200;
-/** So many of those that wait are looked through for some that can be begun. */
-const lookedThrough = 2_000;
 /** Syncs that are put down together. */
-const scheduledAtOnce = 64;
+const scheduledAtOnce = 25;
 const troubleMs = 5_000;
 /** Of a sync whose script is not there. */
 const scriptAwayMs = 300_000;
@@ -74,6 +76,8 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       for (const { stop } of underWay.values()) stop.abort(new Interruption());
     },
   });
+  const queue = createRunQueue({ store, collections });
+  const pace = createRunPace();
   const ended = new AbortController();
   /** By the run's id. */
   const underWay = new Map<
@@ -86,7 +90,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let wantsLook = false;
-  let resumeAt: string | undefined;
+  let isScheduleDue = true;
   let walkedAt = Number.NEGATIVE_INFINITY;
   let walkPosition: string | undefined;
   const unheard = scripts.onChange(() => {
@@ -100,31 +104,36 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   const watch = await follow({
     store,
     world,
-    read: async () => () => lookSoon(),
-    onCommit({ changes }) {
+    read: async () => () => {
+      forgetQueue();
+      lookSoon();
+    },
+    onCommit({ changes, revision }) {
       for (const change of changes) {
-        const { key } = change;
-        if (!key.startsWith("run")) continue;
-        const [space, , second = ""] = partsOf(key);
-        // A value is opened when it is looked at, and most changes are of others.
-        if (space === "run.queued" && change.value !== undefined) lookSoon();
-        // Somebody may want it to end.
-        if (space === "run" && underWay.has(second) && change.value !== undefined) void heed(key, second);
+        if (!change.key.startsWith("run")) continue;
+        const [space, , second = ""] = partsOf(change.key);
+        // A value is opened when it is looked at, and most are records that syncs save.
+        if (space === "run.queued" && change.value !== undefined) {
+          queue.heard(change.key);
+          isScheduleDue = true;
+          lookSoon();
+        }
+        if (space === "run" && underWay.has(second)) heed(second, collections.runs.read(change, revision)?.value);
       }
     },
   });
 
-  async function heed(key: string, id: string): Promise<void> {
-    const [, environment = ""] = partsOf(key);
-    const found = await runs.stored({ environment, id }).catch(() => undefined);
-    if (found?.value.cancelling === true) underWay.get(id)?.stop.abort();
+  /** Somebody may want it to end. */
+  function heed(id: string, found: StoredRun | undefined): void {
+    if (found?.cancelling === true) underWay.get(id)?.stop.abort();
     // Another replica has taken it for interrupted, and may have begun it anew.
-    else if (found !== undefined && runOf(found.value).state === Run_State.INTERRUPTED)
+    else if (found !== undefined && runOf(found).state === Run_State.INTERRUPTED)
       underWay.get(id)?.stop.abort(new Interruption());
   }
 
   /** What runs by the store and not here, runs no more. */
   async function takeOver(): Promise<void> {
+    forgetQueue();
     // What was stopped here because somebody else had the lease is on its way out.
     await Promise.allSettled([...underWay.values()].flatMap(({ stop, over }) => (stop.signal.aborted ? [over] : [])));
     for (;;) {
@@ -183,14 +192,21 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     return collections.syncs.get(environment, integration, id, script, run.variant);
   }
 
-  /** Puts down the runs of syncs whose time has come. */
+  /** Puts down the runs of syncs whose time has come, some in one commit: a wave of them is no reason to hold up others. */
   async function schedule(nowMs: number): Promise<number> {
     let { from, to } = syncsDue(nowMs);
     let count = 0;
+    isScheduleDue = false;
     while (!ended.signal.aborted) {
       const page = await store.list({ from, to, limit: scheduledAtOnce });
-      const found = await collections.syncs.getMany(page.map(({ key }) => partsOf(key).slice(-5)));
-      await Promise.all(found.map((one) => (one === undefined ? undefined : scheduled(one.value, nowMs))));
+      const parts = page.map(({ key }) => partsOf(key).slice(-5));
+      await transact(store, async () => {
+        const found = await collections.syncs.getMany(parts);
+        return {
+          changes: found.flatMap((one) => (one === undefined ? [] : scheduled(one, nowMs))),
+          result: undefined,
+        };
+      });
       count += page.length;
       const last = page.at(-1);
       if (last === undefined || page.length < scheduledAtOnce) return count;
@@ -199,105 +215,65 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     return count;
   }
 
-  async function scheduled(due: StoredSync, nowMs: number): Promise<void> {
-    const { environment, integration, connectionId, name, variant } = due;
-    await transact(store, async () => {
-      const before = await collections.syncs.get(environment, integration, connectionId, name, variant);
-      if (before === undefined || before.value.paused || before.value.dueMs === 0 || before.value.dueMs > nowMs)
-        return none;
-      const script = scripts.find({ integration, kind: "sync", name });
-      const everyMs = everyMsOf(before.value, script);
-      // Its file is gone, for a moment perhaps: it is looked for again.
-      if (everyMs === undefined) {
-        return {
-          changes: collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs + scriptAwayMs } }),
-          result: undefined,
-        };
-      }
-      const dueMs = nextDue(nowMs, everyMs, before.value.dueMs);
-      const isWaiting = before.value.queuedId !== "";
-      if (isWaiting) {
-        return { changes: collections.syncs.change({ before, after: { ...before.value, dueMs } }), result: undefined };
-      }
-      const environmentId = destinations.environmentByName(environment)?.id ?? "";
-      const moved = asked(before.value, undefined, {
-        ...{ id: sequentialId(nowMs), cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs },
-      });
-      return {
-        changes: [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)],
-        result: undefined,
-      };
+  function scheduled(before: Stored<StoredSync>, nowMs: number): Change[] {
+    const { environment, integration, name, paused, dueMs: wasDueMs, queuedId } = before.value;
+    if (paused || wasDueMs === 0 || wasDueMs > nowMs) return [];
+    const everyMs = everyMsOf(before.value, scripts.find({ integration, kind: "sync", name }));
+    // Its file is gone, for a moment perhaps: it is looked for again.
+    if (everyMs === undefined) {
+      return collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs + scriptAwayMs } });
+    }
+    const dueMs = nextDue(nowMs, everyMs, wasDueMs);
+    if (queuedId !== "") return collections.syncs.change({ before, after: { ...before.value, dueMs } });
+    const environmentId = destinations.environmentByName(environment)?.id ?? "";
+    const moved = asked(before.value, undefined, {
+      ...{ id: sequentialId(nowMs), cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs },
     });
+    return [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)];
   }
 
-  /** How many were begun. */
+  /** How many were put down or begun. */
   async function look(): Promise<number> {
     // Where there are no scripts nobody needs the lease, whose renewals are commits. What waits, waits for its script.
     if (scripts.all().length === 0 || (await lease.hold()) === undefined) return 0;
     const nowMs = world.now();
     if (performance.now() - walkedAt > walkEveryMs) await walk();
-    const count = await schedule(nowMs);
+    // Before anything begins: what is asked for and due at once is one run.
+    const count = isScheduleDue ? await schedule(nowMs) : 0;
     return count + (await beginDue(nowMs));
   }
 
   async function beginDue(nowMs: number): Promise<number> {
-    let { from, to } = runsDue(nowMs);
-    let count = 0;
-    let isFirst = true;
-    for (
-      let seen = 0;
-      seen < lookedThrough && underWay.size < limits.atOnce && !ended.signal.aborted;
-      seen += pageSize
-    ) {
-      const page = await store.list({ from, to, limit: pageSize });
-      const oldest = page[0];
-      if (isFirst)
-        metrics.runsOverdue.set(oldest === undefined ? 0 : Math.max(0, nowMs - timeOfDueKey(oldest.key)) / 1_000);
-      isFirst = false;
-      const found = await collections.runs.getMany(page.map(({ key }) => partsOf(key).slice(-2)));
-      for (const one of found) {
-        if (one === undefined || !mayBegin(one.value)) continue;
-        begin(one);
-        count += 1;
-      }
-      const last = page.at(-1);
-      if (last === undefined || page.length < pageSize) {
-        resumeAt = undefined;
-        return count;
-      }
-      // Behind the first of them, where the last look gave up: many of one lane must not hide what comes after them.
-      from = seen === 0 && resumeAt !== undefined && resumeAt > last.key ? resumeAt : after(last.key);
+    await queue.look(nowMs);
+    metrics.runsOverdue.set(queue.overdueMs(nowMs) / 1_000);
+    for (let count = 0; ; count += 1) {
+      const next = queue.take(mayBegin);
+      if (next === undefined) return count;
+      await pace.turn();
+      // It lies where it lay, and is found again.
+      if (ended.signal.aborted) return count;
+      begin(next);
     }
-    resumeAt = from;
-    return count;
   }
 
-  const integrationOf = (run: StoredRun): string => {
-    const { environment = "", integration = "" } = runOf(run).connection ?? {};
-    return `${environment}\0${integration}`;
-  };
-
-  function mayBegin(run: StoredRun): boolean {
+  function mayBegin({ id, lane, integration }: Waiting): boolean {
     return (
       underWay.size < limits.atOnce &&
-      !underWay.has(runOf(run).id) &&
-      !busyLanes.has(run.lane) &&
-      (ofIntegration.get(integrationOf(run)) ?? 0) < limits.atOncePerIntegration &&
-      (troubled.get(runOf(run).id) ?? 0) <= performance.now()
+      !underWay.has(id) &&
+      !busyLanes.has(lane) &&
+      (ofIntegration.get(integration) ?? 0) < limits.atOncePerIntegration &&
+      (troubled.get(id) ?? 0) <= performance.now()
     );
   }
 
-  function begin(waiting: Stored<StoredRun>): void {
-    const { lane } = waiting.value;
-    const { id } = runOf(waiting.value);
-    const at = integrationOf(waiting.value);
+  function begin({ environment, id, lane, integration }: Waiting): void {
     const stop = new AbortController();
     troubled.delete(id);
     busyLanes.add(lane);
-    ofIntegration.set(at, (ofIntegration.get(at) ?? 0) + 1);
+    ofIntegration.set(integration, (ofIntegration.get(integration) ?? 0) + 1);
     metrics.runsOpen.inc();
     const over = execution
-      .execute(waiting, AbortSignal.any([stop.signal, ended.signal]))
+      .execute({ environment, id }, AbortSignal.any([stop.signal, ended.signal]))
       .catch((err: unknown) => {
         if (ended.signal.aborted) return;
         troubled.set(id, performance.now() + troubleMs);
@@ -308,9 +284,9 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       .finally(() => {
         underWay.delete(id);
         busyLanes.delete(lane);
-        const left = (ofIntegration.get(at) ?? 1) - 1;
-        if (left === 0) ofIntegration.delete(at);
-        else ofIntegration.set(at, left);
+        const left = (ofIntegration.get(integration) ?? 1) - 1;
+        if (left === 0) ofIntegration.delete(integration);
+        else ofIntegration.set(integration, left);
         metrics.runsOpen.dec();
         lookSoon();
       });
@@ -357,6 +333,12 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     });
   }
 
+  /** What is due is read anew. */
+  function forgetQueue(): void {
+    queue.forget();
+    isScheduleDue = true;
+  }
+
   function lookSoon(): void {
     if (timer === undefined || ended.signal.aborted) return;
     // What came while it was looking may have come too late for that look.
@@ -382,13 +364,17 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   return {
     start() {
       // Times of the wall clock are looked at often, rather than waited for: it may be set.
-      timer ??= setInterval(lookSoon, lookEveryMs).unref();
+      timer ??= setInterval(() => {
+        isScheduleDue = true;
+        lookSoon();
+      }, lookEveryMs).unref();
       lookSoon();
     },
     async run() {
       walkedAt = Number.NEGATIVE_INFINITY;
       await looking;
       while (!ended.signal.aborted) {
+        forgetQueue();
         const count = await lookOnce();
         if (underWay.size > 0) await Promise.race([...underWay.values()].map(({ over }) => over));
         else if (count === 0) return;

@@ -3,7 +3,14 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { ended, endOf, lastLines, runOperation, stateName } from "../core/run-ending.ts";
-import { type Script, type ScriptHost, type ScriptJob, type ScriptOutcome, usualScriptLimits } from "../core/script.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptJob,
+  type ScriptLimits,
+  type ScriptOutcome,
+} from "../core/script.ts";
 import { baseVariant, newRun, runOf, started } from "../core/sync-life.ts";
 import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -50,6 +57,8 @@ interface RunNowOptions {
   readonly toolbox: ScriptToolbox;
   readonly destinations: Pick<Destinations, "environmentByName">;
   readonly logs: Logs;
+  /** Of each run; whoever waits for one may set it a shorter deadline. */
+  readonly limits: ScriptLimits;
   readonly world: World;
 }
 
@@ -66,7 +75,16 @@ const untouched: SyncTools = {
   setCheckpoint: async () => {},
 };
 
-export function createRunNow({ store, scripts, runs, toolbox, destinations, logs, world }: RunNowOptions): RunNow {
+export function createRunNow({
+  store,
+  scripts,
+  runs,
+  toolbox,
+  destinations,
+  logs,
+  limits,
+  world,
+}: RunNowOptions): RunNow {
   return async ({
     script,
     ref,
@@ -90,6 +108,7 @@ export function createRunNow({ store, scripts, runs, toolbox, destinations, logs
     const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
     const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
     const running = started(waiting, { nowMs: beganMs, version: script.version });
+    log.show(id, ...namesOf(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const signal = given ?? new AbortController().signal;
     const since = performance.now();
@@ -114,7 +133,7 @@ export function createRunNow({ store, scripts, runs, toolbox, destinations, logs
           isDraft,
           isNested: row === "nested",
         }),
-        limits: { ...usualScriptLimits, deadlineMs },
+        limits: { ...limits, deadlineMs: Math.min(deadlineMs, limits.deadlineMs) },
         signal,
         row,
       })

@@ -30,12 +30,15 @@ export interface RunRecordsOf {
 
 export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: RunRecordsOf): RunRecords {
   const detections = new Map<string, DeleteDetection>();
+  /** To write to them is to have to do with them. */
+  const touched = new Set<string>();
   const writing: Writing = { conditions };
   const at = (model: string): RecordsOf => ({ connection: ref, model, ...of });
 
   return {
     async save(model, all) {
       const counts = await records.save(at(model), all, writing);
+      touched.add(model);
       detections.get(model)?.seen(all);
       return counts;
     },
@@ -58,7 +61,7 @@ export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: R
     },
     tracked: () => [...detections.keys()],
     async touch(models) {
-      for (const model of models) await records.touch(at(model), writing);
+      for (const model of models) if (!touched.has(model)) await records.touch(at(model), writing);
     },
     async clear(models) {
       for (const model of models) await records.drop(at(model), writing);

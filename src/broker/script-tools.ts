@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
+import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import { depthOf } from "../core/connection-rules.ts";
 import { type ScriptOutcome, type ScriptTools, ToolFailure } from "../core/script.ts";
@@ -76,6 +77,8 @@ const mostDepth = 32;
 const mostCheckpointBytes = 256 * 1024;
 /** Shorter ones would be found in any word. */
 const leastHidden = 8;
+/** More are written by one run after another: they are milliseconds of the thread that the proxy has. */
+const fewRecords = 50;
 /** Who did it, in the audit trail. */
 const actor = "script";
 
@@ -96,14 +99,23 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     throw new ToolFailure("not_a_sync", `${tool} is there for syncs alone`);
   }
 
+  const turn = createTurns(1);
   const batch =
     (verb: "save" | "update" | "delete"): Tool =>
     async (run, [records, model]) => {
       const of = syncOf(run, `batch${verb}`);
       const name = textOf(model, "model");
       if (!Array.isArray(records) || !records.every(isObject)) throw mistaken("the records must be a list of objects");
-      if (run.isDryRun) run.log.info(wouldBe[verb], { model: name, count: records.length });
-      else await of[verb](name, records);
+      if (run.isDryRun) {
+        run.log.info(wouldBe[verb], { model: name, count: records.length });
+        return true;
+      }
+      const done = records.length > fewRecords ? await turn("many") : () => {};
+      try {
+        await of[verb](name, records);
+      } finally {
+        done();
+      }
       return true;
     };
 

@@ -89,7 +89,7 @@ interface SyncsOptions {
 }
 
 /** Connections that are triggered together in one commit. */
-const perCommit = 100;
+const perCommit = 25;
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
 export function createSyncs(options: SyncsOptions): Syncs {

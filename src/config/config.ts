@@ -10,6 +10,7 @@ import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts"
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { readConfigFile } from "./read-file.ts";
 import { type Retention, retentionOf } from "./retention.ts";
+import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import { type TracingVariable, tracingOf } from "./tracing.ts";
 import {
@@ -96,6 +97,7 @@ export interface Config {
   readonly configFile: string | undefined;
   /** Where the customer's scripts lie; undefined: there are none. */
   readonly scriptsFolder: string | undefined;
+  readonly scripts: ScriptsConfig;
   readonly declared: Declared;
   /** What is allowed and probably not meant. */
   readonly warnings: readonly string[];
@@ -233,6 +235,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     tracing: tracingOf({ text: withTwin, files, refuse, warn: (message) => void warnings.push(message) }),
     configFile,
     scriptsFolder: text("LATCHKEY_SCRIPTS"),
+    scripts: scriptsOf({ file, refuse }),
     declared,
     warnings,
   };

@@ -40,6 +40,7 @@ const syncNames = v.pipe(
 );
 const bytes = v.pipe(v.number(), v.integer(), v.minValue(1_024), v.maxValue(1_073_741_824));
 
+const among = (least: number, most: number) => v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most));
 const milliseconds = v.pipe(v.number(), v.integer(), v.minValue(100), v.maxValue(86_400_000));
 const count = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
 
@@ -140,6 +141,27 @@ export const fileSchema = v.strictObject({
       head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),
       path_bytes: v.optional(bytes),
       webhook_body_bytes: v.optional(bytes),
+    }),
+  ),
+  scripts: v.optional(
+    v.strictObject({
+      threads: v.optional(
+        v.pipe(among(1, 64), v.description("Worker threads in which scripts run; the proxy has a thread of its own.")),
+      ),
+      runs: v.optional(v.pipe(among(1, 1_000), v.description("Runs of what is due that are under way at once."))),
+      runs_per_integration: v.optional(v.pipe(among(1, 1_000), v.description("Of them, those of one integration."))),
+      deadline: v.optional(v.pipe(duration, v.description("Of a run, from its beginning to its end: 1s to 24h."))),
+      busy: v.optional(v.pipe(duration, v.description("How long it may compute without waiting: 100ms to 5m."))),
+      memory_bytes: v.optional(
+        v.pipe(among(33_554_432, 1_073_741_824), v.description("Of a run; as much may be used by each under way.")),
+      ),
+      tool_calls: v.optional(
+        v.pipe(among(1, 10_000_000), v.description("Of a run: requests, records saved and so on.")),
+      ),
+      tool_calls_at_once: v.optional(v.pipe(among(1, 1_000), v.description("Under way at once; more wait."))),
+      output_bytes: v.optional(v.pipe(among(1_024, 16_777_216), v.description("Of what an action gives, as JSON."))),
+      log_lines: v.optional(v.pipe(among(0, 100_000), v.description("That a run may say."))),
+      log_line_bytes: v.optional(among(64, 65_536)),
     }),
   ),
   webhooks: v.optional(

@@ -15,9 +15,10 @@ const minFormLength = 6;
 /**
  * Blanks these secrets, whole or quoted in part, in whichever form they come: as they are, percent-encoded once or
  * twice, escaped in JSON, with a NUL behind each letter, reversed, in base64 of either alphabet at any offset, in
- * hex. Blanks also whatever looks like a token: a provider may quote one that we never saw.
+ * hex. Blanks also whatever looks like a token: a provider may quote one that we never saw. `known` is what looks like
+ * one and is none, such as the id of what is told of: it stays where it stands whole, unless it is a secret as well.
  */
-export function createRedaction(secrets: Iterable<string>): Redact {
+export function createRedaction(secrets: Iterable<string>, known: ReadonlySet<string> = new Set()): Redact {
   const grams = new Set<string>();
   const shorts = new Set<string>();
   for (const form of [...new Set(secrets)].flatMap(formsOf)) {
@@ -31,6 +32,8 @@ export function createRedaction(secrets: Iterable<string>): Redact {
       for (const short of shorts) hideShort(view, { short, hidden });
     }
     for (const { 0: run, index } of text.matchAll(tokenLike)) {
+      const [name, value] = [run.slice(0, run.indexOf("=") + 1), run.slice(run.indexOf("=") + 1)];
+      if (known.has(value) && plainName.test(name)) continue;
       if (looksRandom(run)) hidden.fill(1, index, index + run.length);
     }
     return blanked(text, hidden);
@@ -39,6 +42,9 @@ export function createRedaction(secrets: Iterable<string>): Redact {
 
 /** No dot, slash or colon: what they part is looked at by itself, and a host or a path stays readable. */
 const tokenLike = /[A-Za-z0-9_~+=%-]{16,}/g;
+
+/** What may stand before something known, as a field's name does. */
+const plainName = /^(?:[A-Za-z_-]{1,15}=)?$/;
 
 /** Whether a run of letters is more likely a token than a word: it holds digits, or is longer than any word. */
 export const looksRandom = (run: string): boolean =>

@@ -50,6 +50,12 @@ export interface EventScript extends Common {
   readonly event: LifecycleEvent;
 }
 
+/** What its author and we have called it and its parts: words that logs may show, whatever they look like. */
+export const namesOf = (script: Script): readonly string[] => [
+  ...[script.name, script.version],
+  ...(script.kind === "sync" ? Object.keys(script.models) : []),
+];
+
 export const lifecycleEvents = ["post-connection-creation", "pre-connection-deletion", "validate-connection"] as const;
 export type LifecycleEvent = (typeof lifecycleEvents)[number];
 

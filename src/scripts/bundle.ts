@@ -1,9 +1,12 @@
 import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { isBuiltin } from "node:module";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BuildFailure, OnResolveResult, Plugin } from "esbuild";
+import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
+import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./base.ts";
+import { placesOf } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
 export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
@@ -14,6 +17,8 @@ export interface Bundle {
   readonly map: string;
   /** Every file that went into it: a change of one is a change of it. */
   readonly inputs: readonly string[];
+  /** What it finds there when it is read. */
+  readonly base: Base | undefined;
 }
 
 interface BundleOf {
@@ -43,6 +48,21 @@ export async function readPrelude(): Promise<string> {
   return bundlePrelude(fileURLToPath(new URL("./guest/main.ts", import.meta.url)));
 }
 
+const usualOptions = {
+  bundle: true,
+  write: false,
+  format: "iife",
+  platform: "neutral",
+  mainFields: ["module", "main"],
+  conditions: ["module"],
+  target,
+  // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
+  logLevel: "silent",
+} as const satisfies BuildOptions;
+
 export async function bundlePrelude(entry: string): Promise<string> {
   const { build } = await esbuild();
   const { outputFiles } = await build({
@@ -59,37 +79,93 @@ export async function bundlePrelude(entry: string): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-export async function bundleScript({ folder, file }: BundleOf): Promise<Bundled> {
+/** A bundler that remembers what scripts have in common. */
+export type BundleScript = (of: BundleOf) => Promise<Bundled>;
+
+export function createBundler(): BundleScript {
+  const baseOf = createBases(usualOptions);
+  return async (of) => {
+    const apart = await bundled(of, { baseOf });
+    // One machine has one base. What wants several brings all of them itself.
+    return apart === "several" ? ((await bundled(of, {})) as Bundled) : apart;
+  };
+}
+
+async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<Bundled | "several"> {
   const inputs = new Set<string>([join(folder, file)]);
+  const bases = new Map<string, Base>();
+  const entries = new Set<string>();
+  const shared = async (path: string, entry: string): Promise<Base | undefined> => {
+    if (baseOf === undefined || !isZod(path)) return undefined;
+    entries.add(entry);
+    const base = await baseOf(entry);
+    if (base === undefined) return undefined;
+    bases.set(entry, base);
+    for (const input of base.inputs) inputs.add(input);
+    return base;
+  };
   const { build } = await esbuild();
   try {
     const { outputFiles } = await build({
+      ...usualOptions,
       absWorkingDir: folder,
       entryPoints: [join(folder, file)],
       outfile: join(folder, "script.js"),
-      bundle: true,
-      write: false,
-      format: "iife",
       globalName: "__script",
-      platform: "neutral",
-      mainFields: ["module", "main"],
-      conditions: ["module"],
-      target,
       sourcemap: "external",
       sourcesContent: false,
-      // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
-      minifyWhitespace: true,
-      minifySyntax: true,
-      define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
-      plugins: [within(folder, inputs)],
-      logLevel: "silent",
+      plugins: [within(folder, inputs, shared)],
     });
+    if (bases.size > 0 && entries.size > 1) return "several";
     const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
-    return { code: text(".js"), map: text(".map"), inputs: [...inputs] };
+    const [base] = bases.values();
+    const mistakes = await missingGlobals({ folder, file, own: ownFiles(folder, inputs) });
+    if (mistakes.length > 0) return { mistakes, inputs: [...inputs] };
+    return { code: text(".js"), map: text(".map"), inputs: [...inputs], base };
   } catch (error) {
     return { mistakes: mistakesOf(error, file), inputs: [...inputs] };
   }
 }
+
+const ownFiles = (folder: string, inputs: ReadonlySet<string>): string[] =>
+  [...inputs].filter((path) => isInside(folder, path) && !isPackage(path) && /\.[cm]?[jt]sx?$/.test(path));
+
+/** What a global is called whose uses are looked for. */
+const marked = "__latchkey_missing";
+
+/**
+ * Where files of the customer's own use `Intl`, which the engine lacks: found by the bundler, which knows a name from
+ * a word in a text, from a type, and from another thing of that name. Who asks first whether it is there, may go on.
+ */
+async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly string[] }): Promise<ScriptMistake[]> {
+  const texts = await Promise.all(own.map((path) => readFile(path, "utf8").catch(() => "")));
+  if (!texts.some((text) => /\bIntl\b/.test(text))) return [];
+  const { build } = await esbuild();
+  const { outputFiles } = await build({
+    ...usualOptions,
+    absWorkingDir: folder,
+    entryPoints: [join(folder, file)],
+    outfile: join(folder, "script.js"),
+    sourcemap: "external",
+    sourcesContent: false,
+    define: { ...usualOptions.define, Intl: marked },
+    plugins: [within(folder, new Set(), async () => undefined)],
+  });
+  const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
+  const uses = [...text(".js").matchAll(new RegExp(`(typeof )?\\b${marked}\\b`, "g"))].flatMap(
+    ({ index, 1: isAsked }) => {
+      const before = text(".js").slice(0, index).split("\n");
+      const at = `script.js:${before.length}:${(before.at(-1) ?? "").length + 1}`;
+      return placesOf(at, text(".map")).map((place) => ({ ...place, isAsked: isAsked !== undefined }));
+    },
+  );
+  const asking = new Set(uses.filter(({ isAsked }) => isAsked).map((use) => use.file));
+  return uses
+    .filter((use) => !asking.has(use.file))
+    .map(({ file: at, line, column }) => ({ message: noIntl, file: at, line, column }));
+}
+
+const noIntl = "Intl is not there: scripts have no tables of languages and zones";
 
 /** What stands for a package that is none: the inside of the machine has it. */
 const inside: Readonly<Record<string, string>> = {
@@ -101,7 +177,8 @@ const inside: Readonly<Record<string, string>> = {
 };
 
 /** Decides of every import: the inside's own, the customer's files, a package, or not at all. */
-function within(folder: string, inputs: Set<string>): Plugin {
+function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
+  const pieces = new Map<string, Base>();
   return {
     name: "latchkey",
     setup({ onResolve, onLoad, resolve }) {
@@ -114,7 +191,7 @@ function within(folder: string, inputs: Set<string>): Plugin {
         const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
         let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
         // The customer's own zod first; without one, ours.
-        if (found.errors.length > 0 && /^zod(\/|$)/.test(asked.path)) {
+        if (found.errors.length > 0 && isZod(asked.path)) {
           found = await resolve(asked.path, { ...from, resolveDir: dirname(fileURLToPath(import.meta.url)) });
         }
         if (found.errors.length > 0) {
@@ -131,6 +208,11 @@ function within(folder: string, inputs: Set<string>): Plugin {
         if (isAbsolute(found.path) && !isInside(folder, found.path) && !isPackage(found.path)) {
           return { errors: [{ text: `"${asked.path}" is outside the folder of scripts` }] };
         }
+        const base = await shared(asked.path, found.path);
+        if (base !== undefined) {
+          pieces.set(found.path, base);
+          return { path: found.path, namespace: "base" };
+        }
         inputs.add(found.path);
         return { path: found.path, namespace: found.namespace, sideEffects: found.sideEffects };
       });
@@ -139,15 +221,16 @@ function within(folder: string, inputs: Set<string>): Plugin {
         contents: `module.exports = __latchkey.${path}`,
         loader: "js",
       }));
-      // Half of zod is its messages in fifty languages.
-      onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, ({ path }) => ({
-        contents: 'export { default as en } from "./en.js";',
-        resolveDir: dirname(path),
+      onLoad({ filter: /.*/, namespace: "base" }, ({ path }) => ({
+        contents: namesIn(pieces.get(path)?.names ?? []),
         loader: "js",
       }));
+      withoutLocales(onLoad);
     },
   };
 }
+
+type Shared = (path: string, entry: string) => Promise<Base | undefined>;
 
 const passed = Symbol("resolved by ourselves");
 

@@ -13,7 +13,7 @@ import {
   type ScriptOutcome,
   ToolFailure,
 } from "../core/script.ts";
-import { readPrelude, restBundler } from "./bundle.ts";
+import { createBundler, readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
@@ -54,6 +54,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const folder = resolve(options.folder);
   const prelude = await readPrelude();
   const threads = createThreads({ prelude, count: limits.threads, world });
+  const bundleScript = createBundler();
   const turn = createTurns(limits.runsAtOnce);
   const readingTurn = createTurns(takeUpAtOnce);
   const listeners = new Set<() => void>();
@@ -85,7 +86,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) return before;
     const done = await readingTurn("read");
     try {
-      return await takeUp(file, before, { folder: real, prelude, threads });
+      return await takeUp(file, before, { folder: real, prelude, threads, bundleScript });
     } finally {
       done();
     }
@@ -95,9 +96,9 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     entries = next;
     const all = [...next.values()];
     for (const { ready } of all) if (ready !== undefined) handedOut.set(ready.script, ready);
-    const versions = new Set(all.flatMap(({ ready }) => (ready === undefined ? [] : [ready.script.version])));
-    for (const { ready } of before.values()) {
-      if (ready !== undefined && !versions.has(ready.script.version)) threads.forget(ready.script.version);
+    const versions = new Set(all.flatMap(versionsIn));
+    for (const version of new Set([...before.values()].flatMap(versionsIn))) {
+      if (!versions.has(version)) threads.forget(version);
     }
     const hadChanged =
       all.length !== before.size ||
@@ -201,6 +202,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       const task: ThreadTask = threads.run({
         version: script.version,
         code: bundle.code,
+        base: bundle.base,
         start: JSON.stringify({ entry, facts, ...input }),
         limits: job.limits,
         events: {
@@ -262,6 +264,12 @@ const aborted = (signal: AbortSignal): Promise<boolean> =>
     if (signal.aborted) resolve(true);
     else signal.addEventListener("abort", () => resolve(true), { once: true });
   });
+
+/** What threads have of it. */
+const versionsIn = ({ ready }: Entry): readonly string[] =>
+  ready === undefined
+    ? []
+    : [ready.script.version, ...(ready.bundle.base === undefined ? [] : [ready.bundle.base.version])];
 
 const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}/${name}`;
 

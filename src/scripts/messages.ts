@@ -4,7 +4,13 @@ import type { ScriptFailure, ScriptLimits, ScriptLine } from "../core/script.ts"
 /** What a thread is told. Everything that crosses is text or a number. */
 export type ToThread =
   /** The prelude and the files are sent once a thread; runs name them. */
-  | { readonly kind: "load"; readonly version: string; readonly code: string }
+  | {
+      readonly kind: "load";
+      readonly version: string;
+      readonly code: string;
+      /** The version of what has to have been read before. */
+      readonly base: string | undefined;
+    }
   | { readonly kind: "forget"; readonly version: string }
   | { readonly kind: "describe"; readonly run: number; readonly version: string; readonly limits: ScriptLimits }
   | {

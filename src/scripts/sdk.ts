@@ -185,6 +185,11 @@ export interface NangoAction<Metadata = undefined> {
   getMetadata<T = Metadata extends undefined ? Json : Infer<Metadata>>(): Promise<T>;
   setMetadata(metadata: Json): Promise<unknown>;
   updateMetadata(metadata: Json): Promise<unknown>;
+  startSync(
+    providerConfigKey: string,
+    syncs: (string | { name: string; variant: string })[],
+    connectionId: string,
+  ): Promise<void>;
   getWebhookURL(): Promise<string | null | undefined>;
   getEnvironmentVariables(): Promise<{ name: string; value: string }[] | null>;
   triggerSync(

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/script.ts";
 import { usualScriptLimits } from "../core/script.ts";
-import { type Bundle, bundleScript } from "./bundle.ts";
+import type { Bundle, BundleScript } from "./bundle.ts";
 import { type ScriptFile, stampOf } from "./folder.ts";
 import { type ManifestMistake, readManifest } from "./manifest.ts";
 import { placesOf } from "./stack.ts";
@@ -13,7 +13,7 @@ import type { Threads } from "./threads.ts";
 /** A script with what runs. */
 export interface Ready {
   readonly script: Script;
-  readonly bundle: Pick<Bundle, "code" | "map">;
+  readonly bundle: Pick<Bundle, "code" | "map" | "base">;
 }
 
 /** How a file stands: what was made of it last, and what may still run. */
@@ -32,11 +32,12 @@ export interface Grounds {
   readonly folder: string;
   readonly prelude: string;
   readonly threads: Pick<Threads, "describe">;
+  readonly bundleScript: BundleScript;
 }
 
 /** Makes of a file what can run; or says what is wrong with it, and leaves what there was. */
 export async function takeUp(file: ScriptFile, before: Entry | undefined, grounds: Grounds): Promise<Entry> {
-  const { folder, prelude, threads } = grounds;
+  const { folder, prelude, threads, bundleScript } = grounds;
   const known = before?.inputs ?? [join(folder, file.file)];
   const stampBefore = await stampOf(known);
   const bundled = await bundleScript({ folder, file: file.file });
@@ -56,8 +57,9 @@ export async function takeUp(file: ScriptFile, before: Entry | undefined, ground
   };
   if ("mistakes" in bundled) return refused(bundled.mistakes);
 
-  const version = hash("sha256", `${prelude}\n${bundled.code}`).slice(0, 16);
-  const described = await threads.describe({ version, code: bundled.code, limits: usualScriptLimits });
+  const { code, base } = bundled;
+  const version = hash("sha256", `${prelude}\n${base?.version}\n${code}`).slice(0, 16);
+  const described = await threads.describe({ version, code, base, limits: usualScriptLimits });
   if ("failure" in described) {
     const { message, stack } = described.failure;
     const [place] = placesOf(stack, bundled.map);

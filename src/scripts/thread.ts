@@ -1,4 +1,5 @@
 /** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
+import { constants, setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/script.ts";
 import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
@@ -16,6 +17,7 @@ const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
 const { prelude, watch } = workerData as ThreadData;
 const inside = new BigInt64Array(watch);
+standBack();
 const say = (message: FromThread): void => port.postMessage(message);
 
 const engine = await createEngine();
@@ -26,10 +28,20 @@ const bare = await pictureOf(async (outside) => {
   machine.takeEntry("__enter");
   return machine;
 });
-const codes = new Map<string, string>();
+const codes = new Map<string, { readonly code: string; readonly base: string | undefined }>();
+/** Machines that have read what several scripts have in common. */
+const bases = new Map<string, Promise<Picture>>();
 /** A machine that has read a version and waits: what each run of it begins from. The last used stand last. */
 const pictures = new Map<string, Picture>();
 const runs = new Map<number, MachineRun | "dropped" | "opening">();
+
+/**
+ * Where all cores are busy, what the proxy has to do comes before a script's computing. On Linux priorities are
+ * threads', and 0 is whoever asks; elsewhere it would be the whole process.
+ */
+function standBack(): void {
+  if (process.platform === "linux") setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+}
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
 async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>, run = 0) {
@@ -52,6 +64,30 @@ async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Pictur
   return machine.picture();
 }
 
+/** Of a machine that has read this on top of what comes before it. */
+async function pictureAfter(run: number, version: string, file: string): Promise<Picture> {
+  const found = codes.get(version);
+  if (found === undefined) throw new Error("a version that was not loaded");
+  const below = found.base === undefined ? bare : await baseFor(run, found.base);
+  return pictureOf(async (outside) => {
+    const machine = await engine.restore(below, roomToRead, outside);
+    enter(run);
+    try {
+      machine.evaluate(found.code, file);
+    } finally {
+      leave();
+    }
+    return machine;
+  }, run);
+}
+
+function baseFor(run: number, version: string): Promise<Picture> {
+  const kept = bases.get(version) ?? pictureAfter(run, version, "base.js");
+  bases.set(version, kept);
+  kept.catch(() => bases.delete(version));
+  return kept;
+}
+
 async function pictureFor(run: number, version: string): Promise<Picture> {
   const kept = pictures.get(version);
   if (kept !== undefined) {
@@ -59,18 +95,7 @@ async function pictureFor(run: number, version: string): Promise<Picture> {
     pictures.set(version, kept);
     return kept;
   }
-  const code = codes.get(version);
-  if (code === undefined) throw new Error("a version that was not loaded");
-  const made = await pictureOf(async (outside) => {
-    const machine = await engine.restore(bare, roomToRead, outside);
-    enter(run);
-    try {
-      machine.evaluate(code, "script.js");
-    } finally {
-      leave();
-    }
-    return machine;
-  }, run);
+  const made = await pictureAfter(run, version, "script.js");
   pictures.set(version, made);
   for (const oldest of pictures.keys()) {
     if (pictures.size <= mostPictures) break;
@@ -154,10 +179,11 @@ function failureOf(error: unknown): RawFailure {
 }
 
 port.on("message", (message: ToThread) => {
-  if (message.kind === "load") codes.set(message.version, message.code);
+  if (message.kind === "load") codes.set(message.version, message);
   else if (message.kind === "forget") {
     codes.delete(message.version);
     pictures.delete(message.version);
+    bases.delete(message.version);
   } else if (message.kind === "describe") void describe(message.run, message.version, message.limits);
   else if (message.kind === "run") void begin(message.run, message.version, message.start, message.limits);
   else {

@@ -16,10 +16,17 @@ export type Described = { readonly text: string } | { readonly failure: RawFailu
 export interface ThreadRun {
   readonly version: string;
   readonly code: string;
+  /** What has to have been read before. */
+  readonly base: Loaded | undefined;
   /** Entry, input and facts: an object in JSON. */
   readonly start: string;
   readonly limits: ScriptLimits;
   readonly events: ThreadEvents;
+}
+
+interface Loaded {
+  readonly version: string;
+  readonly code: string;
 }
 
 export interface ThreadEvents {
@@ -150,24 +157,28 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
     return threads.reduce((least, one) => (one.runs.size < least.runs.size ? one : least));
   }
 
-  function place({ version, code }: { version: string; code: string }, run: Running): [Thread, number] {
+  function load(thread: Thread, { version, code }: Loaded, base?: string): void {
+    if (thread.loaded.has(version)) return;
+    thread.loaded.add(version);
+    post(thread, { kind: "load", version, code, base });
+  }
+
+  function place({ base, ...script }: Pick<ThreadRun, "version" | "code" | "base">, run: Running): [Thread, number] {
     const thread = pick();
     lastRun += 1;
     const id = lastRun;
     thread.runs.set(id, run);
     thread.worker.ref();
-    if (!thread.loaded.has(version)) {
-      thread.loaded.add(version);
-      post(thread, { kind: "load", version, code });
-    }
+    if (base !== undefined) load(thread, base);
+    load(thread, script, base?.version);
     return [thread, id];
   }
 
   const post = ({ worker }: Thread, message: ToThread): void => worker.postMessage(message);
 
   return {
-    run({ version, code, start: text, limits, events }) {
-      const [thread, run] = place({ version, code }, { insideMs: Math.max(limits.busyMs, readingMs), ...events });
+    run({ version, code, base, start: text, limits, events }) {
+      const [thread, run] = place({ version, code, base }, { insideMs: Math.max(limits.busyMs, readingMs), ...events });
       post(thread, { kind: "run", run, version, start: text, limits });
       return {
         answer(call, answered) {
@@ -180,10 +191,10 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
         },
       };
     },
-    describe: ({ version, code, limits }) =>
+    describe: ({ version, code, base, limits }) =>
       new Promise((resolve) => {
         const [thread, run] = place(
-          { version, code },
+          { version, code, base },
           {
             insideMs: readingMs,
             calls: () => undefined,

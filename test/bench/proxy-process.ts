@@ -116,8 +116,13 @@ export async function freePorts(count: number): Promise<number[]> {
 const ticksPerSecond = 100;
 
 /** Of all its threads, in user and kernel, since it began. */
-export function cpuSeconds(pid: number): number {
-  const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+export const cpuSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/stat`);
+
+/** Of the one that its event loop runs in. */
+export const mainThreadSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/task/${pid}/stat`);
+
+function cpuSecondsIn(file: string): number {
+  const [, rest = ""] = readFileSync(file, "utf8").split(") ");
   const fields = rest.split(" ");
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

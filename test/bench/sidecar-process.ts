@@ -14,6 +14,7 @@ export interface BenchSidecar {
   readonly pid: number;
   readonly data: string;
   readonly control: string;
+  readonly ops: string;
   /** From the start of the process until it was ready. */
   readonly readyMs: number;
   /** The most memory it ever had, in MiB. */
@@ -75,6 +76,7 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
     pid: child.pid ?? 0,
     data: addresses.get("data") ?? "",
     control: addresses.get("control") ?? "",
+    ops: addresses.get("ops") ?? "",
     readyMs: performance.now() - since,
     peakMiB: () => memoryOf(child, "VmHWM"),
     ownMiB: () => memoryOf(child, "RssAnon"),

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
@@ -6,7 +7,7 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type Run, Run_State, SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
 import { startSandbox } from "../../src/sandbox/sandbox.ts";
-import { loadAverage } from "./proxy-process.ts";
+import { cpuSeconds, loadAverage, mainThreadSeconds } from "./proxy-process.ts";
 import { type BenchSidecar, ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const integration = "sandbox-files";
@@ -46,15 +47,33 @@ export async function syncs(asked: number): Promise<void> {
     });
     try {
       await furnish(sidecar, count, () => sandbox.grant({ user: "ada@example.com" }).access_token);
+      const spent = () => ({ all: cpuSeconds(sidecar.pid), main: mainThreadSeconds(sidecar.pid) });
+      await probe(sidecar, AbortSignal.timeout(2_000));
+      const before = spent();
       const alone = await probe(sidecar, AbortSignal.timeout(5_000));
+      const began = spent();
       const over = new AbortController();
-      const beside = probe(sidecar, over.signal);
+      const probing = probe(sidecar, over.signal);
       const since = performance.now();
       await call(sidecar, "POST", "/sync/trigger", { provider_config_key: integration, syncs: [] });
-      const runs = await ended(sidecar, count);
+      await ended(sidecar, count);
       const tookMs = performance.now() - since;
       over.abort();
-      tell({ count, tookMs, runs, alone, beside: await beside });
+      const beside = await probing;
+      const now = spent();
+      /** What the proxy's requests took, by what they take alone. */
+      const proxied = (thread: "all" | "main") => ((began[thread] - before[thread]) / alone.length) * beside.length;
+      const cpu = {
+        all: now.all - began.all - proxied("all"),
+        main: now.main - began.main - proxied("main"),
+      };
+      const outside = await besideOthers(sidecar, {
+        url: `${sandbox.origin}/drive/v3/files?pageSize=10`,
+        token: sandbox.grant({ user: "ada@example.com" }).access_token,
+        requestsPerSecond: (count / tookMs) * 1_000,
+        cpu: cpu.all / (tookMs / 1_000),
+      });
+      tell({ count, tookMs, runs: await listed(sidecar), cpu, alone, beside, outside });
     } finally {
       await sidecar.stop();
       await sandbox.close();
@@ -103,20 +122,27 @@ async function probe(sidecar: BenchSidecar, signal: AbortSignal): Promise<number
   return took;
 }
 
-async function ended({ control }: BenchSidecar, count: number): Promise<readonly Run[]> {
+/** By the counter: to list them would be work of the sidecar's that nobody asks for, and is seen beside it. */
+async function ended({ ops }: BenchSidecar, count: number): Promise<void> {
+  for (;;) {
+    const text = await (await fetch(`${ops}/metrics`)).text();
+    const counted = [...text.matchAll(/^latchkey_runs_total\{kind="sync"[^}]*\} (\d+)/gm)];
+    if (counted.reduce((sum, [, of]) => sum + Number(of), 0) >= count) return;
+    await sleep(2_000);
+  }
+}
+
+async function listed({ control }: BenchSidecar): Promise<readonly Run[]> {
   const client = createClient(SyncService, createGrpcTransport({ baseUrl: control, interceptors: [withKey] }));
   const states = [Run_State.SUCCEEDED, Run_State.FAILED];
-  for (;;) {
-    const runs: Run[] = [];
-    let pageToken = "";
-    do {
-      const page = await client.listRuns({ environment: "dev", integration, states, pageSize: 1_000, pageToken });
-      runs.push(...page.runs);
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "");
-    if (runs.length >= count) return runs;
-    await sleep(250);
-  }
+  const runs: Run[] = [];
+  let pageToken = "";
+  do {
+    const page = await client.listRuns({ environment: "dev", integration, states, pageSize: 1_000, pageToken });
+    runs.push(...page.runs);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return runs;
 }
 
 const withKey: import("@connectrpc/connect").Interceptor = (next) => (request) => {
@@ -124,15 +150,57 @@ const withKey: import("@connectrpc/connect").Interceptor = (next) => (request) =
   return next(request);
 };
 
+/** As busy as the syncs kept the machine, and the provider with it; but no part of it in the sidecar. */
+const standIn = `
+  const [url, token, everyMs, busy] = process.argv.slice(1);
+  const headers = { authorization: "Bearer " + token };
+  setInterval(() => fetch(url, { headers }).then((answer) => answer.text()), Number(everyMs));
+  setInterval(() => {
+    for (const until = performance.now() + 10 * Number(busy); performance.now() < until; );
+  }, 10);
+`;
+
+interface Outside {
+  readonly url: string;
+  readonly token: string;
+  readonly requestsPerSecond: number;
+  /** Seconds of CPU a second. */
+  readonly cpu: number;
+}
+
+async function besideOthers(sidecar: BenchSidecar, { url, token, requestsPerSecond, cpu }: Outside): Promise<number[]> {
+  const count = Math.max(1, Math.ceil(cpu));
+  const others = Array.from({ length: count }, () =>
+    spawn(process.execPath, [
+      "-e",
+      standIn,
+      url,
+      token,
+      String((1_000 * count) / requestsPerSecond),
+      String(cpu / count),
+    ]),
+  );
+  try {
+    await sleep(500);
+    return await probe(sidecar, AbortSignal.timeout(10_000));
+  } finally {
+    for (const one of others) one.kill("SIGKILL");
+  }
+}
+
 interface Told {
   readonly count: number;
   readonly tookMs: number;
   readonly runs: readonly Run[];
   readonly alone: readonly number[];
   readonly beside: readonly number[];
+  /** Beside others who keep the machine as busy. */
+  readonly outside: readonly number[];
+  /** Of the runs, in seconds: of all threads, and of the one that the proxy has. */
+  readonly cpu: { readonly all: number; readonly main: number };
 }
 
-function tell({ count, tookMs, runs, alone, beside }: Told): void {
+function tell({ count, tookMs, runs, cpu, alone, beside, outside }: Told): void {
   const failed = runs.filter(({ state }) => state === Run_State.FAILED).length;
   const took = runs.map(({ duration }) => Number(duration?.seconds ?? 0) * 1_000 + (duration?.nanos ?? 0) / 1e6);
   const waited = runs.map(({ startedAt, dueAt }) =>
@@ -145,7 +213,9 @@ function tell({ count, tookMs, runs, alone, beside }: Told): void {
   process.stdout.write(
     `${count} syncs that were due at once: ${(tookMs / 1_000).toFixed(1)} s, ${Math.round((count / tookMs) * 1_000)} a second, ${failed} failed
   a run took ${of(took)}; it waited ${of(waited)}
+  CPU of a run: ${ms((cpu.all / count) * 1_000)}, of it the proxy's thread ${ms((cpu.main / count) * 1_000)}
   the proxy alone: ${of(alone)}; beside them: ${of(beside)}
+  beside other programs that keep the machine as busy: ${of(outside)}
   load average ${loadAverage()}
 `,
   );

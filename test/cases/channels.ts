@@ -37,6 +37,8 @@ interface Watching extends Pick<HarnessOptions, "folder" | "env"> {
   readonly clock?: Clock;
   /** Of the provider's description of its channels. */
   readonly rules?: Readonly<Record<string, unknown>>;
+  /** Further parts of the configuration file. */
+  readonly settings?: Readonly<Record<string, unknown>>;
 }
 
 /** A sidecar, an application, and a provider whose calendars can be watched. */
@@ -56,7 +58,7 @@ export async function startWatching({
     LATCHKEY_FORWARD_URL: application.url,
     ...rest.env,
   };
-  const file = JSON.stringify({ providers: described });
+  const file = JSON.stringify({ ...rest.settings, providers: described });
   const start = (folder = rest.folder): Promise<TestSidecar> =>
     startTestSidecar({
       ...(folder === undefined ? {} : { folder }),

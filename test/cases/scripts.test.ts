@@ -249,6 +249,21 @@ describe("a sync", () => {
     expect(await recordsOf(started)).toHaveLength(1);
   });
 
+  it("opens none of what it has just saved, whoever watches the store", async () => {
+    const body = "await nango.batchSave(Array.from({ length: 1_000 }, (_, id) => ({ id })), 'Thing');";
+    const started = await startScripted({ "syncs/things.ts": saving("autoStart: false,", body) });
+    await started.connect("ada");
+    const opened = async () => {
+      const text = await (await fetch(`${started.sidecar.ops}/metrics`)).text();
+      return Number(/^latchkey_seals_total\{operation="open"\} (\d+)/m.exec(text)?.[1] ?? 0);
+    };
+    const before = await opened();
+    await trigger(started, {});
+    await started.run();
+    expect((await runsOf(started))[0]?.counts["Thing"]?.added).toBe(1_000n);
+    expect((await opened()) - before).toBeLessThan(100);
+  });
+
   it("is given to connections that were there before its file", async () => {
     const started = await startScripted({ "actions/none.ts": action("return null;") });
     await started.connect("ada");

@@ -68,6 +68,20 @@ describe("a redaction", () => {
     expect(createRedaction([])(text)).toBe(shown);
   });
 
+  it("leaves what is known to be none where it stands whole, unless it is a secret as well", () => {
+    const version = "43cfb1a4dc46ac92";
+    const redact = createRedaction([], new Set([version]));
+    expect(redact(`${version} version=${version} a/${version}.ts`)).toBe(
+      `${version} version=${version} a/${version}.ts`,
+    );
+    expect(redact(`x${version} ${version}0 ${version.slice(1)}7 43cfb1a4dc46ac93`)).toBe(
+      "[redacted] [redacted] [redacted] [redacted]",
+    );
+    expect(redact(`00112233445566778899=${version}`)).toBe("[redacted]");
+    expect(createRedaction([version], new Set([version]))(`it is ${version}`)).toBe("it is [redacted]");
+    expect(createRedaction([`begins-${version}`], new Set([version]))(`it is ${version}`)).toBe("it is [redacted]");
+  });
+
   it("blanks a very short secret where it stands alone, and leaves words that hold it", () => {
     expect(createRedaction(["abc"])("abc fabcet abc.")).toBe("[redacted] fabcet [redacted].");
   });

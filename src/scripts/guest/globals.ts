@@ -49,8 +49,32 @@ export function addGlobals(): void {
   for (const [name, value] of Object.entries(added)) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   }
+  withoutLocales();
   // Nothing is shared with anybody: what waits on shared memory would wait for ever.
   for (const name of ["SharedArrayBuffer", "Atomics"]) Reflect.deleteProperty(globalThis, name);
+}
+
+/**
+ * What the language has in the words of some place, the engine has in one form alone: whoever asks for another is told,
+ * and not given what is wrong.
+ */
+function withoutLocales(): void {
+  const takesNone: readonly (readonly [object, readonly string[], number])[] = [
+    [Date.prototype, ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"], 0],
+    [Number.prototype, ["toLocaleString"], 0],
+    [BigInt.prototype, ["toLocaleString"], 0],
+    [String.prototype, ["localeCompare"], 1],
+  ];
+  for (const [place, names, own] of takesNone) {
+    for (const name of names) {
+      const plain = Reflect.get(place, name) as (...given: unknown[]) => unknown;
+      const value = function (this: unknown, ...given: unknown[]) {
+        if (given.slice(own).every((one) => one === undefined)) return plain.apply(this, given);
+        throw new Error(`${name} knows no languages or zones here: scripts have no tables of them (there is no Intl)`);
+      };
+      Object.defineProperty(place, name, { value, writable: true, configurable: true, enumerable: false });
+    }
+  }
 }
 
 /** What is missed by its name, and what to do instead. */

@@ -2,6 +2,7 @@ import { ActionError, type Pagination, type ProxyConfiguration, type ProxyRespon
 import { Buffer } from "./buffer.ts";
 import { log, logWithOptions } from "./log.ts";
 import { paginate } from "./paginate.ts";
+import { fromHere, here, placed } from "./place.ts";
 import { call, callWithText } from "./port.ts";
 import { judge, SchemaError } from "./schemas.ts";
 import { base64 } from "./text.ts";
@@ -59,15 +60,15 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
     ...Object.fromEntries(
       methods.map((method) => [method, (config: ProxyConfiguration) => proxy({ ...config, method: upper(method) })]),
     ),
-    paginate: pages,
+    paginate: (config: ProxyConfiguration) => pages(config, here()),
     log: async (...said: unknown[]) => logWithOptions(said),
-    async getMetadata() {
+    getMetadata: fromHere(async () => {
       const held = await call("getMetadata");
       const judged = await judge(held, metadata);
       if (!judged.ok) throw new SchemaError("invalid_input", "metadata", judged.problems);
       return held;
-    },
-    zodValidateInput,
+    }),
+    zodValidateInput: fromHere(zodValidateInput),
     uncontrolledFetch() {
       throw new Error("scripts have no network of their own: use nango.get, nango.post and so on");
     },
@@ -79,9 +80,9 @@ function syncTools({ lastSyncDate }: Facts): object {
   return {
     lastSyncDate: lastSyncDate === undefined ? undefined : new Date(lastSyncDate),
     ...askers(plainOfSyncs),
-    batchSave: (records: unknown, model: unknown) => inBatches("batchSave", records, model),
-    batchUpdate: (records: unknown, model: unknown) => inBatches("batchUpdate", records, model),
-    batchDelete: (records: unknown, model: unknown) => inBatches("batchDelete", records, model),
+    batchSave: batches("batchSave"),
+    batchUpdate: batches("batchUpdate"),
+    batchDelete: batches("batchDelete"),
     /** The host answers with the records that there are; each is found by the id as it was asked for. */
     async getRecordsByIds(ids: readonly (string | number)[], model: string) {
       const found = (await call("getRecordsByIds", ids, model)) as readonly { id: unknown }[];
@@ -121,14 +122,21 @@ function forHost({ paginate: _, ...config }: ProxyConfiguration): object {
 const lowerCased = (headers: Readonly<Record<string, string>> = {}) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
-async function* pages(config: ProxyConfiguration): AsyncGenerator<unknown[], undefined, void> {
-  const usual = (await call("paginationOf")) as Partial<Pagination> | null | undefined;
-  return yield* paginate(config, usual ?? undefined, proxy);
+/** A page after the first is asked for by nobody's line: what goes wrong there is told of the line that asked for pages. */
+async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<unknown[], undefined, void> {
+  try {
+    const usual = (await call("paginationOf")) as Partial<Pagination> | null | undefined;
+    return yield* paginate(config, usual ?? undefined, proxy);
+  } catch (thrown) {
+    throw placed(thrown, at);
+  }
 }
 
-/** Long lists go in pieces: nobody else should wait while a whole one is read. */
-const batchCount = 1_000;
-const batchLength = 512 * 1_024;
+/** Long lists go in pieces: nobody else should wait while a whole one is read, sealed and committed. */
+const batchCount = 250;
+const batchLength = 128 * 1_024;
+
+const batches = (tool: string) => fromHere((records: unknown, model: unknown) => inBatches(tool, records, model));
 
 async function inBatches(tool: string, records: unknown, model: unknown): Promise<boolean> {
   if (!Array.isArray(records)) throw new TypeError(`nango.${tool} takes a list of records`);

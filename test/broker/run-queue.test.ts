@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createCollections } from "../../src/broker/collections.ts";
+import { createRunPace } from "../../src/broker/run-pace.ts";
+import { createRunQueue, type Waiting } from "../../src/broker/run-queue.ts";
+import { newRun } from "../../src/core/sync-life.ts";
+import { Script_Kind } from "../../src/gen/latchkey/v1/sync_pb.ts";
+import type { Change } from "../../src/store/contract.ts";
+import { localSealKey } from "../../src/store/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed.ts";
+import { openTestStore, testWorld } from "./world.ts";
+
+async function openQueue() {
+  const world = testWorld();
+  const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
+  const store = await openSealedStore({ backend: await openTestStore(world), keys, world });
+  const collections = createCollections(store, { fieldsOf: () => [] });
+  const run = (integration: string, id: string, dueMs: number): Change[] => {
+    const ref = { $typeName: "latchkey.v1.ConnectionRef", environment: "dev", integration, id } as const;
+    const place = { ref, name: "things", variant: "base", lane: `${integration} ${id}`, environmentId: "" };
+    const after = newRun({ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", dueMs });
+    return collections.runs.change({ before: undefined, after });
+  };
+  const queue = createRunQueue({ store, collections });
+  return { store, queue, run };
+}
+
+const all = () => true;
+const ofOther = ({ integration }: Waiting) => integration === "dev\0other";
+
+it("finds what may begin behind thousands that may not", async () => {
+  const { store, queue, run } = await openQueue();
+  for (let i = 0; i < 5_000; i += 500) {
+    await store.commit(Array.from({ length: 500 }, (_, n) => run("busy", `b${i + n}`, 1_000 + i + n)).flat());
+  }
+  await store.commit(run("other", "o1", 9_000));
+  await queue.look(10_000);
+  expect(queue.overdueMs(10_000)).toBe(9_000);
+  let found = queue.take(ofOther);
+  for (let i = 0; i < 6 && found === undefined; i += 1) {
+    await sleep(260);
+    await queue.look(10_000);
+    found = queue.take(ofOther);
+  }
+  expect(found).toMatchObject({ id: "o1", lane: "other o1" });
+});
+
+it("hears of what was put down since, gives the longest due first, and each once", async () => {
+  const { store, queue, run } = await openQueue();
+  await store.commit(run("busy", "second", 2_000));
+  await queue.look(10_000);
+  const changes = [...run("busy", "first", 1_000), ...run("busy", "later", 20_000)];
+  await store.commit(changes);
+  for (const { key } of changes.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
+  await queue.look(10_000);
+  expect([queue.take(all), queue.take(all), queue.take(all)].map((one) => one?.id)).toEqual([
+    "first",
+    "second",
+    undefined,
+  ]);
+  queue.forget();
+  await queue.look(30_000);
+  expect(queue.take(({ id }) => id === "later")?.id).toBe("later");
+});
+
+it("lets runs begin apart where there is something else to do", async () => {
+  const pace = createRunPace();
+  await pace.turn();
+  const began = performance.now();
+  while (performance.now() - began < 10);
+  await pace.turn();
+  // Ten milliseconds of work ask for twenty of rest.
+  expect(performance.now() - began).toBeGreaterThanOrEqual(25);
+  const spin = setInterval(() => {
+    for (const until = performance.now() + 20; performance.now() < until; );
+  }, 1);
+  const busySince = performance.now();
+  // However busy it stays, another begins.
+  await pace.turn();
+  clearInterval(spin);
+  expect(performance.now() - busySince).toBeGreaterThanOrEqual(40);
+});

@@ -1,0 +1,59 @@
+import { expect, it } from "vitest";
+import { SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
+import { startScripted } from "./scripting.ts";
+
+const action = (body: string) => `
+  import { createAction } from "latchkey/scripts";
+  export default createAction({ description: "", exec: async (nango: any) => { ${body} } });`;
+
+async function limited(scripts: object) {
+  const started = await startScripted(
+    {
+      "actions/speaks.ts": action(
+        "for (let i = 0; i < 5; i += 1) await nango.log('line ' + i); return 'x'.repeat(3000);",
+      ),
+      "actions/waits.ts": action("await new Promise((resolve) => setTimeout(resolve, 60_000));"),
+      "actions/spins.ts": action("for (;;);"),
+      "actions/asks.ts": action("for (let i = 0; i < 3; i += 1) await nango.getMetadata();"),
+      "actions/grows.ts": action("const all = []; for (;;) all.push(new Uint8Array(1_000_000).fill(1));"),
+      "actions/fits.ts": action("return new Uint8Array(40_000_000).fill(1).length;"),
+    },
+    { settings: { scripts } },
+  );
+  await started.connect("ada");
+  const client = started.sidecar.client(SyncService);
+  const codeOf = async (name: string) => {
+    // One that fails is refused to whoever asked for it; how it ended, its run says.
+    await client.runAction({ connection: started.ref("ada"), name }).catch(() => undefined);
+    const { runs } = await client.listRuns({ environment: "dev", script: name });
+    return runs[0]?.problem?.code ?? "done";
+  };
+  return { codeOf };
+}
+
+it("ends scripts by the limits of the configuration file", async () => {
+  const { codeOf } = await limited({
+    ...{ deadline: "1s", busy: "300ms", memory_bytes: 33_554_432 },
+    ...{ tool_calls: 2, output_bytes: 2_048, log_lines: 2 },
+  });
+  for (const [name, code] of [
+    ["speaks", "output_too_large"],
+    ["waits", "deadline"],
+    ["spins", "busy"],
+    ["asks", "tool_calls"],
+    ["grows", "memory"],
+    ["fits", "memory"],
+  ] as const) {
+    expect([name, await codeOf(name)]).toEqual([name, code]);
+  }
+}, 40_000);
+
+it("has several threads where it says so: one that spins holds up no other", async () => {
+  const { codeOf } = await limited({ threads: 2, busy: "4s" });
+  const order: string[] = [];
+  const noted = (name: string) => codeOf(name).then((code) => void order.push(`${name} ${code}`));
+  const spinning = noted("spins");
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await Promise.all([spinning, noted("fits")]);
+  expect(order).toEqual(["fits done", "spins busy"]);
+}, 40_000);

@@ -1,0 +1,77 @@
+import { expect, it } from "vitest";
+import { action, failure, hosted, output } from "./hosting.ts";
+
+/** The lines of the file that it is made of. */
+const lineOf = (text: string, part: string) => text.split("\n").findIndex((line) => line.includes(part)) + 1;
+
+it("says which line asked for the page that went wrong, and the list, the metadata or the input that did", async () => {
+  const bodies = {
+    paged: `for await (const page of nango.paginate({ endpoint: "/", paginate:
+      { type: "cursor", cursor_path_in_response: "next", cursor_name_in_request: "c", response_path: "list" } })) page.pop();`,
+    refused: `for await (const page of nango.paginate({ endpoint: "/", paginate: { type: "magic" } })) page.pop();`,
+    input: `await nango.zodValidateInput({ zodSchema: z.object({ a: z.string() }), input: {} }); // nango.paginate`,
+  };
+  for (const [name, body] of Object.entries(bodies)) {
+    const text = action(body, 'import { z } from "zod";');
+    const at = await hosted({ [`calendar/actions/${name}.ts`]: text });
+    let pages = 0;
+    const ran = await at.run(name, {
+      tool: (tool) => {
+        if (tool !== "proxy") return null;
+        pages += 1;
+        return { status: 200, headers: {}, data: pages < 3 ? { list: [1], next: "x" } : { list: 7 } };
+      },
+    });
+    const { stack } = failure(ran);
+    expect([name, stack[0]]).toEqual([
+      name,
+      expect.stringMatching(new RegExp(`^calendar/actions/${name}\\.ts:${lineOf(text, "nango.paginate")}:\\d+$`)),
+    ]);
+    if (name === "paged") expect(pages).toBe(3);
+  }
+});
+
+it("refuses a file that uses Intl, with its line, and not one that asks for it first or means a type", async () => {
+  const uses = action('return new Intl.DateTimeFormat("de").format(0);');
+  const at = await hosted({
+    "calendar/actions/uses.ts": uses,
+    "calendar/actions/helped.ts": action("return helped();", 'import { helped } from "../lib/helped.ts";'),
+    "calendar/lib/helped.ts": "export const helped = () =>\n  Intl.NumberFormat('de').format(1);\n",
+    "calendar/actions/asks.ts": action(
+      'return typeof Intl === "undefined" ? "none" : new Intl.Collator().resolvedOptions();',
+    ),
+    "calendar/actions/means.ts": action(
+      'const how: Intl.NumberFormatOptions = {}; return ["Intl.x", how];',
+      "// Intl.NumberFormat",
+    ),
+  });
+  const message = "Intl is not there: scripts have no tables of languages and zones";
+  expect(at.host.broken().map(({ name, mistakes }) => ({ name, mistakes }))).toEqual([
+    { name: "helped", mistakes: [{ message, file: "calendar/lib/helped.ts", line: 2, column: 3 }] },
+    {
+      name: "uses",
+      mistakes: [{ message, file: "calendar/actions/uses.ts", line: lineOf(uses, "Intl"), column: expect.any(Number) }],
+    },
+  ]);
+  expect(output(await at.run("asks"))).toBe("none");
+  expect(output(await at.run("means"))).toEqual(["Intl.x", {}]);
+});
+
+it("says that there are no languages where one is asked for, instead of giving what is wrong", async () => {
+  const at = await hosted({
+    "calendar/actions/it.ts": action("return [() => (5).toLocaleString(), input][1] && eval(input);"),
+  });
+  for (const asked of [
+    "new Date(0).toLocaleDateString('de-DE')",
+    "new Date(0).toLocaleString(undefined, { timeZone: 'Asia/Tokyo' })",
+    "(1234.5).toLocaleString('de')",
+    "'a'.localeCompare('b', 'sv')",
+    "new globalThis.Intl.Collator()",
+    "Intl.Collator()",
+  ]) {
+    const { message } = failure(await at.run("it", { input: asked }));
+    expect([asked, message]).toEqual([asked, expect.stringMatching(/no tables of|not a constructor|undefined/)]);
+  }
+  expect(output(await at.run("it", { input: "['b', 'a'].sort((a, b) => a.localeCompare(b)).join()" }))).toBe("a,b");
+  expect(output(await at.run("it", { input: "(5).toLocaleString()" }))).toBe("5");
+});
