@@ -1,5 +1,5 @@
 /** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
-import { constants, setPriority } from "node:os";
+import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/script.ts";
 import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
@@ -10,6 +10,8 @@ import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts
 const mostPictures = 16;
 /** While a file is read, whatever a run of it may have. */
 const roomToRead = { memoryBytes: 64 * 1_024 * 1_024 };
+/** A third of what others get where there is not enough for all: more would starve scripts beside a busy service. */
+const niceness = 5;
 /** As long as reading a file may take. */
 const readingMs = 5_000;
 
@@ -40,7 +42,7 @@ const runs = new Map<number, MachineRun | "dropped" | "opening">();
  * threads', and 0 is whoever asks; elsewhere it would be the whole process.
  */
 function standBack(): void {
-  if (process.platform === "linux") setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+  if (process.platform === "linux") setPriority(0, niceness);
 }
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
