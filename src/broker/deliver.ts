@@ -124,7 +124,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     let lookedAt = performance.now();
     laps = setInterval(() => {
       const now = performance.now();
-      pace.lap(now - lookedAt - lapMs);
+      pace.lap(now - lookedAt - lapMs, begunInLap);
       lookedAt = now;
       const isIdle = begunInLap === 0 && carrying.size === 0;
       begunInLap = 0;

@@ -80,7 +80,7 @@ export const variables = [
   {
     name: "LATCHKEY_FAST_LANE",
     default: "on",
-    meaning: "`off`: every request to a provider is read by `node:http`, also the ordinary ones",
+    meaning: "`off`: every request to a provider and every webhook is read by `node:http`, also the ordinary ones",
   },
   { name: "LATCHKEY_GRACE", default: "25s", meaning: "how long a stop may take, all in all" },
   {

@@ -5,8 +5,8 @@
  */
 export interface DeliveryPace {
   readonly most: number;
-  /** Told of one lap of 20 ms after another, by how much it was late. */
-  lap(lateMs: number): void;
+  /** Told of one lap of 20 ms after another: by how much it was late, and how many were begun in it. */
+  lap(lateMs: number, begun: number): void;
 }
 
 export const fewest = 8;
@@ -21,8 +21,11 @@ export function createDeliveryPace(): DeliveryPace {
     get most() {
       return most;
     },
-    lap(lateMs) {
-      most = lateMs > longMs ? Math.max(fewest, Math.floor(most * 0.7)) : Math.min(mostEver, most + step);
+    lap(lateMs, begun) {
+      // Of what was begun, and not of what might have been: that is a hundred times as much, and ten laps away from
+      // making a difference.
+      if (lateMs > longMs) most = Math.max(fewest, Math.floor(Math.min(most, begun) * 0.7));
+      else most = Math.min(mostEver, most + step);
     },
   };
 }
