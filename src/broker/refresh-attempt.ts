@@ -4,6 +4,7 @@ import { create, equals } from "@bufbuild/protobuf";
 import { TokenFailure, type Tokens } from "../auth/tokens.ts";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { missingScopes } from "../core/granted-scopes.ts";
 import { isForOperator } from "../core/refresh-bookkeeping.ts";
 import type { RefreshBreaker } from "../core/refresh-breaker.ts";
 import { type Renewal, renewed } from "../core/renewal.ts";
@@ -334,9 +335,14 @@ export const isSame = ({ known }: Found, seen: Credentials): boolean =>
   equals(CredentialsSchema, known.credentials, seen);
 
 /** What else an answer says of a connection. */
-function patchOf({ connectionConfig, metadata }: Connection, answer: Tokens) {
+function patchOf({ connectionConfig, metadata, grantedScopes, missingScopes: lacked }: Connection, answer: Tokens) {
   return {
-    ...(answer.scopes === undefined ? {} : { grantedScopes: [...answer.scopes] }),
+    ...(answer.scopes === undefined
+      ? {}
+      : {
+          grantedScopes: [...answer.scopes],
+          missingScopes: missingScopes([...grantedScopes, ...lacked], answer.scopes),
+        }),
     ...(isEmpty(answer.connectionConfig)
       ? {}
       : { connectionConfig: { ...connectionConfig, ...answer.connectionConfig } }),

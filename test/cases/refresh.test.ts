@@ -38,6 +38,28 @@ describe("renewal", () => {
     expect(first.renewals()).toBe(2);
   });
 
+  it("names the scopes that it took away, until they are given back", async () => {
+    const hourMs = 3_600_000;
+    const all = await startRenewing();
+    await all.connectAda();
+    let running = all.sidecar;
+    let later = Date.now();
+    async function renewWith(scope: string) {
+      all.sandbox.behave({ tokenAnswer: { fields: { scope } } });
+      await running.stop();
+      later += 2 * hourMs;
+      running = await all.beside({ folder: all.sidecar.folder, now: () => later });
+      const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": provider, "connection-id": "ada" };
+      expect((await fetch(`${running.data}/proxy/drive/v3/files`, { headers })).status).toBe(200);
+      const ref = { environment: "dev", integration: provider, id: "ada" };
+      const { connection } = await running.client(ConnectionService).getConnection({ ref });
+      return { granted: connection?.grantedScopes, missing: connection?.missingScopes };
+    }
+    expect(await renewWith("openid drive")).toEqual({ granted: ["openid", "drive"], missing: [] });
+    expect(await renewWith("openid")).toEqual({ granted: ["openid"], missing: ["drive"] });
+    expect(await renewWith("drive openid")).toEqual({ granted: ["drive", "openid"], missing: [] });
+  });
+
   it("is asked for by a caller who wants it now, and not over and over", async () => {
     const { connectAda, show, renewals } = await startRenewing();
     const { access_token } = await connectAda({ expiresInS: 3_600 });
