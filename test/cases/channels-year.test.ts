@@ -82,16 +82,17 @@ async function lives(connections: number) {
   // All of them watch one calendar: found by its URI, each notification would concern them all.
   const watching = await startWatching({ automatic: true, rules: { resource_uris_key: "" } });
   const { sandbox, clock, keep, live, sidecar } = watching;
-  sandbox.behave({ accessTokenLifetimeS: 400 * 86_400, maxRefreshTokens: 1_000 });
-  const { access_token, refresh_token } = sandbox.grant();
-  const all = Array.from({ length: connections }, (_, i) =>
-    create(ConnectionImportSchema, {
+  sandbox.behave({ accessTokenLifetimeS: 400 * 86_400, maxRefreshTokens: 2 * connections });
+  const all = Array.from({ length: connections }, (_, i) => {
+    // Each its own: connections that rest are renewed within the year, and what two had would be taken for stolen.
+    const { access_token, refresh_token } = sandbox.grant();
+    return create(ConnectionImportSchema, {
       environment: "dev",
       integration: provider,
       id: `c${i}`,
       credentials: { kind: { case: "oauth2", value: { accessToken: access_token, refreshToken: refresh_token } } },
-    }),
-  );
+    });
+  });
   for (let at = 0; at < all.length; at += 500) {
     await sidecar.client(ConnectionService).batchImportConnections({ connections: all.slice(at, at + 500) });
   }
