@@ -33,6 +33,8 @@ const idleForMs = 30_000;
 /** Sooner than the provider said: what it drops in this moment may be what we send next. */
 const idleMarginMs = 1_000;
 const maxIdlePerOrigin = 256;
+/** Nobody is told of it, and to note where each one came from would cost more than all else about it. */
+const notNeeded = new RelayFailure("closed", "it is not needed any more");
 
 export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptConnectionsOptions): KeptConnections {
   const carrying = new Set<Connection>();
@@ -72,7 +74,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
     const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
     const forMs = Math.min(idleForMs, saidMs);
     if (isDraining || forMs <= 0 || pool.idle.length >= maxIdlePerOrigin) {
-      connection.destroy(new RelayFailure("closed", "it is not needed any more"));
+      connection.destroy(notNeeded);
     } else {
       connection.idleUntil = now + forMs;
       pool.idle.push(connection);
@@ -131,7 +133,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
 
   function sweepPool(pool: Pool): void {
     const old = pool.idle.filter(({ idleUntil }) => idleUntil < now);
-    for (const connection of old) connection.destroy(new RelayFailure("closed", "it was idle for long"));
+    for (const connection of old) connection.destroy(notNeeded);
     while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
       pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
     }
