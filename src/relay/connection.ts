@@ -4,6 +4,7 @@ import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
 import { connectedEvent, type Dialled, dial, failureOf } from "./dial.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
+import { takesMore } from "./pressure.ts";
 import { parseResponseHead, type ResponseHead } from "./response-head.ts";
 
 /** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
@@ -174,7 +175,9 @@ export class Connection {
       this.#early.push(bytes);
       return false;
     }
-    return typeof bytes === "string" ? this.#socket.write(bytes, "latin1") : this.#socket.write(bytes);
+    if (typeof bytes === "string") this.#socket.write(bytes, "latin1");
+    else this.#socket.write(bytes);
+    return takesMore(this.#socket);
   }
 
   /** One write for what belongs together. */
@@ -215,7 +218,7 @@ export class Connection {
     this.#socket.cork();
     for (const bytes of early) this.write(bytes);
     this.#socket.uncork();
-    if (!this.#socket.writableNeedDrain) this.#carried?.receiver.onDrain();
+    if (takesMore(this.#socket)) this.#carried?.receiver.onDrain();
   }
 
   #nextBuffer(): Buffer {

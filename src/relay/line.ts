@@ -3,6 +3,7 @@ import { lowerCase } from "../base/field-name.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
+import { takesMore } from "./pressure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
 import { createYoungCollection } from "./young-collection.ts";
@@ -159,7 +160,7 @@ export class Line implements Facing {
       // Its end may follow at once.
       this.#flushSoon();
     }
-    return !this.socket.writableNeedDrain;
+    return takesMore(this.socket);
   }
 
   onEnd(trailers: readonly string[]): void {
@@ -290,9 +291,9 @@ export class Line implements Facing {
     if (this.#state === states.carrying && this.#exchange !== undefined) {
       collectYoung(content.length);
       this.#answering?.passedOn(content.length);
-      const takesMore = this.#exchange.write(content);
+      const wantsMore = this.#exchange.write(content);
       if (this.#bodyLeft === 0) this.#exchange?.end([]);
-      else if (!takesMore) this.socket.pause();
+      else if (!wantsMore) this.socket.pause();
     }
     if (bytes.length > content.length) this.#keep(bytes.subarray(content.length));
   }
@@ -320,7 +321,8 @@ export class Line implements Facing {
     else this.#writeLent(content, release);
     if (this.#isChunked) socket.write("\r\n", "latin1");
     socket.uncork();
-    return !socket.writableNeedDrain;
+    // What is lent is bounded by itself: one is filled while the other is on its way.
+    return release !== undefined || takesMore(socket);
   }
 
   #writeLent(content: Buffer, release: () => void): void {

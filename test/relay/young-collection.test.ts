@@ -8,7 +8,7 @@ interface GcDetail {
   readonly flags: number;
 }
 
-it("has the young looked at once for every 16 MiB that pass, and leaves no flag behind", async () => {
+it("has the young looked at once for every 4 MiB that pass, and leaves no flag behind", async () => {
   const kinds: unknown[] = [];
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
@@ -19,7 +19,7 @@ it("has the young looked at once for every 16 MiB that pass, and leaves no flag 
   observer.observe({ entryTypes: ["gc"] });
   onTestFinished(() => observer.disconnect());
   const note = createYoungCollection();
-  for (let i = 0; i < 3 * 256; i += 1) note(64 * 1024);
+  for (let i = 0; i < 3 * 64; i += 1) note(64 * 1024);
   await sleep(100);
   expect(kinds).toEqual(Array(3).fill(constants.NODE_PERFORMANCE_GC_MINOR));
   expect(globalThis.gc).toBeUndefined();
