@@ -11,6 +11,7 @@ import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
+import { usualRunLimits } from "./broker/run-keeper.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
@@ -368,7 +369,9 @@ interface Closing {
 async function openScripts({ scriptsFolder, scripts: { threads, runs } }: Config, world: World): Promise<ScriptHost> {
   if (scriptsFolder === undefined) return noScripts;
   const { createScriptHost } = await import("./scripts/host.ts");
-  return createScriptHost({ folder: scriptsFolder, world, isOwnPath, limits: { threads, runsAtOnce: runs } });
+  // Fewer runs of what is due are no fewer of what somebody waits for.
+  const runsAtOnce = Math.max(runs, usualRunLimits.atOnce);
+  return createScriptHost({ folder: scriptsFolder, world, isOwnPath, limits: { threads, runsAtOnce } });
 }
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {

@@ -90,6 +90,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
   let wantsLook = false;
+  let isClosing = false;
   let isScheduleDue = true;
   let walkedAt = Number.NEGATIVE_INFINITY;
   let walkPosition: string | undefined;
@@ -246,13 +247,18 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   async function beginDue(nowMs: number): Promise<number> {
     await queue.look(nowMs);
     metrics.runsOverdue.set(queue.overdueMs(nowMs) / 1_000);
+    const until = performance.now() + lookEveryMs;
     for (let count = 0; ; count += 1) {
       const next = queue.take(mayBegin);
       if (next === undefined) return count;
       await pace.turn();
       // It lies where it lay, and is found again.
-      if (ended.signal.aborted) return count;
+      if (isClosing) return count;
       begin(next);
+      // However many wait: with each look the lease is looked after, and what has become due meanwhile put down.
+      if (performance.now() < until) continue;
+      lookSoon();
+      return count + 1;
     }
   }
 
@@ -381,6 +387,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       }
     },
     async close() {
+      isClosing = true;
       unheard();
       clearInterval(timer);
       const over = () => Promise.allSettled([...underWay.values()].map((one) => one.over));

@@ -1,5 +1,8 @@
+import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
+import { ConnectionImportSchema, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
+import { provider } from "./channels.ts";
 import { startScripted } from "./scripting.ts";
 
 const action = (body: string) => `
@@ -57,3 +60,26 @@ it("has several threads where it says so: one that spins holds up no other", asy
   await Promise.all([spinning, noted("fits")]);
   expect(order).toEqual(["fits done", "spins busy"]);
 }, 40_000);
+
+it("stops at once while many wait for their turn", async () => {
+  const sync = `
+    import { createSync } from "latchkey/scripts";
+    export default createSync({ description: "", frequency: "1d", exec: async () => {} });`;
+  const { sidecar } = await startScripted({ "syncs/rests.ts": sync });
+  const connections = Array.from({ length: 2_000 }, (_, i) =>
+    create(ConnectionImportSchema, {
+      ...{ environment: "dev", integration: provider, id: `c${i}` },
+      credentials: { kind: { case: "oauth2", value: { accessToken: `token-${i}` } } },
+    }),
+  );
+  for (let at = 0; at < connections.length; at += 500) {
+    const some = connections.slice(at, at + 500);
+    await sidecar.client(ConnectionService).batchImportConnections({ connections: some });
+  }
+  const runs = async () => (await sidecar.client(SyncService).listRuns({ environment: "dev" })).runs;
+  await expect.poll(async () => (await runs()).length, { timeout: 20_000 }).toBeGreaterThan(30);
+  const since = performance.now();
+  await sidecar.stop();
+  // Begun one after another, all of them would take several times as long.
+  expect(performance.now() - since).toBeLessThan(3_000);
+}, 60_000);
