@@ -132,8 +132,11 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function sweepPool(pool: Pool): void {
-    const old = pool.idle.filter(({ idleUntil }) => idleUntil < now);
-    for (const connection of old) connection.destroy(notNeeded);
+    for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < now)) {
+      // At once, and not when it has closed: the next request may come before that.
+      pool.idle.splice(pool.idle.indexOf(connection), 1);
+      connection.destroy(notNeeded);
+    }
     while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
       pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
     }
@@ -179,7 +182,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
     drain() {
       isDraining = true;
       for (const pool of pools.all()) {
-        for (const connection of [...pool.idle]) connection.destroy(new RelayFailure("closed", "draining"));
+        for (const connection of pool.idle.splice(0)) connection.destroy(new RelayFailure("closed", "draining"));
       }
     },
     destroy() {
