@@ -173,6 +173,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   /** Whether the destination took it. */
   async function carry({ waiting }: Begun): Promise<boolean> {
+    // Another replica may have delivered it a moment ago, and the row that is kept not say so yet.
+    await store.caughtUp();
     const row = rowOf(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
     if (row === undefined || row.value.state !== Forward_State.PENDING) return true;
     const { value } = row;
