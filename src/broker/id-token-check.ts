@@ -86,7 +86,9 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: Che
       [customFetch]: () => Promise.reject(new Error("the keys are at hand")),
     });
   } catch (error) {
-    throw refusalFor(error, signatureWrong);
+    if (isRefusal(error)) throw refusalFor(error, signatureWrong);
+    // The library imports a key as it finds it, and says what the engine says of one that is none.
+    throw unusable("id_token_key", "the provider's key for the id_token cannot be used");
   }
 }
 

@@ -136,9 +136,11 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
         await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
         return tokens;
       } catch (error) {
-        if (!(error instanceof TokenFailure)) throw error;
-        // The tokens are kept: what they were got with is good for nothing any more.
-        world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code: error.code });
+        // The tokens are kept, whatever it was, a key that is none among it: what they were got with is good for
+        // nothing any more.
+        const code = error instanceof TokenFailure ? error.code : "id_token_unverified";
+        const why = error instanceof TokenFailure ? {} : { err: error };
+        world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code, ...why });
         return { ...tokens, raw, idToken: undefined };
       }
     },

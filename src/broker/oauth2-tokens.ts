@@ -6,6 +6,7 @@ import type { SmallAnswer } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { type Reading, readTokenAnswer } from "../core/token-answer.ts";
 import type { OAuth2Rules } from "../gen/latchkey/v1/provider_pb.ts";
+import { isAuthorization } from "./id-token-check.ts";
 import type { IdTokens } from "./id-tokens.ts";
 import { grantForm, type OAuth2Grant } from "./oauth2-grants.ts";
 import type { Parties, Party } from "./oauth2-party.ts";
@@ -33,7 +34,7 @@ export async function askOAuth2(
   const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
   const dpopKey = rules.dpop ? (request.dpopKey ?? newDpopKey()) : undefined;
   const proof = dpopKey === undefined ? undefined : proving(dpopKey, party);
-  const prepared = form.isRenewal ? await idTokens.prepare(request, rules) : undefined;
+  const prepared = isAuthorization(grant) ? undefined : await idTokens.prepare(request, rules);
   const until = performance.now() + deadlineMs;
 
   const turn = async (): Promise<Turn> => {

@@ -247,3 +247,17 @@ it("renews though the keys are not to be had, and does not ask for them each tim
   }
   expect(keysAsked()).toBe(1);
 });
+
+it.each<[string, object]>([
+  ["lacks half of itself", { e: undefined }],
+  ["is no public one", { d: "AQAB" }],
+  ["says what it may do in one word", { key_ops: true }],
+])("keeps what a renewal brings, and refuses an authorization, when the provider's key %s", async (_, wrong) => {
+  const { said, claims, authorize, renew, logged } = await provider();
+  said.keys = [{ ...jwk(theirs.publicKey, "one"), ...wrong }];
+  said.idToken = signed(claims());
+  await expectFailure(authorize(), "unusable", "id_token_key");
+  const renewed = await renew();
+  expect([renewed.accessToken, renewed.refreshToken, renewed.idToken]).toEqual(["at", "rt", undefined]);
+  expect(logged.some((line) => line.includes("an id_token was left out"))).toBe(true);
+});
