@@ -7,9 +7,9 @@ import { type Connection, ConnectionSchema } from "../../src/gen/latchkey/v1/con
 import type { Backend } from "../../src/store/contract.ts";
 import { localSealKey } from "../../src/store/seal-key.ts";
 import { openSealedStore } from "../../src/store/sealed.ts";
-import { below, faultSeed, seeded } from "../faults/seeded.ts";
 import { lacks } from "../needs.ts";
 import { postgresForFile } from "../postgres-stores.ts";
+import { below, faultSeed, seeded } from "../seeded.ts";
 import { refOf } from "./open-broker.ts";
 import { contacts, everything } from "./records.ts";
 import { openTestStore, testWorld } from "./world.ts";

@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Channel } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectionImportSchema, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import type { Misstep } from "../../src/sandbox/behaviour.ts";
+import { seeded } from "../seeded.ts";
 import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 
 /** Longer, and of more: `CHANNEL_DAYS=365`, `CHANNEL_CONNECTIONS=10000`. */
@@ -19,7 +20,7 @@ it(`lives through ${days} days with ${many} connections and a provider that fail
 }, async () => {
   const life = await lives(many);
   const { clock, keep, requests } = life;
-  const random = dice(7);
+  const random = seeded(7);
   for (let passed = 0; passed < days * dayMs; passed += stepMs) {
     await life.misbehave(() => fateOf(random));
     clock.pass(stepMs);
@@ -202,14 +203,4 @@ function fateOf(random: () => number): Misstep {
   const error = { kind: "error" as const, description: "", headers: {} };
   if (fate < 0.4) return { ...error, status: 503, error: "backendError" };
   return fate < 0.7 ? { ...error, status: 429, error: "rateLimitExceeded" } : { kind: "drop-answer" };
-}
-
-function dice(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { below, seeded } from "../faults/seeded.ts";
 import { secretKey } from "../harness.ts";
 import { apiKey, type ProxiedSidecar, startProxied } from "../provider.ts";
+import { below, seeded } from "../seeded.ts";
 
 /** Each on both lanes. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. What a seed has found, it finds again. */
 const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 50_000);

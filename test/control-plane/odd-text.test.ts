@@ -2,6 +2,7 @@ import http2 from "node:http2";
 import { type DescField, type DescMessage, type DescMethod, ScalarType } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { sidecarOfFile } from "../door.ts";
+import { seeded } from "../seeded.ts";
 import { envelope, type Plain, post, rawCall } from "./foreign.ts";
 import { methods, pathOf } from "./services.ts";
 
@@ -63,17 +64,6 @@ it.each(Object.entries(odd))("foresees %s wherever a text may stand", async (_wh
   expect(await metric("latchkey_unhandled_errors_total")).toBe(0);
 });
 
-/** Always the same numbers (mulberry32), so that what fails once fails again. */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Bytes that are no message, or look like one for a while: a field that may exist, a length that may be right. */
 function nonsense(next: () => number): Buffer {
   const below = (limit: number) => Math.floor(next() * limit);
@@ -86,7 +76,7 @@ function nonsense(next: () => number): Buffer {
 }
 
 it("foresees bytes that are no message", async () => {
-  const next = numbers(2026);
+  const next = seeded(2026);
   const session = http2.connect(running().control);
   const codes = new Set<number | undefined>();
   try {

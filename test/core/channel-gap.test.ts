@@ -10,6 +10,7 @@ import {
   toVerify,
 } from "../../src/core/channel-gap.ts";
 import type { ChannelRhythm } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { seeded } from "../seeded.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -269,24 +270,13 @@ describe("a channel falls silent", () => {
   });
 });
 
-/** The same numbers in every run (mulberry32). */
-function dice(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const schedules = 3_000;
 
 it(`tells of what was lost and of nothing else, in ${schedules} schedules of late, repeated and lost messages`, () => {
   let lost = 0;
   let kept = 0;
   for (let seed = 1; seed <= schedules; seed += 1) {
-    const random = dice(seed);
+    const random = seeded(seed);
     const one = channel({ isAnnounced: false });
     const loses = random() < 0.5;
     const waiting: { readonly number: number; readonly at: number }[] = [];

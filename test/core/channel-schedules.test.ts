@@ -9,18 +9,8 @@ import { answerMs, claimMs } from "../../src/core/channel-times.ts";
 import { wished } from "../../src/core/channel-wish.ts";
 import type { StoredChannel } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
+import { seeded } from "../seeded.ts";
 import { dayMs, lifeMs, place } from "./calendar-slot.ts";
-
-/** The same numbers in every run (mulberry32). */
-function dice(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 interface AtProvider {
   readonly token: string;
@@ -37,7 +27,7 @@ const knownResource = "resource";
  * jump. A keeper reads, decides and commits over exactly what it read, as `broker/channel-slots` does.
  */
 function runSchedule(seed: number): { steps: number; made: number } {
-  const random = dice(seed);
+  const random = seeded(seed);
   const chance = (share: number) => random() < share;
   let nowMs = 1_800_000_000_000;
   /** By the provider's clock, which does not jump. */

@@ -4,8 +4,8 @@
  */
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../harness.ts";
+import { below, faultSeed, seeded } from "../seeded.ts";
 import { createAccount } from "./account.ts";
-import { below, faultSeed, seeded } from "./seeded.ts";
 import { readStore, someMoment, startWriting } from "./writing.ts";
 
 const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 10);

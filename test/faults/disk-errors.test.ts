@@ -5,10 +5,10 @@ import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { serveInProcess } from "../process.ts";
+import { seeded } from "../seeded.ts";
 import { createAccount } from "./account.ts";
 import { createCaller } from "./caller.ts";
 import { createFaultyDisk } from "./disk.ts";
-import { seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 import { readStore, startWriting, type Writing } from "./writing.ts";
 

@@ -5,12 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { tailFile } from "../../src/store/level-tail.ts";
 import { startPostgres } from "../postgres.ts";
 import { calendarUri } from "../receiving.ts";
+import { below, seeded } from "../seeded.ts";
 import { compileDisk, createFaultyDisk, type FaultyDisk } from "./disk.ts";
 import { startLossApplication, type Temper } from "./loss-application.ts";
 import { createBooks } from "./loss-books.ts";
 import { startSending } from "./loss-senders.ts";
 import { beginLife, type Life, restOf, waitingAt } from "./loss-service.ts";
-import { below, seeded } from "./seeded.ts";
 
 /** A loss run: webhooks are sent while everything goes wrong, and then counted. */
 export interface LossOptions {

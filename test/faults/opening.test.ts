@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
+import { seeded } from "../seeded.ts";
 import { type Account, createAccount } from "./account.ts";
 import { createFaultyDisk, type PowerLoss } from "./disk.ts";
-import { seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 import { readStore, startWriting } from "./writing.ts";
 

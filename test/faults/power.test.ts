@@ -7,9 +7,9 @@ import { describe, expect, it } from "vitest";
 import { StoreRefused } from "../../src/store/contract.ts";
 import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
+import { below, faultSeed, seeded } from "../seeded.ts";
 import { type Account, createAccount } from "./account.ts";
 import { createFaultyDisk, type PowerLoss } from "./disk.ts";
-import { below, faultSeed, seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 import { readStore, someMoment, startWriting, underLoad } from "./writing.ts";
 

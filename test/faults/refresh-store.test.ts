@@ -12,8 +12,8 @@ import { secretKey, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { launch } from "../process.ts";
 import { type Started, started } from "../sandbox/started.ts";
+import { faultSeed, seeded } from "../seeded.ts";
 import { createFaultyDisk } from "./disk.ts";
-import { faultSeed, seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 
 const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 8);

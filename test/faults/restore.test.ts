@@ -10,8 +10,8 @@ import { openLevelStore } from "../../src/store/level.ts";
 import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { launch } from "../process.ts";
+import { seeded } from "../seeded.ts";
 import { createFaultyDisk } from "./disk.ts";
-import { seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 
 const pageEntries = 250;

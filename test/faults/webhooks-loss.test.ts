@@ -11,11 +11,11 @@ import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { postgresForFile } from "../postgres-stores.ts";
 import { calendarUri, sendRaw } from "../receiving.ts";
+import { faultSeed, seeded } from "../seeded.ts";
 import { createFaultyDisk } from "./disk.ts";
 import { calm, moody } from "./loss-application.ts";
 import { type LossOptions, type LossOutcome, runLoss } from "./loss-run.ts";
 import { beginLife, type Life, metricAt, restOf, waitingAt } from "./loss-service.ts";
-import { faultSeed, seeded } from "./seeded.ts";
 import { useDiskShim } from "./shim.ts";
 
 const quiet = { kills: 0, power: 0, fullDisks: 0, clockSteps: 0 };

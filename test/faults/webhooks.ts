@@ -4,9 +4,9 @@
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { faultSeed } from "../seeded.ts";
 import { moody } from "./loss-application.ts";
 import { type LossOutcome, runLoss } from "./loss-run.ts";
-import { faultSeed } from "./seeded.ts";
 
 const help = `npm run faults:webhooks -- [options]
 

@@ -10,6 +10,7 @@ import {
   StoreUsed,
   type Watcher,
 } from "../../src/store/contract.ts";
+import { seeded } from "../seeded.ts";
 
 /** A backend under test: opened over and over on the same ground. */
 export interface Ground {
@@ -378,15 +379,4 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
 
 async function* pagesOf(...entries: readonly (readonly [string, number])[]) {
   for (const [key, revision] of entries) yield [{ key, revision, value: bytes("1") }];
-}
-
-/** The same numbers every time, so that a red run can be run again (mulberry32). */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

@@ -1,5 +1,5 @@
 import type { Change, Condition } from "../../src/store/contract.ts";
-import { below } from "../faults/seeded.ts";
+import { below } from "../seeded.ts";
 import type { Ask } from "./model-protocol.ts";
 import type { State } from "./model-state.ts";
 

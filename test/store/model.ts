@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Commit } from "../../src/store/contract.ts";
-import { below, seeded } from "../faults/seeded.ts";
+import { below, seeded } from "../seeded.ts";
 import { startHost } from "./model-host.ts";
 import type { Answer, Ask } from "./model-protocol.ts";
 import { show, showDifference } from "./model-show.ts";
