@@ -36,7 +36,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
     }
   }
 
-  // Callers name us alike from one request to the next, and reading the name takes half a microsecond.
+  // Callers name us alike from one request to the next: the name is read once.
   let lastHost: string | undefined;
   let lastName: string | undefined;
 

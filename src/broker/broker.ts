@@ -33,7 +33,7 @@ import type { Integrations } from "./integrations.ts";
 import { joinAccounts } from "./joined-accounts.ts";
 import { joinChannels } from "./joined-channels.ts";
 import { joinRenewal } from "./joined-renewal.ts";
-import { type JoinedScripts, joinScripts, type RunsLimits } from "./joined-scripts.ts";
+import { type JoinedScripts, joinScripts, type ScriptsLimits } from "./joined-scripts.ts";
 import { joinWebhooks } from "./joined-webhooks.ts";
 import { createListing, type Listing } from "./listing.ts";
 import type { Live } from "./live.ts";
@@ -136,7 +136,7 @@ interface BrokerOptions {
   readonly sendToApplication: Send;
   readonly webhooks: WebhookLimits & DeliveryLimits;
   /** As usual where it is not said. */
-  readonly runs?: RunsLimits;
+  readonly runs?: ScriptsLimits;
   readonly refreshLeaseMs?: number | undefined;
   readonly deliveryLeaseMs?: number | undefined;
   readonly runLeaseMs?: number | undefined;

@@ -34,12 +34,12 @@ interface ScriptsOptions {
   readonly renewal: JoinedRenewal;
   readonly scripts: ScriptHost;
   readonly urls: WebhookUrls;
-  readonly limits: RunsLimits | undefined;
+  readonly limits: ScriptsLimits | undefined;
   readonly leaseMs: number | undefined;
 }
 
 /** How many run at a time, and what one of them may use. */
-export interface RunsLimits extends RunLimits {
+export interface ScriptsLimits extends RunLimits {
   readonly limits: ScriptLimits;
 }
 

@@ -1,4 +1,4 @@
-import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
 import type { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
@@ -172,9 +172,7 @@ class FastCall implements ProxyCall, Taken {
   proceed(): void {}
 
   answerFault(fault: Fault): void {
-    const { status, headers, body } = this.#counting.textOf(fault);
-    const fields = [...Object.entries(headers), ["content-length", String(Buffer.byteLength(body))] as const];
-    this.#line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
+    this.#line.answer(this.#counting.textOf(fault));
   }
 
   /** That it is the last one on its connection, the line says by itself. */

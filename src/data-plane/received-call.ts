@@ -1,4 +1,4 @@
-import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Fault } from "../base/fault.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import type { Exchange } from "../relay/exchange.ts";
@@ -7,7 +7,7 @@ import type { Line, Taken } from "../relay/line.ts";
 import type { RequestHead } from "../relay/request-head.ts";
 import { bodyNotInTime, bodyWithinMs, headerPairs } from "./body.ts";
 import type { BodyRoom } from "./body-room.ts";
-import type { AnswerText, DoorAnswers } from "./door-answers.ts";
+import type { DoorAnswers } from "./door-answers.ts";
 import type { DoorCount } from "./door-count.ts";
 import { readQuery } from "./query.ts";
 import { type Match, patternOf } from "./routes.ts";
@@ -94,9 +94,9 @@ export class ReceivedCall implements Answering, Taken, Exchange {
     const asked = { caller: undefined, params: match.params, query: readQuery(rawQuery), rawQuery };
     try {
       const answer = await match.route.answer({ ...asked, target, body: {}, received, headers });
-      if (!this.#isOver) this.#say(this.#shared.textOfAnswer(answer));
+      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOfAnswer(answer));
     } catch (error) {
-      if (!this.#isOver) this.#say(this.#shared.textOf(faultOfStore(error)));
+      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(faultOfStore(error)));
     } finally {
       this.#giveRoom();
     }
@@ -105,12 +105,7 @@ export class ReceivedCall implements Answering, Taken, Exchange {
   #refuse(fault: Fault): void {
     this.#isRefused = true;
     this.#giveRoom();
-    if (!this.#isOver) this.#say(this.#shared.textOf(fault));
-  }
-
-  #say({ status, headers, body }: AnswerText): void {
-    const fields = [...Object.entries(headers), ["content-length", String(Buffer.byteLength(body))] as const];
-    this.#begun.line.answer({ status, reason: STATUS_CODES[status] ?? "", fields, body });
+    if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(fault));
   }
 
   #giveRoom(): void {

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { lowerCase } from "../base/field-name.ts";
 import type { Exchange } from "./exchange.ts";
@@ -38,8 +39,8 @@ export interface Taken {
 /** An answer that no provider gave. */
 export interface OwnAnswer {
   readonly status: number;
-  readonly reason: string;
-  readonly fields: Iterable<readonly [string, string]>;
+  /** All but how long it is, and what is about the connection. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
@@ -190,14 +191,15 @@ export class Line implements Facing {
   }
 
   /** In place of the provider's. */
-  answer({ status, reason, fields, body }: OwnAnswer): void {
+  answer({ status, headers, body }: OwnAnswer): void {
     // What of the request has not come is not waited for.
     if (this.#bodyLeft > 0) this.#closes = true;
+    const content = Buffer.from(body).toString("latin1");
     let lines = "";
-    for (const [name, value] of fields) lines += `${name}: ${value}\r\n`;
+    for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
     this.#isChunked = false;
-    this.#beginAnswer(status, reason, lines);
-    if (!this.#isHead) this.#text += Buffer.from(body).toString("latin1");
+    this.#beginAnswer(status, STATUS_CODES[status] ?? "", `${lines}content-length: ${content.length}\r\n`);
+    if (!this.#isHead) this.#text += content;
     this.#flush();
     this.#finish();
   }
