@@ -1,13 +1,21 @@
-import http2, { type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
+import http2, {
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type Http2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
 import type { Socket } from "node:net";
 import { limitControlFrames } from "./control-frames.ts";
 import { Fault } from "./fault.ts";
+import { type Http2Goodbye, prepareGoodbye } from "./http2-goodbye.ts";
 import { isGone } from "./malformed.ts";
 
 /** HTTP/2 towards callers, on sockets that somebody else has taken, with what keeps a peer from costing more than it does. */
 export interface Http2Sessions {
-  /** For what is asked: `stream`, or by `handle`. */
+  /** For what is asked: `stream`, of which each is to `begin`; or by `handle`. */
   readonly server: Http2Server;
+  begin(stream: ServerHttp2Stream, serve: () => void): void;
   serve(socket: Socket): void;
   /** Each session hears, with the next stream that it begins, that it is the last one to go over it; and is served on. */
   leave(): void;
@@ -32,7 +40,7 @@ const idleMs = 300_000;
 
 export function createHttp2Sessions(options: Http2SessionsOptions): Http2Sessions {
   const { maxHeadBytes, maxHeadLines, maxSessionMemory = 10, handle, refuse } = options;
-  const sessions = new Set<http2.ServerHttp2Session>();
+  const sessions = new Map<Http2Session, Http2Goodbye>();
   let isLeaving = false;
   let isDraining = false;
   const serverOptions = {
@@ -42,49 +50,46 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     // What an answer says more than once is passed on as often, as over HTTP/1.1.
     strictSingleValueFields: false,
   };
-  const server = http2.createServer(serverOptions, handle);
+  const server = http2.createServer(serverOptions);
+  if (handle !== undefined) {
+    server.on("request", (request, response) => begin(request.stream, () => handle(request, response)));
+  }
+  function begin(stream: ServerHttp2Stream, serve: () => void): void {
+    // One whose session is gone has nobody who waits for it.
+    if (stream.session !== undefined) sessions.get(stream.session)?.begin(stream, serve);
+  }
   server.on("session", (session) => {
     const { remoteAddress: peer = "unix" } = session.socket as Socket;
-    sessions.add(session);
+    const goodbye = prepareGoodbye(session);
+    sessions.set(session, goodbye);
     session.once("close", () => sessions.delete(session));
     session.on("error", (error: NodeJS.ErrnoException) => {
       session.destroy();
       if (!isGone(error)) refuse(new Fault("malformed_request", error.message), peer);
     });
-    session.setTimeout(firstStreamMs, () => session.close());
+    session.setTimeout(firstStreamMs, () => goodbye.drain());
     session.once("stream", () => session.setTimeout(idleMs));
-    let isTold = false;
-    session.on("stream", () => {
-      if (!isLeaving || isTold) return;
-      isTold = true;
-      sayLeaving(session);
-    });
+    if (isLeaving) goodbye.leave();
     limitControlFrames(session, () => {
       session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
-    if (isDraining) session.close();
+    if (isDraining) goodbye.drain();
   });
   return {
     server,
+    begin,
     serve: (socket) => void server.emit("connection", socket),
     leave() {
       isLeaving = true;
+      for (const goodbye of sessions.values()) goodbye.leave();
     },
     drain() {
       isLeaving = true;
       isDraining = true;
-      for (const session of sessions) session.close();
+      for (const goodbye of sessions.values()) goodbye.drain();
     },
     destroy() {
-      for (const session of sessions) session.destroy();
+      for (const session of sessions.keys()) session.destroy();
     },
   };
-}
-
-/** The highest stream that there can be: whatever is on its way is served, and nothing more is asked here (RFC 9113, 6.8). */
-const everyStream = 2 ** 31 - 1;
-
-/** With a stream that was begun: on a session where nothing happens it would cross the next request, and lose it. */
-function sayLeaving(session: http2.ServerHttp2Session): void {
-  if (!session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
 }

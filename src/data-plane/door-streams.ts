@@ -55,8 +55,10 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
     const request = new StreamRequest({ stream, headers, flags, rawHeaders, socket });
     const response = new StreamResponse(request);
     const asked = { request, response, proceed: proceedFor(stream, headers) };
-    if (headers.expect === undefined || isContinue(headers)) onRequest(asked);
-    else fail(asked, unmetExpectation());
+    sessions.begin(stream, () => {
+      if (headers.expect === undefined || isContinue(headers)) onRequest(asked);
+      else fail(asked, unmetExpectation());
+    });
   });
   const socketOf = new WeakMap<object, Socket>();
 
