@@ -119,6 +119,8 @@ const settings = v.strictObject({
   /** When the watch call names no expiration, and the most it can name. */
   channelLifetimeS: v.optional(seconds, 604_800),
   maxChannelLifetimeS: v.optional(seconds, 2_592_000),
+  /** That live, in all; when there are as many, a watch call is refused. */
+  maxChannels: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100_000)), 50_000),
   notificationAttempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(20)), 3),
   notificationRetryMs: v.optional(milliseconds, 500),
   /** `dropped`: each is numbered, and never leaves. */

@@ -54,7 +54,7 @@ const answerMs = 10_000;
 
 export function createChannels(options: ChannelsOptions): Channels {
   const { now, origin, settings, access, calendars, seen, closing } = options;
-  const channels = createBounded<Channel>(10_000);
+  const channels = new Map<string, Channel>();
   /** An id is never good a second time, not even once its channel was stopped. */
   const used = createBounded<true>(100_000);
   const isLive = ({ expiration }: Channel) => expiration > now();
@@ -82,6 +82,7 @@ export function createChannels(options: ChannelsOptions): Channels {
     }
     const expiration = expirationOf(asked["expiration"]);
     if (used.get(id) === true) throw refuse(400, "channelIdNotUnique", `Channel id ${id} not unique`);
+    requireRoom();
     const encoded = encodeURIComponent(calendar.id);
     const channel: Channel = {
       id,
@@ -107,6 +108,16 @@ export function createChannels(options: ChannelsOptions): Channels {
       expiration: String(expiration),
       ...(token === undefined ? {} : { token }),
     });
+  }
+
+  /** One that lives is never forgotten: whoever has it was told until when it does. */
+  function requireRoom(): void {
+    const { maxChannels } = settings();
+    if (channels.size < maxChannels) return;
+    for (const one of channels.values()) {
+      if (!isLive(one)) channels.delete(one.id);
+    }
+    if (channels.size >= maxChannels) throw refuse(403, "quotaExceeded", `There are ${maxChannels} channels already.`);
   }
 
   function expirationOf(asked: unknown): number {

@@ -78,6 +78,26 @@ it("is without a channel only where the provider fails for longer than what is l
   expect(life.live()).toHaveLength(few);
 });
 
+it("renews all at a provider that has room for one channel more than there are, and loses none", {
+  timeout: 300_000,
+}, async () => {
+  const life = await lives(few);
+  const { clock, keep, requests } = life;
+  life.sandbox.behave({ maxChannels: few + 1 });
+  // They become due within nine hours: half at a time, and several ask where only one finds room.
+  clock.pass(5.6 * dayMs);
+  for (let hours = 0; hours < 28; hours += 4) {
+    clock.pass(4 * hourMs);
+    life.count();
+    await keep();
+    await life.hear();
+  }
+  const { made, withoutMs } = life.known();
+  expect([made, withoutMs]).toEqual([2 * few, 0]);
+  expect(requests("watch")).toBeGreaterThan(made);
+  expect(life.live()).toHaveLength(few);
+});
+
 /** So many connections with a channel each, and what becomes of these at the provider. */
 async function lives(connections: number) {
   // All of them watch one calendar: found by its URI, each notification would concern them all.

@@ -229,6 +229,28 @@ it("holds an expiration to the most that it gives", async () => {
   expect(Math.round((await lifeOf({ id: "c-2", expiration: Date.now() + 1e9 })) / 1_000)).toBe(100);
 });
 
+it("refuses a channel once there are as many as it allows, and forgets none that lives", async () => {
+  let time = Date.now();
+  const { ask, changeCalendar, seen } = await withToken({ now: () => time, behaviour: { maxChannels: 2 } });
+  const { address, got } = await receiver();
+  const watch = (id: string, more = {}) => ask("POST", watchPath, { id, type: "web_hook", address, ...more });
+  await watch("c-1", { expiration: time + 60_000 });
+  const { resourceId } = (await watch("c-2")).body;
+  const refused = await watch("c-3");
+  expect([refused.status, refused.body.error.errors[0].reason]).toEqual([403, "quotaExceeded"]);
+  changeCalendar("ada@example.com");
+  await expect.poll(() => got.length).toBe(4);
+  const ids = () => seen().channels.map(({ id }) => id);
+  expect(ids()).toEqual(["c-1", "c-2"]);
+  // What was refused has not used up its id; what has run out, or was stopped, makes room.
+  time += 60_000;
+  expect((await watch("c-3")).status).toBe(200);
+  expect((await watch("c-4")).status).toBe(403);
+  await ask("POST", "/v3/channels/stop", { id: "c-2", resourceId });
+  expect((await watch("c-4")).status).toBe(200);
+  expect(ids()).toEqual(["c-3", "c-4"]);
+});
+
 it("tries again when the receiver could not, gives up when it says no, and keeps the order", async () => {
   const { ask, changeCalendar, seen } = await withToken({ behaviour: { notificationRetryMs: 10 } });
   // The second and third request, of number 2, fail; the fifth, of number 3, is refused.
