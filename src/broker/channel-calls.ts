@@ -8,15 +8,16 @@ import { type StopVerdict, stopVerdict, type WatchVerdict, watchVerdict } from "
 import { begun, idRefused, made, mayAsk, notMade } from "../core/channel-making.ts";
 import { applied, joined, type Moved } from "../core/channel-move.ts";
 import { askedExpirationMs, mayLiveUntilMs, type Watched, watchedBy } from "../core/channel-rules.ts";
-import { currentOf, idOf, type Place, type Slot } from "../core/channel-slot.ts";
+import { currentOf, idOf, oneOf, type Place, type Slot, shown } from "../core/channel-slot.ts";
 import { connectionGone, notStopped, stopped } from "../core/channel-stopping.ts";
 import { claimedIn, type Task, tasksOf } from "../core/channel-tasks.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import { Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import { StoreUnavailable } from "../store/contract.ts";
 import type { ChannelSlots, MoveOptions } from "./channel-slots.ts";
 import type { Live, LiveConnection } from "./live.ts";
 import { type ChannelAsk, jsonOf, type ProviderAsks } from "./provider-asks.ts";
+import { reauthorize } from "./refresh-faults.ts";
 import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** Asks providers for channels and to stop them, each time with the record of it written down first. */
@@ -61,6 +62,12 @@ export type WatchOutcome =
       readonly fault?: Fault | undefined;
     };
 
+interface Unsent {
+  readonly kind: "unsent";
+  readonly code: string;
+  readonly fault: Fault;
+}
+
 interface CallsOptions {
   readonly slots: ChannelSlots;
   readonly live: Live;
@@ -74,6 +81,8 @@ const maxIds = 3;
 /** Less than a record of it says `creating`. */
 const watchWithinMs = 30_000;
 const stopWithinMs = 15_000;
+/** Why nothing can be asked for a connection whose end user has to come first. */
+const dead = "reauthorization_required";
 const storeRetryMs = 500;
 const storePatienceMs = 20_000;
 
@@ -84,15 +93,25 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   const { metrics, log } = world;
   const now = () => ({ nowMs: world.now(), random: Math.random() });
 
-  /** With other credentials once, if there are any, where these are not taken. */
+  /** With other credentials once, if there are any, where these are not taken. Rejects where there will be none. */
   async function askWith(found: LiveConnection, ask: ChannelAsk): Promise<SmallAnswer> {
     const answer = await asks.ofChannel(found, ask);
     if (answer.status !== 401) return answer;
     const replacement = await live.replacementOf(found).catch((error: unknown) => {
-      if (error instanceof Fault) return undefined;
+      if (error instanceof Fault && error.code !== dead) return undefined;
       throw error;
     });
     return replacement === undefined ? answer : asks.ofChannel(replacement, ask);
+  }
+
+  /**
+   * A connection that must be authorised again may have an access token that is good for long yet. Once the provider
+   * has refused it, what the channel says of itself is why nobody asks before there is another.
+   */
+  async function requireHope({ connection }: LiveConnection, place: Place, id: string): Promise<void> {
+    if (connection.state !== Connection_State.REAUTHORIZATION_REQUIRED) return;
+    const known = oneOf(await slots.read(place), id);
+    if (known !== undefined && shown(known).stateReason === dead) throw reauthorize(place.ref, connection.stateReason);
   }
 
   interface Prepared {
@@ -101,8 +120,10 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     readonly address: string;
   }
 
-  async function prepare({ ref, kind, resource }: Place): Promise<Prepared> {
+  async function prepare(place: Place, target: string): Promise<Prepared> {
+    const { ref, kind, resource } = place;
     const found = await live.get(ref);
+    await requireHope(found, place, target);
     const watched = watchedBy(found.provider, { resourceKind: kind, resource });
     return { found, watched, address: await urls.of(found.integration) };
   }
@@ -111,7 +132,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     { found, watched, address }: Prepared,
     asked: StoredChannel,
     token: string,
-  ): Promise<WatchVerdict> {
+  ): Promise<WatchVerdict | Unsent> {
     const { rules, watch, resource } = watched;
     if (watch.watch === undefined) throw new Error("a resource that can be watched says how");
     const expirationMs = askedExpirationMs(rules, asked.askedLifeMs, world.now());
@@ -123,6 +144,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     } catch (error) {
       if (error instanceof Unanswered)
         return { kind: error.mayHaveArrived ? "unheard" : "put_off", code: error.reason };
+      if (error instanceof Fault && error.code === dead) return { kind: "unsent", code: dead, fault: error };
       if (error instanceof Fault) return { kind: "refused", code: error.code };
       throw error;
     }
@@ -150,7 +172,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     let target = wanted;
     let prepared: Prepared;
     try {
-      prepared = await prepare(place);
+      prepared = await prepare(place, target);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       const kind = error.status === 400 ? "refused" : "unsent";
@@ -216,12 +238,13 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   const count = (outcome: string) => metrics.channelWatches.inc({ outcome });
 
   async function callStop(
-    ref: ConnectionRef,
+    place: Place,
     values: { readonly id: string; readonly resourceId: string },
     signal?: AbortSignal,
   ): Promise<StopVerdict> {
     try {
-      const found = await live.get(ref);
+      const found = await live.get(place.ref);
+      await requireHope(found, place, values.id);
       const template = found.provider.channel?.stop;
       if (template === undefined) return { kind: "not_stopped", code: "unstoppable", isHopeless: true };
       const answer = await askWith(found, { template, values, deadlineMs: stopWithinMs, signal });
@@ -237,7 +260,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   }
 
   async function stop(place: Place, { id, resourceId }: { id: string; resourceId: string }, signal?: AbortSignal) {
-    const verdict = await callStop(place.ref, { id, resourceId }, signal);
+    const verdict = await callStop(place, { id, resourceId }, signal);
     await noted(() =>
       slots.move(
         place,

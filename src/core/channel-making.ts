@@ -123,7 +123,7 @@ export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: Now)
 export interface NotMade {
   /**
    * `refused`: for good. `put_off`: certainly not made, and worth asking for again. `unheard`: it may have been made.
-   * `unsent`: nothing could be asked, such as for a connection that must be authorised again.
+   * `unsent`: nothing can be asked, such as for a connection that must be authorised again.
    */
   readonly kind: "refused" | "put_off" | "unheard" | "unsent";
   readonly code: string;

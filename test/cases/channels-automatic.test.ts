@@ -84,6 +84,85 @@ it("makes it anew when its connection heals, and with the new credentials when i
   expect(live().map(({ id }) => id)).toEqual([second?.id]);
 });
 
+/** Of a connection whose access token is good for a year, as far as anybody was told. */
+async function startLasting() {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, connect, sidecar } = watching;
+  sandbox.behave({ accessTokenLifetimeS: 400 * 86_400 });
+  const connectLasting = () => {
+    const { access_token, refresh_token } = sandbox.grant();
+    const expires_at = new Date(clock.now() + 365 * dayMs).toISOString();
+    return connect("ada", { more: { credentials: { type: "OAUTH2", access_token, refresh_token, expires_at } } });
+  };
+  await connectLasting();
+  await watching.keep();
+  return {
+    ...watching,
+    connectLasting,
+    refresh: () => sidecar.rest("GET", `/connections/ada?provider_config_key=${provider}&force_refresh=true`),
+    async hours(count: number) {
+      for (let hour = 0; hour < count; hour += 1) {
+        clock.pass(hourMs);
+        await watching.keep();
+      }
+    },
+  };
+}
+
+it("asks once with a token that lasts and is refused, and no more until its connection is authorised again", {
+  timeout: 60_000,
+}, async () => {
+  const { sandbox, clock, hours, connectLasting, keep, current, live, forwards, requests } = await startLasting();
+  const first = await current();
+  sandbox.revoke();
+  clock.pass(5.6 * dayMs);
+  await hours(30);
+  expect((await current())?.id).toBe(first?.id);
+  expect(requests("watch")).toBe(2);
+  await hours(10);
+  expect(await current()).toBeUndefined();
+  // For the channel, and for the one that is wanted since that ran out.
+  expect(requests("watch")).toBe(3);
+  await expect.poll(() => forwards("channel").map(({ operation }) => operation)).toEqual(["expiring", "expired"]);
+  await connectLasting();
+  await keep();
+  expect(requests("watch")).toBe(4);
+  expect(live().map(({ id }) => id)).toEqual([(await current())?.id]);
+});
+
+it("asks once to stop a channel with a token that is refused, and again when its connection is authorised again", async () => {
+  const { sandbox, hours, connectLasting, keep, current, live, channels, rpc, requests } = await startLasting();
+  const id = (await current())?.id ?? "";
+  sandbox.revoke();
+  expect((await rpc().stopChannel({ environment: "dev", id })).channel).toMatchObject({
+    state: State.STOPPING,
+    stateReason: "reauthorization_required",
+  });
+  await hours(12);
+  expect(requests("stop")).toBe(1);
+  expect(live().map((one) => one.id)).toEqual([id]);
+  await connectLasting();
+  await hours(2);
+  await keep();
+  expect(requests("stop")).toBe(2);
+  expect((await channels([State.STOPPED])).map((one) => one.id)).toEqual([id]);
+});
+
+it("goes on with a token that the provider takes, though its connection must be authorised again", async () => {
+  const { sandbox, hours, clock, refresh, current, live, requests } = await startLasting();
+  const first = await current();
+  // The refresh token alone stops working.
+  sandbox.behave({ maxRefreshTokens: 1 });
+  sandbox.grant();
+  expect((await refresh()).status).toBe(424);
+  clock.pass(5.6 * dayMs);
+  await hours(12);
+  const second = await current();
+  expect(second?.previousId).toBe(first?.id);
+  expect(live().map(({ id }) => id)).toEqual([second?.id]);
+  expect([requests("watch"), requests("stop")]).toEqual([2, 1]);
+});
+
 it("C11 spreads those that were made at once, and keeps to what the provider allows", {
   timeout: 120_000,
 }, async () => {
