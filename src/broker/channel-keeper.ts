@@ -3,10 +3,9 @@ import type { World } from "../base/world.ts";
 import { adopted, overtaken } from "../core/channel-foreign.ts";
 import { applied, isNothing, joined } from "../core/channel-move.ts";
 import { defaultWatched, toldChannel } from "../core/channel-rules.ts";
-import { isWanted, type Place, placeOf, shown } from "../core/channel-slot.ts";
+import { isLastWord, isWanted, type Place, placeOf } from "../core/channel-slot.ts";
 import { wished } from "../core/channel-wish.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { Channel_State } from "../gen/latchkey/v1/channel_pb.ts";
 import { type Connection, Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
@@ -280,12 +279,7 @@ export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
   async function ensure(connection: Connection): Promise<void> {
     const place = placeIn(connection);
     if (place === undefined) return;
-    const isSettled = (one: StoredChannel) => {
-      const { state, stateReason } = shown(one);
-      return (
-        isWanted(one) || state === Channel_State.FAILED || (stateReason === "asked" && state !== Channel_State.EXPIRED)
-      );
-    };
+    const isSettled = (one: StoredChannel) => isWanted(one) || isLastWord(one);
     await slots.move(
       place,
       (slot, now) => {

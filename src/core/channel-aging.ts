@@ -1,12 +1,13 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
-import { turned } from "./channel-life.ts";
+import { keptMs, turned } from "./channel-life.ts";
 import { notMade } from "./channel-making.ts";
 import { applied, type Happening, joined, type Moved, nothing } from "./channel-move.ts";
 import {
   expiresAtMs,
   idOf,
   isCurrent,
+  isLastWord,
   isMaking,
   isOver,
   isRenewing,
@@ -33,7 +34,7 @@ export function timePasses(slot: Slot, now: Now, newId: () => string): Moved {
 
 function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Moved | undefined {
   const { nowMs } = now;
-  if (isOver(one)) return one.dueMs <= nowMs ? { ...nothing, gone: [one] } : undefined;
+  if (isOver(one)) return one.dueMs <= nowMs ? forgotten(slot, one, nowMs) : undefined;
   if (isWish(one)) {
     // Two may have wanted it at once.
     const isSecond = slot.some(
@@ -52,6 +53,13 @@ function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Mo
   if (expiresAtMs(one) <= nowMs) return expired(slot, one, nowMs, newId);
   const isAlone = isRenewing(one) && !slot.some(isToCome);
   return isAlone ? { ...nothing, put: [turned(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
+}
+
+/** What nothing has come after since is kept where it says that nothing shall: one a connection. */
+function forgotten(slot: Slot, one: StoredChannel, nowMs: number): Moved {
+  const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || isLastWord(other)));
+  const isKept = one.isDefault && isLastWord(one) && !isSuperseded;
+  return isKept ? { ...nothing, put: [{ ...one, dueMs: nowMs + keptMs }] } : { ...nothing, gone: [one] };
 }
 
 function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): Moved {

@@ -61,7 +61,7 @@ type Event =
   | "connection_gone";
 
 /** What is over is kept for a while: somebody may ask, and late notifications bring its token. */
-const keptMs = 7 * 86_400_000;
+export const keptMs = 7 * 86_400_000;
 
 type Patch = Partial<Omit<StoredChannel, "channel" | "$typeName" | "$unknown">>;
 interface Turn extends Patch {

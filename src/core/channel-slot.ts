@@ -56,6 +56,9 @@ export const isWish = (stored: StoredChannel): boolean => isToCome(stored) && st
 export const isMaking = (stored: StoredChannel): boolean => isToCome(stored) && stored.tokenHash !== "";
 export const isStopping = (stored: StoredChannel): boolean => stateOf(stored) === State.STOPPING;
 
+/** Somebody has stopped it, or the provider refused it for good: none is made in its place of our own accord. */
+export const isLastWord = (stored: StoredChannel): boolean => stored.stopAsked || stateOf(stored) === State.FAILED;
+
 export const currentOf = (slot: Slot): StoredChannel | undefined => slot.find(isCurrent);
 export const oneOf = (slot: Slot, id: string): StoredChannel | undefined => slot.find((one) => idOf(one) === id);
 

@@ -1,7 +1,7 @@
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Channel } from "../gen/latchkey/v1/channel_pb.ts";
-import { turned } from "./channel-life.ts";
+import { keptMs, turned } from "./channel-life.ts";
 import { type Moved, nothing } from "./channel-move.ts";
 import {
   expiresAtMs,
@@ -33,11 +33,11 @@ export function stopAsked(slot: Slot, id: string, nowMs: number): Moved {
       ...(!isManaged(one) && endOf(one, nowMs)),
     };
     if (isWish(one)) {
-      put.push(turned(one, "forgone", { nowMs, shown: shownAs }));
+      put.push(turned(one, "forgone", { nowMs, stopAsked: true, shown: shownAs }));
     } else {
       // One that is being asked for is stopped once its answer came, or is overdue.
       const dueMs = isMaking(one) ? one.dueMs : stoppableFrom(slot, one, nowMs + claimMs);
-      put.push(turned(one, "stop_asked", { nowMs, dueMs, failures: 0, shown: shownAs }));
+      put.push(turned(one, "stop_asked", { nowMs, dueMs, failures: 0, stopAsked: true, shown: shownAs }));
     }
   }
   return { ...nothing, put };
@@ -77,7 +77,7 @@ export function resourceLearned(slot: Slot, id: string, resourceId: string, nowM
 /** Nobody can ask for anything any more: what is there runs out by itself. */
 export function connectionGone(slot: Slot, nowMs: number): Moved {
   const shownAs = { stateReason: "connection_gone" };
-  const isForgotten = (one: StoredChannel) => isWish(one) || isForeign(one);
+  const isForgotten = (one: StoredChannel) => isWish(one) || isForeign(one) || (isOver(one) && isOld(one, nowMs));
   return {
     ...nothing,
     gone: slot.filter(isForgotten),
@@ -85,6 +85,12 @@ export function connectionGone(slot: Slot, nowMs: number): Moved {
       .filter((one) => !isOver(one) && !isForgotten(one) && !(isStopping(one) && one.dueMs > nowMs))
       .map((one) => turned(one, "connection_gone", { nowMs, dueMs: expiresAtMs(one), shown: shownAs })),
   };
+}
+
+/** It is kept no longer for what it was. */
+function isOld(one: StoredChannel, nowMs: number): boolean {
+  const { updatedAt } = shown(one);
+  return updatedAt !== undefined && timestampMs(updatedAt) + keptMs <= nowMs;
 }
 
 /** From when on it can be stopped: where nothing can be done about it, it is looked at once it has run out. */

@@ -84,6 +84,60 @@ it("makes it anew when its connection heals, and with the new credentials when i
   expect(live().map(({ id }) => id)).toEqual([second?.id]);
 });
 
+it("leaves one that somebody has stopped as it is, however the provider took it and however long ago it was", async () => {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, connect, keep, current, live, channels, rpc, remove, requests } = watching;
+  await connect("ada");
+  await keep();
+  const id = (await current())?.id ?? "";
+  sandbox.behave({ answers: { stop: [{ kind: "error", status: 503, error: "backendError", times: 1 }] } });
+  expect((await rpc().stopChannel({ environment: "dev", id })).channel?.state).toBe(State.STOPPING);
+  await keep();
+  clock.pass(hourMs);
+  await keep();
+  expect(live()).toEqual([]);
+  for (let day = 0; day < 20; day += 1) {
+    clock.pass(dayMs);
+    await keep();
+    await keep();
+  }
+  expect(requests("watch")).toBe(1);
+  expect((await channels()).map((one) => [one.id, one.state])).toEqual([[id, State.STOPPED]]);
+  // It goes once there is another, or no connection.
+  await connect("ada");
+  await keep();
+  clock.pass(8 * dayMs);
+  await keep();
+  expect((await channels()).map((one) => one.id)).not.toContain(id);
+  const later = (await current())?.id ?? "";
+  await rpc().stopChannel({ environment: "dev", id: later });
+  clock.pass(20 * dayMs);
+  await keep();
+  expect((await channels()).map((one) => one.id)).toEqual([later]);
+  await remove("ada");
+  clock.pass(8 * dayMs);
+  await keep();
+  expect(await channels()).toEqual([]);
+});
+
+it("asks no more for what the provider has refused, however long ago, before the connection is authorised again", async () => {
+  const watching = await startWatching({ automatic: true });
+  const { sandbox, clock, connect, keep, current, channels, requests } = watching;
+  sandbox.behave({ answers: { watch: [{ kind: "error", status: 403, error: "forbidden", times: 1 }] } });
+  await connect("ada");
+  await keep();
+  for (let day = 0; day < 20; day += 1) {
+    clock.pass(dayMs);
+    await keep();
+    await keep();
+  }
+  expect(requests("watch")).toBe(1);
+  expect((await channels()).map((one) => one.state)).toEqual([State.FAILED]);
+  await connect("ada");
+  await keep();
+  expect((await current())?.state).toBe(State.ACTIVE);
+});
+
 /** Of a connection whose access token is good for a year, as far as anybody was told. */
 async function startLasting() {
   const watching = await startWatching({ automatic: true });
