@@ -13,6 +13,12 @@ export interface SmallRequest {
    * be closed. Unless said, so do the methods that may (RFC 9110, 9.2.2), and the second only without a body.
    */
   readonly mayRepeat?: boolean;
+  /**
+   * It goes over a connection that has brought the answer to another such request a moment ago, and has carried
+   * nothing else, where there is one. Should that end without an answer, nobody can say whether this one arrived, as
+   * with a connection of its own; and it is not sent once more (RFC 9112, 9.3.1).
+   */
+  readonly mayFollow?: boolean;
   /** PEM, shown to the provider when the connection is made. */
   readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string } | undefined;
 }

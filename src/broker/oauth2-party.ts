@@ -35,6 +35,7 @@ interface TransportOptions {
   readonly format: string;
   readonly signal: AbortSignal | undefined;
   readonly deadlineMs: number;
+  readonly mayFollow?: boolean | undefined;
   readonly heard: (answer: SmallAnswer, sentAtMs: number) => void;
 }
 
@@ -104,7 +105,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
           skews.set(url, skew);
           return true;
         },
-        transport: ({ format, signal, deadlineMs, heard }) => ({
+        transport: ({ format, signal, deadlineMs, mayFollow = false, heard }) => ({
           // Where a request may go in the open is judged where it is sent.
           [allowInsecureRequests]: true,
           async [customFetch](url, { method, headers, body }) {
@@ -117,11 +118,12 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
                 headers: isJson ? { ...headers, "content-type": "application/json" } : headers,
                 body: isJson ? JSON.stringify(Object.fromEntries(body)) : body === undefined ? undefined : String(body),
                 clientCertificate: certificate,
+                mayFollow,
               },
               { signal, deadlineMs },
             );
             heard(answer, sentAtMs);
-            return responseOf(answer);
+            return handedBack(answer);
           },
         }),
       };
@@ -129,15 +131,16 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
   };
 }
 
-/** What the library looks at: the status, nonces, and the documents that it reads itself. */
-export function responseOf({ status, header, body }: SmallAnswer): Response {
-  const kept = ["content-type", "dpop-nonce", "age", "cache-control"].flatMap((name): [string, string][] => {
-    const value = header(name);
-    return value === undefined ? [] : [[name, value]];
-  });
-  const hasNoBody = status === 204 || status === 205 || status === 304;
-  return new Response(hasNoBody ? null : new Uint8Array(body), { status: Math.min(status, 599), headers: kept });
+/**
+ * The library hands it back as it is, and looks at nothing but the nonce for the next proof (RFC 9449, section 8). What
+ * there is else has been read by ourselves.
+ */
+function handedBack({ header }: SmallAnswer): Response {
+  const nonce = header("dpop-nonce");
+  return nonce === undefined ? nothingToRead : new Response(null, { headers: { "dpop-nonce": nonce } });
 }
+
+const nothingToRead = new Response(null);
 
 /** To the library, an endpoint for tokens is one wherever it is. */
 const serverAt = (url: string, endpoint: EndpointName, issuer: string): AuthorizationServer => ({

@@ -43,6 +43,7 @@ export async function askOAuth2(
       format: rules.tokenRequestFormat,
       signal: request.signal,
       deadlineMs: Math.max(1, until - performance.now()),
+      mayFollow: request.mayFollow,
       heard(answer, sentAtMs) {
         const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
         const { tokenAnswer: at, defaultLifetime } = rules;

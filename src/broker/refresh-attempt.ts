@@ -21,7 +21,7 @@ import type { LiveGrants } from "./live-grants.ts";
 import type { LogWriter } from "./logs.ts";
 import { misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
 import type { RefreshPace } from "./refresh-pace.ts";
-import type { TokenEndpoint } from "./token-endpoint.ts";
+import type { TokenEndpoint, TokenRequest } from "./token-endpoint.ts";
 
 /** A connection as it was read, with what its renewal takes. */
 export interface Found {
@@ -123,7 +123,9 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     const { ref, renewal, log: writer } = trying;
     for (let intent = first; ; ) {
       trying.onSent();
-      const answer = await ask(trying, intent.found);
+      const mayGoAgain = renewal.grant.type === "refresh_token" && intent === first;
+      // A connection that was kept may end under it: then it goes once more, and over a new one.
+      const answer = await ask(trying, intent.found, { mayFollow: mayGoAgain });
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));
         await write({ trying, kept, intent }, answer);
@@ -131,7 +133,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       }
       writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
       // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
-      if (answer.kind === "uncertain" && intent === first && renewal.grant.type === "refresh_token") {
+      if (answer.kind === "uncertain" && mayGoAgain) {
         const second = await noteIntent(trying, await read(ref), { conditions: [kept.lease.fence] });
         if (second === undefined) return "again";
         intent = second;
@@ -185,7 +187,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     }
   }
 
-  async function ask({ renewal }: Attempt, found: Found): Promise<Tokens | TokenFailure> {
+  async function ask(
+    { renewal }: Attempt,
+    found: Found,
+    { mayFollow }: Pick<TokenRequest, "mayFollow">,
+  ): Promise<Tokens | TokenFailure> {
     const { provider, integration, secrets, known } = found;
     const since = performance.now();
     metrics.refreshesOpen.inc();
@@ -198,6 +204,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         connectionConfig: { ...integration.connectionDefaults, ...known.connection.value.connectionConfig },
         grant: renewal.grant,
         dpopKey: renewal.dpopKey,
+        mayFollow,
       });
     } catch (error) {
       if (error instanceof TokenFailure) return error;

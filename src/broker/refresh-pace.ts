@@ -14,14 +14,18 @@ export interface RefreshPace {
 }
 
 /**
- * They go on in step, since they share reads and commits, so that a turn of the loop is as long as they are many: of
- * two at a time a thousand took 1.9 s of CPU, of four 1.5; one by one they took 2.7.
+ * They go on in step, since they share reads and commits, and the fewer they are, the less they share: with a rest that
+ * lets a thousand begin in five seconds, these took 1.7 s of CPU by six, 1.8 to 2.3 by four, 2.4 by two, 2.7 one by one.
  */
-const few = 4;
-/** Idle in all, since those before began. */
-const restMs = 3;
-/** While others keep the loop busy, so that whoever waits for a renewal gets a share of it: 330 a second. */
-const longestMs = 12;
+const few = 6;
+/**
+ * Idle in all, since those before began. So they take a third of a loop that has nothing else to do, and a thousand are
+ * fresh within five seconds. What others wait for is seldom a renewal then, but a collection that one brought about, or
+ * a core that somebody else has; and of both there are as many in twice the time.
+ */
+const restMs = 14;
+/** While others keep the loop busy, so that whoever waits for a renewal gets a share of it: 150 a second. */
+const longestMs = 40;
 const lookEveryMs = 1;
 /** At work at once: while the store stands still, no more wait for it than this. */
 const most = 64;

@@ -44,6 +44,11 @@ export interface TokenRequest extends Asking {
   readonly grant: Grant;
   /** The key that this connection's tokens are bound to, as `Tokens.dpopKey` gave it. */
   readonly dpopKey?: string | undefined;
+  /**
+   * It goes over the connection that another one has come back on, where there is one, which costs no handshake; for
+   * whoever knows what to do when nobody can say whether it arrived.
+   */
+  readonly mayFollow?: boolean | undefined;
 }
 
 export interface AuthorizationEndpoint {

@@ -76,6 +76,8 @@ export class Connection {
   idleSeconds: number | undefined;
   /** While it is idle: until when it is kept. */
   idleUntil = 0;
+  /** And since when. */
+  idleSince = 0;
   /** It has carried something before: what it carries next may find it closed already. */
   isReused = false;
   /** Bumped by whatever happens; a look compares it with what the look before it saw. */

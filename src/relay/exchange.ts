@@ -13,6 +13,8 @@ export interface UpstreamRequest {
    * request arrived.
    */
   readonly needsNew?: boolean;
+  /** Not on one that lay idle for longer: the shorter it was, the less likely is that. Unless said, however long. */
+  readonly idleAtMostMs?: number;
   /** Safe to send again whatever its method, with its body, which is kept for it: of small ones. */
   readonly mayRepeat?: boolean;
   /**

@@ -2,6 +2,7 @@ import { createBulkBuffers } from "./bulk.ts";
 import { Connection } from "./connection.ts";
 import { wantsHttp2 } from "./dial.ts";
 import type { Egress } from "./egress.ts";
+import type { UpstreamRequest } from "./exchange.ts";
 import { noConnection, overloaded, RelayFailure } from "./failure.ts";
 import { type Going, isRepeatable } from "./going.ts";
 import { type Limits, overdue } from "./limits.ts";
@@ -44,12 +45,20 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
 
   function dispatch(pool: Pool, going: Going): void {
     pool.carrying += 1;
-    const idle = going.request.needsNew === true ? undefined : pool.idle.pop();
+    const idle = idleFor(pool, going.request);
     const connection = idle ?? connect(pool);
     carrying.add(connection);
     connection.watch(now);
     going.goOn(connection);
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
+  }
+
+  function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection | undefined {
+    const last = needsNew ? undefined : idle.at(-1);
+    if (last === undefined) return undefined;
+    // Not by the clock of the sweeps, which stands still between them.
+    if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
+    return idle.pop();
   }
 
   function connect(pool: Pool): Connection {
@@ -77,6 +86,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
       connection.destroy(notNeeded);
     } else {
       connection.idleUntil = now + forMs;
+      connection.idleSince = performance.now();
       pool.idle.push(connection);
     }
     takeNext(pool);

@@ -6,6 +6,8 @@ export interface Origin {
   readonly port: number;
   /** Shown to the provider when the TLS connection is made. */
   readonly clientCertificate?: ClientCertificate | undefined;
+  /** For answers that must never be taken for those to anything else. */
+  readonly isApart?: boolean;
 }
 
 /** An origin that requests may be sent to. */

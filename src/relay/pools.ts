@@ -77,8 +77,9 @@ export function createPools(extraCa: string | undefined): Pools {
 
 /** Who brings a certificate of its own shares connections with nobody else. */
 export function poolKey(origin: Origin): string {
-  const { clientCertificate: own } = origin;
-  if (own === undefined) return hrefOf(origin);
+  const { clientCertificate: own, isApart = false } = origin;
+  const href = isApart ? `${hrefOf(origin)} apart` : hrefOf(origin);
+  if (own === undefined) return href;
   const digest = createHash("sha256").update(own.certificate).update("\0").update(own.privateKey).digest("base64url");
-  return `${hrefOf(origin)} ${digest}`;
+  return `${href} ${digest}`;
 }

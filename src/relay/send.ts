@@ -14,6 +14,8 @@ const defaultDeadlineMs = 60_000;
 const defaultMaxBytes = 1024 * 1024;
 /** RFC 9110, 9.2.2: what may arrive twice may go over a connection that lay idle. */
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
+/** Of what a request may follow: servers keep an idle connection for some seconds at least, and those between for minutes. */
+const followMs = 1_000;
 
 /** Over the same way as what is relayed: to no other addresses, with the same trust, and without following redirects. */
 export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
@@ -80,10 +82,10 @@ interface ToUpstream {
 }
 
 function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
-  const { url, method, headers, clientCertificate, mayRepeat = false } = request;
+  const { url, method, headers, clientCertificate, mayRepeat = false, mayFollow = false } = request;
   const parsed = parseOrigin(url);
   if (parsed === undefined) throw new Unsendable("there is no such address");
-  const origin = upstream.admit({ ...parsed, clientCertificate });
+  const origin = upstream.admit({ ...parsed, clientCertificate, isApart: mayFollow });
   const { pathname, search } = new URL(url);
   const body = Buffer.from(request.body ?? "");
   const hasBody = request.body !== undefined;
@@ -103,8 +105,9 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
       method,
       head: `${method} ${pathname}${search} HTTP/1.1\r\n${lines}\r\n`,
       body: hasBody ? "length" : "none",
-      needsNew: !mayRepeat && !repeatable.has(method),
+      needsNew: !mayFollow && !mayRepeat && !repeatable.has(method),
       mayRepeat,
+      ...(mayFollow ? { idleAtMostMs: followMs } : {}),
     },
     body,
   };

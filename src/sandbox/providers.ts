@@ -12,6 +12,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     token_url: `${secure}/oauth2/token`,
     revocation_url: `${secure}/oauth2/revoke`,
     issuer: origin,
+    jwks_url: `${secure}/oauth2/jwks`,
   };
   const oauth2 = {
     authorization_url: `${origin}/oauth2/auth`,

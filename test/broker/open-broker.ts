@@ -1,5 +1,6 @@
 import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
+import type { Send } from "../../src/base/sending.ts";
 import { type Broker, openBroker } from "../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
 import type { Known } from "../../src/broker/health.ts";
@@ -32,11 +33,16 @@ export interface OpenBroker {
 interface Options {
   readonly retention?: LogRetention;
   readonly publishing?: OAuthApp_Publishing;
+  /** What is sent to providers; unless said, nothing can be. */
+  readonly send?: Send;
 }
 
 export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
 
-export async function openTestBroker(world: TestWorld, { retention, publishing }: Options = {}): Promise<OpenBroker> {
+const nothing: Send = () => Promise.reject(new Error("nothing is sent"));
+
+export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
+  const { retention, publishing, send = nothing } = options;
   const backend = await openTestStore(world);
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
   const store = await openSealedStore({ backend, keys, world });
@@ -47,8 +53,8 @@ export async function openTestBroker(world: TestWorld, { retention, publishing }
     scripts: noScripts,
     publicUrl: () => "http://127.0.0.1",
     retention: { ...defaultRetention, ...retention },
-    send: () => Promise.reject(new Error("nothing is sent")),
-    sendToApplication: () => Promise.reject(new Error("nothing is sent")),
+    send,
+    sendToApplication: nothing,
     webhooks: defaultWebhooks,
     world,
   });

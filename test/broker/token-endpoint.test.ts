@@ -52,6 +52,22 @@ it("O20: exchanges a code with its verifier, and neither is ever logged", async 
   for (const secret of [codeVerifier, code, other, "sandbox-secret"]) expect(said).not.toContain(secret);
 });
 
+it("O20: asks with each code over a connection of its own, since nobody could ask with it again", async () => {
+  const provider = await startProvider((_, socket) => {
+    const body = '{"access_token":"at","expires_in":60}';
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  });
+  const { tokens } = wayfarer({ allow: [allowPrivateFor(`http://127.0.0.1:${provider.port}`)] });
+  const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
+  const refresh: Grant = { type: "refresh_token", refreshToken: "rt" };
+  for (let i = 0; i < 2; i += 1) await tokens.ask({ ...who, grant: refresh, mayFollow: true });
+  const without = { codeVerifier: undefined, nonce: undefined };
+  for (const code of ["a", "b"]) {
+    await tokens.ask({ ...who, grant: { type: "authorization_code", code, redirectUri: callback, ...without } });
+  }
+  expect(provider.connections.map((one) => one.requests().length)).toEqual([2, 1, 1]);
+});
+
 it("O20: sends no verifier to a provider that cannot do PKCE", async () => {
   const { sandbox, tokens, who } = await toSandbox({ pkce: "refused" });
   const code = await codeFor(sandbox);

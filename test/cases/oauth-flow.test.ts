@@ -38,6 +38,21 @@ it("connects an account: the provider is asked once, and all of it is one commit
   expect(await sidecar.metric('latchkey_authorizations_begun_total{credentials="oauth2"}')).toBe(1);
 });
 
+it("believes the sandbox's id_token by the keys that it publishes, and nobody whose keys are not to be had", async () => {
+  const all = await connecting();
+  expect((await all.browser().go(departure(all, await all.session()))).status).toBe(200);
+  const [item] = await all.connections();
+  const { credentials } = await all.connection("sandbox-files", item?.connection_id ?? "");
+  expect(credentials["raw"]).toMatchObject({ id_token: expect.stringMatching(/^ey/) });
+  expect(all.sandbox.seen().requests.jwks).toBe(1);
+
+  const other = await connecting();
+  other.sandbox.behave({ answers: { jwks: [{ kind: "error", status: 503, error: "server_error" }] } });
+  expect((await other.browser().go(departure(other, await other.session()))).status).not.toBe(200);
+  expect(await other.connections()).toEqual([]);
+  expect(tokenCalls(other)).toBe(1);
+});
+
 it("ends a session with its connection: a link makes one, however many begin", async () => {
   const all = await connecting();
   const token = await all.session();

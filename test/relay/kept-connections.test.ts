@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Send, Unanswered } from "../../src/base/sending.ts";
 import { createEgress, createTrustedEgress, type Egress } from "../../src/relay/egress.ts";
@@ -127,6 +128,78 @@ describe("of what may arrive twice", () => {
     const failure = await unanswered(send(repeatable(at(half))));
     expect([failure.reason, failure.status]).toEqual(["cut_off", 500]);
     expect(all(half)).toEqual([2]);
+  });
+});
+
+describe("of what may follow another", () => {
+  const following = (url: string) => ({ ...post(url), mayFollow: true });
+
+  it("sends a POST over the connection that another such one left, and nothing else over it", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    for (let i = 0; i < 3; i += 1) expect((await send(following(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([3]);
+    expect((await send({ url: at(app), method: "GET", headers: {} })).status).toBe(200);
+    expect((await send(repeatable(at(app)))).status).toBe(200);
+    expect((await send(post(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([3, 2, 1]);
+    // Nor is it ever answered by what comes over theirs.
+    expect((await send(following(at(app)))).status).toBe(200);
+    expect(all(app)).toEqual([4, 2, 1]);
+  });
+
+  it("shares it with nobody who shows another certificate", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    const own = (name: string) => ({ clientCertificate: { certificate: name, privateKey: name } });
+    for (const name of ["a", "b", "a"]) await send({ ...following(at(app)), ...own(name) });
+    expect(all(app)).toEqual([2, 1]);
+  });
+
+  it("takes a new one after a second, since the other side may have gone by then", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    await send(following(at(app)));
+    await sleep(1_050);
+    await send(following(at(app)));
+    expect(all(app)).toEqual([1, 1]);
+  });
+
+  it("never sends it once more, and says that it may have arrived", async () => {
+    const app = await startProvider((request, socket, count) => {
+      if (count === 0) ok(request, socket, count);
+      else socket.destroy();
+    });
+    const send = trusted();
+    await send(following(at(app)));
+    const failure = await unanswered(send(following(at(app))));
+    expect([failure.reason, failure.mayHaveArrived, failure.status]).toEqual(["closed", true, undefined]);
+    expect(all(app)).toEqual([2]);
+  });
+
+  it("knows that it did not arrive where a new connection did not come to stand", async () => {
+    const app = await startProvider(ok);
+    const send = trusted();
+    await send(following(at(app)));
+    const nobody = createServer();
+    await once(nobody.listen(0, "127.0.0.1"), "listening");
+    const { port } = nobody.address() as AddressInfo;
+    await new Promise((resolve) => nobody.close(resolve));
+    const failure = await unanswered(send(following(`http://127.0.0.1:${port}/`)));
+    expect([failure.reason, failure.mayHaveArrived]).toEqual(["refused", false]);
+  });
+
+  it("leaves a connection that its answer said was the last of, or that brought more than its answer", async () => {
+    for (const text of [
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: timeout=1\r\n\r\nok",
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+    ]) {
+      const app = await startProvider((_, socket) => void socket.write(text));
+      const send = trusted();
+      for (let i = 0; i < 2; i += 1) expect((await send(following(at(app)))).body.toString()).toBe("ok");
+      expect(all(app)).toEqual([1, 1]);
+    }
   });
 });
 
