@@ -3,7 +3,6 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import type { Send } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
-import { createDeliveryPace } from "../core/delivery-pace.ts";
 import { nextAttempt } from "../core/delivery-schedule.ts";
 import type { DeliveryVerdict } from "../core/delivery-verdict.ts";
 import { type StoredForward, StoredForward_Address } from "../gen/latchkey/stored/v1/stored_pb.ts";
@@ -14,6 +13,7 @@ import type { Stored } from "../store/records.ts";
 import type { Collections } from "./collections.ts";
 import { attemptDelivery } from "./delivery-attempt.ts";
 import { type Begun, createDeliveryLines } from "./delivery-lines.ts";
+import { createDeliveryPace } from "./delivery-pace.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Outbox, Waiting } from "./outbox.ts";
@@ -69,7 +69,6 @@ const troubleMs = 2_000;
 const handOverShare = 0.2;
 /** Over all destinations. */
 const mostUnderWay = 1_024;
-const lapMs = 20;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
 
@@ -80,7 +79,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { leaseMs = defaultLeaseMs } = options;
   let { limits } = options;
   const leases = createLeases(store);
-  const pace = createDeliveryPace();
+  const pace = createDeliveryPace(beginNext);
   const lines = createDeliveryLines({
     perLine: () => limits.perDestination,
     most: mostUnderWay,
@@ -96,10 +95,6 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let leaseTouchedAt = 0;
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<void> | undefined;
-  let isPumping = false;
-  let laps: NodeJS.Timeout | undefined;
-  let begunInLap = 0;
-
   let beginsAt = 0;
 
   const mayBegin = () => !isClosing && lease !== undefined && lease.remainingMs() > 0 && performance.now() >= beginsAt;
@@ -109,66 +104,34 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       // Of one that does not deliver, the lines would only grow.
       if (lease === undefined) return;
       lines.put(waiting, world.now());
-      pumpSoon();
+      pace.soon();
     },
     onGone: (waiting) => lines.remove(waiting),
   });
   destinations.onChange(() => {
     lines.look();
-    pumpSoon();
+    pace.soon();
   });
 
-  /** Looked at only while something is under way. */
-  function watchLaps(): void {
-    if (laps !== undefined || isClosing) return;
-    let lookedAt = performance.now();
-    laps = setInterval(() => {
-      const now = performance.now();
-      pace.lap(now - lookedAt - lapMs, begunInLap);
-      lookedAt = now;
-      const isIdle = begunInLap === 0 && carrying.size === 0;
-      begunInLap = 0;
-      if (isIdle) stopLaps();
-      else pumpSoon();
-    }, lapMs).unref();
-  }
-
-  function stopLaps(): void {
-    clearInterval(laps);
-    laps = undefined;
-  }
-
-  /** Once for all that came in one commit. */
-  function pumpSoon(): void {
-    if (isPumping) return;
-    isPumping = true;
-    queueMicrotask(() => {
-      isPumping = false;
-      pump();
-    });
-  }
-
-  function pump(): void {
-    while (mayBegin() && begunInLap < pace.most) {
-      const begun = lines.next(world.now());
-      if (begun === undefined) return;
-      begunInLap += 1;
-      watchLaps();
-      const carried = carry(begun)
-        .catch(async (err: unknown) => {
-          if (cut.signal.aborted) return false;
-          log.error("a forward could not be carried, and will be tried again", { err });
-          // Not at once: what it met will be there still.
-          await sleep(troubleMs, undefined, { signal: cut.signal }).catch(() => {});
-          return false;
-        })
-        .then((wentWell) => {
-          lines.ended(begun, wentWell);
-          carrying.delete(carried);
-          pumpSoon();
-        });
-      carrying.add(carried);
-    }
+  /** False: nothing is due, or there is no room for it. */
+  function beginNext(): boolean {
+    const begun = mayBegin() ? lines.next(world.now()) : undefined;
+    if (begun === undefined) return false;
+    const carried = carry(begun)
+      .catch(async (err: unknown) => {
+        if (cut.signal.aborted) return false;
+        log.error("a forward could not be carried, and will be tried again", { err });
+        // Not at once: what it met will be there still.
+        await sleep(troubleMs, undefined, { signal: cut.signal }).catch(() => {});
+        return false;
+      })
+      .then((wentWell) => {
+        lines.ended(begun, wentWell);
+        carrying.delete(carried);
+        pace.soon();
+      });
+    carrying.add(carried);
+    return true;
   }
 
   /** Whether the destination took it. */
@@ -304,7 +267,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       if (!isClosing) log.warn("who delivers could not be settled, and will be", { err });
     }
     metrics.outboxOldest.set(ageOf(outbox.oldestMs()));
-    pump();
+    pace.soon();
   }
 
   async function hold(): Promise<void> {
@@ -323,7 +286,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     // Whose own it was knows what it has begun.
     if (taken?.ranOut && lease === undefined) {
       beginsAt = leaseTouchedAt + leaseMs * handOverShare;
-      setTimeout(pump, leaseMs * handOverShare).unref();
+      setTimeout(pace.soon, leaseMs * handOverShare).unref();
     }
     become(taken);
   }
@@ -366,7 +329,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     async close() {
       isClosing = true;
       clearInterval(timer);
-      stopLaps();
+      pace.close();
       await looking;
       const ended = Promise.allSettled(carrying);
       await Promise.race([ended, sleep(closeWithinMs, undefined, { ref: false })]);

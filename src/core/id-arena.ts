@@ -68,8 +68,7 @@ export function createIdArena(): IdArena {
       const begin = offsetOf(at) + 1;
       const length = chunk[begin - 1] ?? 0;
       if (length !== isUuid) return chunk.toString("utf8", begin, begin + length);
-      const hex = chunk.toString("hex", begin, begin + uuidBytes);
-      return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+      return uuidIn(chunk, begin);
     },
     free(at) {
       count -= 1;
@@ -89,6 +88,23 @@ export function createIdArena(): IdArena {
       return chunks.length * unitsPerChunk * unitBytes;
     },
   };
+}
+
+const hexDigits = Buffer.from("0123456789abcdef");
+/** A UUID as text; its hyphens stand where they always do. */
+const uuidText = Buffer.from("00000000-0000-0000-0000-000000000000");
+/** Where the two digits of each byte stand. */
+const places = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+/** In one text: put together from pieces of a hexadecimal one, it would take twice as long. */
+function uuidIn(bytes: Uint8Array, begin: number): string {
+  for (let i = 0; i < uuidBytes; i += 1) {
+    const byte = bytes[begin + i] ?? 0;
+    const place = places[i] ?? 0;
+    uuidText[place] = hexDigits[byte >>> 4] ?? 0;
+    uuidText[place + 1] = hexDigits[byte & 15] ?? 0;
+  }
+  return uuidText.toString("latin1");
 }
 
 /** Of a UUID, without its hyphens. */

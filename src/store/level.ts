@@ -33,9 +33,10 @@ const pageEntries = 1_000;
 const pageBytes = 256 * 1024;
 /**
  * So few revisions are looked up at once, in 1 to 3 µs each: they lie in memory, or a filter there says that there are
- * none. To have a thread do it is 30 µs of the loop's own time, and a lap of the loop for every commit.
+ * none, and whoever changes what lies on the disk has just read it. To have a thread do it is a lap of the loop for
+ * every commit, and laps are long when many wait.
  */
-const readAtOnce = 32;
+const readAtOnce = 256;
 /** The first key that can be a caller's. */
 const firstKey = "\x01";
 

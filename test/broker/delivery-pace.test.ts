@@ -1,0 +1,60 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createDeliveryPace, fewInTurn, mostInTurn } from "../../src/broker/delivery-pace.ts";
+
+/** So many wait. */
+function waiting(count: number) {
+  let left = count;
+  const pace = createDeliveryPace(() => {
+    if (left === 0) return false;
+    left -= 1;
+    return true;
+  });
+  return { pace, begun: () => count - left };
+}
+
+it("begins a few in each turn of the loop, until there is nothing to begin", async () => {
+  const { pace, begun } = waiting(2 * mostInTurn + 1);
+  pace.soon();
+  const seen: number[] = [];
+  for (let i = 0; i < 4; i += 1) {
+    await turn();
+    seen.push(begun());
+  }
+  expect(seen).toEqual([mostInTurn, 2 * mostInTurn, 2 * mostInTurn + 1, 2 * mostInTurn + 1]);
+});
+
+it("begins fewer while turns are long", async () => {
+  const { pace, begun } = waiting(2 * mostInTurn);
+  pace.soon();
+  const since = performance.now();
+  while (performance.now() - since < 10);
+  await turn();
+  expect(begun()).toBe(fewInTurn);
+  await turn();
+  expect(begun()).toBe(fewInTurn + mostInTurn);
+});
+
+it("begins none before what is under way in this turn is through, however many microtasks that takes", async () => {
+  const { pace, begun } = waiting(1);
+  pace.soon();
+  for (let i = 0; i < 100; i += 1) await undefined;
+  expect(begun()).toBe(0);
+  await turn();
+  expect(begun()).toBe(1);
+});
+
+it("looks once in a turn, whoever says that there may be something", async () => {
+  const { pace, begun } = waiting(3 * mostInTurn);
+  for (let i = 0; i < 5; i += 1) pace.soon();
+  await turn();
+  expect(begun()).toBe(mostInTurn);
+});
+
+it("begins nothing once it is closed", async () => {
+  const { pace, begun } = waiting(1);
+  pace.soon();
+  pace.close();
+  await turn();
+  expect(begun()).toBe(0);
+});
