@@ -8,8 +8,6 @@ import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts
 
 /** Pictures that are kept, each of a few MiB. */
 const mostPictures = 16;
-/** While a file is read, whatever a run of it may have. */
-const roomToRead = { memoryBytes: 64 * 1_024 * 1_024 };
 /** A third of what others get where there is not enough for all: more would starve scripts beside a busy service. */
 const niceness = 5;
 /** As long as reading a file may take. */
@@ -17,7 +15,9 @@ const readingMs = 5_000;
 
 const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
-const { prelude, watch } = workerData as ThreadData;
+const { prelude, memoryBytes, watch } = workerData as ThreadData;
+/** While a file is read: whatever a run of it may have. */
+const roomToRead = { memoryBytes };
 const inside = new BigInt64Array(watch);
 standBack();
 const say = (message: FromThread): void => port.postMessage(message);
@@ -154,11 +154,11 @@ async function begin(run: number, version: string, start: string, limits: Script
   }
 }
 
-async function describe(run: number, version: string, limits: ScriptLimits): Promise<void> {
+async function describe(run: number, version: string): Promise<void> {
   try {
     const picture = await pictureFor(run, version);
     const began = performance.now();
-    const machine = await engine.restore(picture, limits, {
+    const machine = await engine.restore(picture, roomToRead, {
       called: () => undefined,
       mustStop: () => performance.now() - began > readingMs,
     });
@@ -186,7 +186,7 @@ port.on("message", (message: ToThread) => {
     codes.delete(message.version);
     pictures.delete(message.version);
     bases.delete(message.version);
-  } else if (message.kind === "describe") void describe(message.run, message.version, message.limits);
+  } else if (message.kind === "describe") void describe(message.run, message.version);
   else if (message.kind === "run") void begin(message.run, message.version, message.start, message.limits);
   else {
     const run = runs.get(message.run);
