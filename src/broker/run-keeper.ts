@@ -86,6 +86,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   >();
   const ofIntegration = new Map<string, number>();
   const busyLanes = new Set<string>();
+  /** Lanes that rest for a while: what comes behind a run that could not be brought to its end waits for it. */
   const troubled = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
@@ -268,13 +269,13 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       !underWay.has(id) &&
       !busyLanes.has(lane) &&
       (ofIntegration.get(integration) ?? 0) < limits.atOncePerIntegration &&
-      (troubled.get(id) ?? 0) <= performance.now()
+      (troubled.get(lane) ?? 0) <= performance.now()
     );
   }
 
   function begin({ environment, id, lane, integration }: Waiting): void {
     const stop = new AbortController();
-    troubled.delete(id);
+    troubled.delete(lane);
     busyLanes.add(lane);
     ofIntegration.set(integration, (ofIntegration.get(integration) ?? 0) + 1);
     metrics.runsOpen.inc();
@@ -282,7 +283,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       .execute({ environment, id }, AbortSignal.any([stop.signal, ended.signal]))
       .catch((err: unknown) => {
         if (ended.signal.aborted) return;
-        troubled.set(id, performance.now() + troubleMs);
+        troubled.set(lane, performance.now() + troubleMs);
         // By the store it runs: whoever has the lease, and be it we, has to find it.
         lease.forget();
         log.error("a run was not brought to its end, and will be begun anew", { run: id, err });
