@@ -2,7 +2,7 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/script.ts";
-import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
+import { createEngine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
 import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
 
@@ -46,7 +46,7 @@ function standBack(): void {
 }
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
-async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>, run = 0) {
+async function pictureOf(read: (outside: Outside) => Promise<Machine>, run = 0): Promise<Picture> {
   const began = performance.now();
   const outside: Outside = {
     // Nothing is asked while it is read; a file that logs at its top level does so in vain.
@@ -63,7 +63,9 @@ async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Pictur
     leave();
   }
   if (outside.mustStop()) throw new MachineError(`reading the file took more than ${readingMs} ms`, "");
-  return machine.picture();
+  const picture = machine.picture();
+  machine.release();
+  return picture;
 }
 
 /** Of a machine that has read this on top of what comes before it. */
@@ -164,6 +166,7 @@ async function describe(run: number, version: string): Promise<void> {
     });
     enter(run);
     const text = machine.enter("describe", "", "");
+    machine.release();
     say({ kind: "described", run, text });
   } catch (error) {
     say({ kind: "failed", run, failure: failureOf(error) });
