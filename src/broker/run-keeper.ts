@@ -399,8 +399,9 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     },
     async run() {
       walkedAt = Number.NEGATIVE_INFINITY;
-      await looking;
       while (!ended.signal.aborted) {
+        // A look that has begun would find nothing in a queue that is forgotten under it.
+        while (looking !== undefined) await looking;
         forgetQueue();
         const count = await lookOnce();
         if (underWay.size > 0) await Promise.race([...underWay.values()].map(({ over }) => over));
