@@ -366,12 +366,14 @@ interface Closing {
 }
 
 /** Not loaded unless there are any: it is an engine of its own. */
-async function openScripts({ scriptsFolder, scripts: { threads, runs } }: Config, world: World): Promise<ScriptHost> {
+async function openScripts({ scriptsFolder, scripts }: Config, world: World): Promise<ScriptHost> {
   if (scriptsFolder === undefined) return noScripts;
   const { createScriptHost } = await import("./scripts/host.ts");
   // Fewer runs of what is due are no fewer of what somebody waits for.
-  const runsAtOnce = Math.max(runs, usualRunLimits.atOnce);
-  return createScriptHost({ folder: scriptsFolder, world, isOwnPath, limits: { threads, runsAtOnce } });
+  const runsAtOnce = Math.max(scripts.runs, usualRunLimits.atOnce);
+  const { threads } = scripts;
+  const { memoryBytes } = scripts.limits;
+  return createScriptHost({ folder: scriptsFolder, world, isOwnPath, limits: { threads, runsAtOnce, memoryBytes } });
 }
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {

@@ -10,13 +10,13 @@ import {
   type RecordPlace,
   RecordPlaceSchema,
   type StoredRecord,
-  StoredRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordPlaceKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
+import { placeBytes, recordBytes } from "./record-bytes.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
 /** Whose records: those of one model of a connection. */
@@ -222,12 +222,12 @@ function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[
   const changes: Change[] = [
     {
       key: recordKey(space, sequence),
-      value: toBinary(StoredRecordSchema, record),
+      value: recordBytes(record),
       secret: true,
     },
     {
       key: recordPlaceKey(space, at),
-      value: toBinary(RecordPlaceSchema, place),
+      value: placeBytes(place),
       secret: true,
     },
   ];

@@ -39,10 +39,16 @@ import type { SyncRecords } from "./sync-records.ts";
 /** Executes one that waits: begins it, has it run, and writes down what came of it. */
 export interface RunExecution {
   /**
-   * Rejects for reasons of our own alone, such as a store that is away. A signal that aborts because of an
-   * `Interruption` leaves it as one that runs, for whoever comes next to find.
+   * Begins under the fence of whoever may begin runs. Rejects for reasons of our own alone, such as a store that is
+   * away, or the fence. A signal that aborts because of an `Interruption` leaves it as one that runs, for whoever comes
+   * next to find.
    */
-  execute(at: RunAt, signal: AbortSignal): Promise<void>;
+  execute(at: RunAt, under: Under): Promise<void>;
+}
+
+export interface Under {
+  readonly fence: Condition;
+  readonly signal: AbortSignal;
 }
 
 /** The process ends, or somebody else has taken over. */
@@ -132,8 +138,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   /** Undefined: it is not to run, or not any more. */
-  async function begin({ environment, id }: RunAt): Promise<Begun | undefined> {
-    const { result, revision } = await transact(store, async () => {
+  async function begin({ environment, id }: RunAt, fence: Condition): Promise<Begun | undefined> {
+    const decide = async () => {
       const before = await collections.runs.get(environment, id);
       if (before === undefined || runOf(before.value).state !== Run_State.QUEUED) return nothing;
       const run = runOf(before.value);
@@ -176,7 +182,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         ],
         result: { after: logged, script, connection: connection.value, ref, sync: moved?.sync ?? sync?.value, log },
       };
-    });
+    };
+    const { result, revision } = await transact(store, decide, fence);
     if (result === undefined) return undefined;
     const { after, ...rest } = result;
     return { ...rest, run: { value: after, revision, bytes: 0 } };
@@ -363,8 +370,8 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   return {
-    async execute(at, signal) {
-      const one = await begin(at);
+    async execute(at, { fence, signal }) {
+      const one = await begin(at, fence);
       if (one === undefined) return;
       one.log.show(at.id, ...namesOf(one.script));
       one.log.info("a script runs", {

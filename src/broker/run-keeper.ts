@@ -11,6 +11,7 @@ import { type Change, type Condition, StaleWrite, type Store, StoreUnavailable }
 import { follow } from "../store/follow.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import { after, partsOf } from "../store/keys.ts";
+import type { Lease } from "../store/leases.ts";
 import { type Stored, transact } from "../store/records.ts";
 import { type Collections, syncsDue } from "./collections.ts";
 import type { Destinations } from "./destinations.ts";
@@ -86,6 +87,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   >();
   const ofIntegration = new Map<string, number>();
   const busyLanes = new Set<string>();
+  /** Lanes that rest for a while: what comes behind a run that could not be brought to its end waits for it. */
   const troubled = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
   let looking: Promise<number> | undefined;
@@ -133,27 +135,32 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   }
 
   /** What runs by the store and not here, runs no more. */
-  async function takeOver(): Promise<void> {
+  async function takeOver(held: Lease): Promise<void> {
     forgetQueue();
     // What was stopped here because somebody else had the lease is on its way out.
     await Promise.allSettled([...underWay.values()].flatMap(({ stop, over }) => (stop.signal.aborted ? [over] : [])));
     for (;;) {
       const page = await collections.runs.pageBy("running", { under: [], limit: pageSize });
       const left = page.filter(({ value }) => !underWay.has(runOf(value).id));
-      for (const one of left) await interrupted(one).catch((err: unknown) => held(one, err));
+      for (const one of left) {
+        await interrupted(one, held).catch((err: unknown) => {
+          if (held.isLostBy(err)) throw err;
+          untold(one, err);
+        });
+      }
       if (page.length < pageSize) return;
     }
   }
 
   /** One that cannot be brought to its end must not hold up all others. */
-  function held({ value }: Stored<StoredRun>, err: unknown): void {
+  function untold({ value }: Stored<StoredRun>, err: unknown): void {
     if (err instanceof StoreUnavailable) throw err;
     log.error("a run that was interrupted could not be told so", { run: runOf(value).id, err });
   }
 
-  async function interrupted({ value }: Stored<StoredRun>): Promise<void> {
+  async function interrupted({ value }: Stored<StoredRun>, { fence }: Lease): Promise<void> {
     const { environment = "" } = runOf(value).connection ?? {};
-    const { result } = await transact(store, async () => {
+    const decide = async () => {
       const before = await collections.runs.get(environment, runOf(value).id);
       if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return none;
       const state = before.value.cancelling ? Run_State.CANCELLED : Run_State.INTERRUPTED;
@@ -179,7 +186,8 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
         changes.push(...collections.syncs.change({ before: sync, after }));
       }
       return { changes, result: state };
-    });
+    };
+    const { result } = await transact(store, decide, fence);
     if (result === undefined) return;
     const { script, kind } = runOf(value);
     metrics.runs.inc({ kind: kindName(kind), outcome: "interrupted" });
@@ -194,20 +202,21 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   }
 
   /** Puts down the runs of syncs whose time has come, some in one commit: a wave of them is no reason to hold up others. */
-  async function schedule(nowMs: number): Promise<number> {
+  async function schedule(nowMs: number, { fence }: Lease): Promise<number> {
     let { from, to } = syncsDue(nowMs);
     let count = 0;
     isScheduleDue = false;
     while (!ended.signal.aborted) {
       const page = await store.list({ from, to, limit: scheduledAtOnce });
       const parts = page.map(({ key }) => partsOf(key).slice(-5));
-      await transact(store, async () => {
+      const decide = async () => {
         const found = await collections.syncs.getMany(parts);
         return {
           changes: found.flatMap((one) => (one === undefined ? [] : scheduled(one, nowMs))),
           result: undefined,
         };
-      });
+      };
+      await transact(store, decide, fence);
       count += page.length;
       const last = page.at(-1);
       if (last === undefined || page.length < scheduledAtOnce) return count;
@@ -236,15 +245,26 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   /** How many were put down or begun. */
   async function look(): Promise<number> {
     // Where there are no scripts nobody needs the lease, whose renewals are commits. What waits, waits for its script.
-    if (scripts.all().length === 0 || (await lease.hold()) === undefined) return 0;
-    const nowMs = world.now();
-    if (performance.now() - walkedAt > walkEveryMs) await walk();
-    // Before anything begins: what is asked for and due at once is one run.
-    const count = isScheduleDue ? await schedule(nowMs) : 0;
-    return count + (await beginDue(nowMs));
+    const held = scripts.all().length === 0 ? undefined : await lease.hold();
+    if (held === undefined) return 0;
+    try {
+      return await lookUnder(held);
+    } catch (error) {
+      if (!held.isLostBy(error)) throw error;
+      lease.lost(held);
+      return 0;
+    }
   }
 
-  async function beginDue(nowMs: number): Promise<number> {
+  async function lookUnder(held: Lease): Promise<number> {
+    const nowMs = world.now();
+    if (performance.now() - walkedAt > walkEveryMs) await walk(held);
+    // Before anything begins: what is asked for and due at once is one run.
+    const count = isScheduleDue ? await schedule(nowMs, held) : 0;
+    return count + (await beginDue(nowMs, held));
+  }
+
+  async function beginDue(nowMs: number, held: Lease): Promise<number> {
     await queue.look(nowMs);
     metrics.runsOverdue.set(queue.overdueMs(nowMs) / 1_000);
     const until = performance.now() + lookEveryMs;
@@ -254,7 +274,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       await pace.turn();
       // It lies where it lay, and is found again.
       if (isClosing) return count;
-      begin(next);
+      begin(next, held);
       // However many wait: with each look the lease is looked after, and what has become due meanwhile put down.
       if (performance.now() < until) continue;
       lookSoon();
@@ -268,21 +288,22 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       !underWay.has(id) &&
       !busyLanes.has(lane) &&
       (ofIntegration.get(integration) ?? 0) < limits.atOncePerIntegration &&
-      (troubled.get(id) ?? 0) <= performance.now()
+      (troubled.get(lane) ?? 0) <= performance.now()
     );
   }
 
-  function begin({ environment, id, lane, integration }: Waiting): void {
+  function begin({ environment, id, lane, integration }: Waiting, held: Lease): void {
     const stop = new AbortController();
-    troubled.delete(id);
+    troubled.delete(lane);
     busyLanes.add(lane);
     ofIntegration.set(integration, (ofIntegration.get(integration) ?? 0) + 1);
     metrics.runsOpen.inc();
     const over = execution
-      .execute({ environment, id }, AbortSignal.any([stop.signal, ended.signal]))
+      .execute({ environment, id }, { fence: held.fence, signal: AbortSignal.any([stop.signal, ended.signal]) })
       .catch((err: unknown) => {
         if (ended.signal.aborted) return;
-        troubled.set(id, performance.now() + troubleMs);
+        if (held.isLostBy(err)) return lease.lost(held);
+        troubled.set(lane, performance.now() + troubleMs);
         // By the store it runs: whoever has the lease, and be it we, has to find it.
         lease.forget();
         log.error("a run was not brought to its end, and will be begun anew", { run: id, err });
@@ -300,7 +321,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   }
 
   /** Connections that have no sync where a script says that they should: from before there was the script, say. */
-  async function walk(): Promise<void> {
+  async function walk(held: Lease): Promise<void> {
     walkedAt = performance.now();
     const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
     if (automatic.length === 0) return;
@@ -333,9 +354,9 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     // A long way is gone at once after a change of the scripts, a stretch at a time.
     if (walkPosition !== undefined) walkedAt = performance.now() - walkEveryMs + lookEveryMs;
     if (changes.length === 0) return;
-    await store.commit(changes, conditions).catch((error: unknown) => {
+    await store.commit(changes, [...conditions, held.fence]).catch((error: unknown) => {
       // Somebody was first: the next walk sees.
-      if (!(error instanceof StaleWrite)) throw error;
+      if (!(error instanceof StaleWrite) || held.isLostBy(error)) throw error;
     });
   }
 
@@ -378,8 +399,9 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     },
     async run() {
       walkedAt = Number.NEGATIVE_INFINITY;
-      await looking;
       while (!ended.signal.aborted) {
+        // A look that has begun would find nothing in a queue that is forgotten under it.
+        while (looking !== undefined) await looking;
         forgetQueue();
         const count = await lookOnce();
         if (underWay.size > 0) await Promise.race([...underWay.values()].map(({ over }) => over));

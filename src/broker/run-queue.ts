@@ -8,7 +8,8 @@ import { type Collections, runsDue, timeOfDueKey } from "./collections.ts";
 /**
  * Those that wait to be run, as far as they have been read: their place, lane and integration, which never change.
  * The store is asked again now and then and for what was heard of since, and not each time that there is room for
- * one more: behind an integration that has all the runs that it may have, thousands may wait.
+ * one more: behind an integration that has all the runs that it may have, thousands may wait. Those of one lane are
+ * given in their order, however many wait: what an older one may stand before that is not known here, is not given.
  */
 export interface RunQueue {
   /** What was put down since, under this key of `run.queued`. */
@@ -31,6 +32,13 @@ export interface Waiting {
   readonly key: string;
 }
 
+/** What was read of those that wait, and is not kept but for this. */
+interface Gap {
+  readonly from: string;
+  /** Of which something waits in it. */
+  readonly lanes: Set<string>;
+}
+
 interface QueueOptions {
   readonly store: Store;
   readonly collections: Pick<Collections, "runs">;
@@ -48,8 +56,10 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   let row: readonly Waiting[] = [];
   let fresh: string[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
-  /** Where the last reading gave up; undefined: it came to the end. */
+  /** Where the last reading gave up, and the next goes on; undefined: it came to the end. */
   let resumeAt: string | undefined;
+  /** Between the beginning of the row and a later stretch of it. */
+  let gap: Gap | undefined;
 
   async function waitingAt(keys: readonly string[]): Promise<readonly Waiting[]> {
     const found = await runs.getMany(keys.map((key) => partsOf(key).slice(-2)));
@@ -62,6 +72,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     let { from, to } = runsDue(nowMs);
     const known = new Map(row.map((one) => [one.key, one]));
     const all: Waiting[] = [];
+    let left: Gap | undefined;
     for (let seen = 0; seen < lookedThrough; seen += pageSize) {
       const keys = (await store.list({ from, to, limit: pageSize })).map(({ key }) => key);
       const news = keys.filter((key) => !known.has(key));
@@ -69,16 +80,21 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
       all.push(...keys.flatMap((key) => known.get(key) ?? []));
       const last = keys.at(-1);
       if (last === undefined || keys.length < pageSize) {
-        row = all;
-        resumeAt = undefined;
+        [row, gap, resumeAt] = [all, left, undefined];
         return;
       }
+      from = after(last);
       // Behind the first of them, where the last look gave up: many of one lane must not hide what comes after them.
-      from = seen === 0 && resumeAt !== undefined && resumeAt > last ? resumeAt : after(last);
+      if (seen > 0 || resumeAt === undefined || resumeAt <= last) continue;
+      left = { from, lanes: gap?.lanes ?? new Set() };
+      for (const { key, lane } of row) if (key >= from) left.lanes.add(lane);
+      from = resumeAt;
     }
-    row = all;
-    resumeAt = from;
+    [row, gap, resumeAt] = [all, left, from];
   }
+
+  /** An older one of its lane waits where it is not known any more. */
+  const isBehind = ({ key, lane }: Waiting) => gap !== undefined && key >= gap.from && gap.lanes.has(lane);
 
   return {
     heard(key) {
@@ -90,7 +106,8 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
       const everyMs = resumeAt === undefined ? readEveryMs : readOnEveryMs;
       if (performance.now() - readAt >= everyMs) return readAnew(nowMs);
       if (fresh.length === 0) return;
-      const { to } = runsDue(nowMs);
+      // Beyond where the last reading gave up there may be older ones of their lanes: they are read when it comes there.
+      const to = resumeAt ?? runsDue(nowMs).to;
       const keys = new Set(fresh.filter((key) => key < to));
       fresh = [];
       for (const { key } of row) keys.delete(key);
@@ -98,7 +115,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
       row = [...row, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
     },
     take(mayBegin) {
-      const found = row.find(mayBegin);
+      const found = row.find((one) => !isBehind(one) && mayBegin(one));
       if (found !== undefined) row = row.filter((one) => one !== found);
       return found;
     },
@@ -106,6 +123,8 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     forget() {
       readAt = Number.NEGATIVE_INFINITY;
       row = [];
+      gap = undefined;
+      resumeAt = undefined;
     },
   };
 }

@@ -100,12 +100,15 @@ export function idOf(id: unknown): string | undefined {
 
 /** Undefined: larger or deeper than can be kept. */
 function newRecord(id: string, item: JsonObject): NewRecord | undefined {
-  const { [metadataField]: _, ...own } = item;
-  const text = canonicalJson(metadataField in item ? own : item, maxDepth);
+  const text = canonicalJson(metadataField in item ? withoutMetadata(item) : item, maxDepth);
   if (text === undefined) return undefined;
   const data = Buffer.from(text);
   if (data.length > maxRecordBytes) return undefined;
   return { id, data, dataHash: hash("sha256", data, "buffer") };
+}
+
+function withoutMetadata({ [metadataField]: _, ...own }: JsonObject): JsonObject {
+  return own;
 }
 
 /**

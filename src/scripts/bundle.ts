@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
 import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./base.ts";
-import { placesOf } from "./stack.ts";
+import { placesIn } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
 export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
@@ -132,6 +132,7 @@ const ownFiles = (folder: string, inputs: ReadonlySet<string>): string[] =>
 
 /** What a global is called whose uses are looked for. */
 const marked = "__latchkey_missing";
+const usesOfMarked = new RegExp(`(typeof )?\\b${marked}\\b`, "g");
 
 /**
  * Where files of the customer's own use `Intl`, which the engine lacks: found by the bundler, which knows a name from
@@ -152,12 +153,13 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
     plugins: [within(folder, new Set(), async () => undefined)],
   });
   const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
-  const uses = [...text(".js").matchAll(new RegExp(`(typeof )?\\b${marked}\\b`, "g"))].flatMap(
-    ({ index, 1: isAsked }) => {
-      const before = text(".js").slice(0, index).split("\n");
-      const at = `script.js:${before.length}:${(before.at(-1) ?? "").length + 1}`;
-      return placesOf(at, text(".map")).map((place) => ({ ...place, isAsked: isAsked !== undefined }));
-    },
+  const placeAt = placesIn(text(".map"));
+  const lines = text(".js").split("\n");
+  const uses = lines.flatMap((line, i) =>
+    [...line.matchAll(usesOfMarked)].flatMap(({ index, 1: isAsked }) => {
+      const place = placeAt(i + 1, index + 1);
+      return place === undefined ? [] : [{ ...place, isAsked: isAsked !== undefined }];
+    }),
   );
   const asking = new Set(uses.filter(({ isAsked }) => isAsked).map((use) => use.file));
   return uses

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import packaged from "@jitl/quickjs-ng-wasmfile-release-sync";
+import { createSpareMemories, type MachineMemory, pageBytes } from "./spare-memory.ts";
 
 // Its types are of its CommonJS half, whose default is a field; what is imported here is its other half.
 const variant = packaged as unknown as (typeof packaged)["default"];
@@ -14,10 +15,6 @@ declare namespace WebAssembly {
   class Instance {
     constructor(module: Module, imports: Imports);
     readonly exports: Record<string, unknown>;
-  }
-  class Memory {
-    constructor(size: { initial: number; maximum: number });
-    readonly buffer: ArrayBuffer;
   }
 }
 
@@ -55,6 +52,8 @@ export interface Machine {
   /** Of what the machine has ever used, and the pointers that lead into it. */
   picture(): Picture;
   readonly heapBytes: () => number;
+  /** It is not used any more: its memory is wiped, and goes to another. */
+  release(): void;
 }
 
 export interface Picture {
@@ -89,7 +88,6 @@ type RuntimePointer = ReturnType<Ffi["QTS_NewRuntime"]>;
 type ContextPointer = ReturnType<Ffi["QTS_NewContext"]>;
 type ValuePointer = ReturnType<Ffi["QTS_NewObject"]>;
 
-export const pageBytes = 65_536;
 /** What the module declares, and asks for at least. */
 const leastPages = 256;
 /** Enough for a thousand calls within calls; the stack of the module has no guard of its own. */
@@ -103,11 +101,11 @@ export async function createEngine(): Promise<Engine> {
   const [loader, Ffi] = await Promise.all([variant.importModuleLoader(), variant.importFFI()]);
   if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
+  const spare = createSpareMemories();
   const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside) => {
-    const most = Math.max(pages, Math.floor(memoryBytes / pageBytes));
-    const wasmMemory = new WebAssembly.Memory({ initial: pages, maximum: most });
+    const held = spare.take({ pages, mostPages: Math.max(pages, Math.floor(memoryBytes / pageBytes)) });
     const module = await loader({
-      wasmMemory,
+      wasmMemory: held.memory,
       instantiateWasm(imports, done) {
         done(new WebAssembly.Instance(compiled, imports));
         return {};
@@ -115,12 +113,12 @@ export async function createEngine(): Promise<Engine> {
       // What it would write to the console when it gives up.
       ...{ print: () => undefined, printErr: () => undefined },
     });
-    return { module, wasmMemory, ffi: new Ffi(module), outside };
+    return { module, held, ffi: new Ffi(module), outside };
   };
 
   // What every instance begins with: it has to be written over even where a picture has zeros.
   const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
-  const written = new Set(usedSpans(fresh.wasmMemory.buffer));
+  const written = new Set(usedSpans(fresh.held.memory.buffer));
 
   return {
     async blank(limits, outside) {
@@ -136,7 +134,7 @@ export async function createEngine(): Promise<Engine> {
     },
     async restore(picture, limits, outside) {
       const parts = await boot(picture.pages, limits, outside);
-      const all = new Uint8Array(parts.wasmMemory.buffer);
+      const all = new Uint8Array(parts.held.memory.buffer);
       for (const { at, bytes } of picture.pieces) all.set(bytes, at);
       return createMachine(parts, picture, written);
     },
@@ -145,7 +143,7 @@ export async function createEngine(): Promise<Engine> {
 
 interface Parts {
   readonly module: Module;
-  readonly wasmMemory: WebAssembly.Memory;
+  readonly held: MachineMemory;
   readonly ffi: Ffi;
   readonly outside: Outside;
 }
@@ -160,11 +158,13 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 function createMachine(
-  { module, wasmMemory, ffi, outside }: Parts,
+  { module, held, ffi, outside }: Parts,
   pointers: Pointers,
   written: ReadonlySet<number>,
 ): Machine & { giveHost(): void } {
   const { runtime, context } = pointers;
+  const wasmMemory = held.memory;
+  let isReleased = false;
   let entry = pointers.entry;
 
   module.callbacks = {
@@ -251,6 +251,7 @@ function createMachine(
       evaluate(`delete globalThis.${name}`, "host.js");
     },
     enter(op, a, b) {
+      if (isReleased) throw new Error("the machine is gone");
       if (entry === undefined) throw new Error("the machine has no entry");
       const values = [op, a, b].map(asValue);
       const list = Number(module._malloc(4 * values.length));
@@ -268,6 +269,7 @@ function createMachine(
       return answer;
     },
     settle() {
+      if (isReleased) throw new Error("the machine is gone");
       const out = Number(module._malloc(4));
       if (out === 0) throw new MachineError("out of memory", "");
       const value = ffi.QTS_ExecutePendingJob(runtime, jobsAtOnce, out as Parameters<Ffi["QTS_ExecutePendingJob"]>[2]);
@@ -282,6 +284,10 @@ function createMachine(
       return { pieces, pages: buffer.byteLength / pageBytes, runtime, context, entry };
     },
     heapBytes: () => wasmMemory.buffer.byteLength,
+    release() {
+      isReleased = true;
+      held.release();
+    },
   };
 }
 

@@ -12,6 +12,7 @@ import {
   type ScriptJob,
   type ScriptOutcome,
   ToolFailure,
+  usualScriptLimits,
 } from "../core/script.ts";
 import { createBundler, readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
@@ -34,13 +35,21 @@ export interface HostLimits {
   readonly threads: number;
   /** Of each row. Each may have all the memory that a run may have; more wait. */
   readonly runsAtOnce: number;
+  /** Of a machine while it reads a file: what a run may have, so that what can be read can be run, and no more. */
+  readonly memoryBytes: number;
   /** How often the folder is looked at whether anything was heard of it or not. */
   readonly lookMs: number;
   /** Several changes within this time are one. */
   readonly quietMs: number;
 }
 
-const usualHostLimits: HostLimits = { threads: 1, runsAtOnce: 16, lookMs: 5_000, quietMs: 50 };
+const usualHostLimits: HostLimits = {
+  threads: 1,
+  runsAtOnce: 16,
+  memoryBytes: usualScriptLimits.memoryBytes,
+  lookMs: 5_000,
+  quietMs: 50,
+};
 /** However much goes on in the folder, it is looked at as often as this. */
 const mostQuietMs = 1_000;
 /** Nothing was read for as long. */
@@ -53,7 +62,8 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const limits = { ...usualHostLimits, ...options.limits };
   const folder = resolve(options.folder);
   const prelude = await readPrelude();
-  const threads = createThreads({ prelude, count: limits.threads, world });
+  const { threads: count, memoryBytes } = limits;
+  const threads = createThreads({ prelude, count, memoryBytes, world });
   const bundleScript = createBundler();
   const turn = createTurns(limits.runsAtOnce);
   const readingTurn = createTurns(takeUpAtOnce);

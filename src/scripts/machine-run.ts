@@ -41,6 +41,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
   let written: ScriptLine[] = [];
   let stretchBegan = 0;
   let isOver = false;
+  let isInside = false;
   /** What it has gone beyond; nothing inside goes on. */
   let beyond: RawFailure | undefined;
 
@@ -147,6 +148,8 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     clearTimeout(deadline);
     for (const timer of timers.values()) clearTimeout(timer);
     timers.clear();
+    // It ends from inside, too, and goes on there for a moment.
+    if (!isInside) machine.release();
   }
 
   function flush(): void {
@@ -168,6 +171,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     if (isOver) return;
     before?.();
     stretchBegan = performance.now();
+    isInside = true;
     events.entered();
     try {
       step();
@@ -178,7 +182,11 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
       broke(error, machine, limits, stop);
     }
     events.left();
-    if (isOver) return;
+    isInside = false;
+    if (isOver) {
+      machine.release();
+      return;
+    }
     judge();
     if (isOver) return;
     flush();

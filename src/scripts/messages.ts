@@ -12,7 +12,7 @@ export type ToThread =
       readonly base: string | undefined;
     }
   | { readonly kind: "forget"; readonly version: string }
-  | { readonly kind: "describe"; readonly run: number; readonly version: string; readonly limits: ScriptLimits }
+  | { readonly kind: "describe"; readonly run: number; readonly version: string }
   | {
       readonly kind: "run";
       readonly run: number;
@@ -50,6 +50,8 @@ export interface RawFailure {
 
 export interface ThreadData {
   readonly prelude: string;
+  /** What a machine may have while a file is read: as much as a run of it. */
+  readonly memoryBytes: number;
   /** Which run is inside, and since when: a thread that hangs cannot say it any more. Two 64-bit numbers. */
   readonly watch: SharedArrayBuffer;
 }

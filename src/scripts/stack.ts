@@ -12,16 +12,30 @@ const mostPlaces = 20;
 /** Where in the customer's own files a stack of the engine's leads, innermost first. */
 export function placesOf(stack: string, map: string): readonly Place[] {
   const frames = [...stack.matchAll(/\bscript\.js:(\d+)(?::(\d+))?/g)];
-  if (frames.length === 0 || map === "") return [];
+  if (frames.length === 0) return [];
+  const placeAt = placesIn(map);
+  return frames
+    .slice(0, mostPlaces * 5)
+    .flatMap(([, line, column]) => placeAt(Number(line), Number(column ?? 1)) ?? [])
+    .slice(0, mostPlaces);
+}
+
+/**
+ * Finds where in the customer's own files a place of the bundle is from; undefined: in none of them. The map is
+ * decoded once, which takes some milliseconds for each MiB of a bundle: of many places one asks the same finder.
+ */
+export function placesIn(map: string): (line: number, column: number) => Place | undefined {
+  if (map === "") return () => undefined;
   const source = new SourceMap(JSON.parse(map));
-  const places = frames.slice(0, mostPlaces * 5).flatMap(([, line, column]): Place[] => {
-    const entry = source.findEntry(Number(line) - 1, Number(column ?? 1) - 1);
-    if (!("originalSource" in entry) || entry.originalSource === undefined) return [];
+  return (line, column) => {
+    const entry = source.findEntry(line - 1, column - 1);
+    if (!("originalSource" in entry) || entry.originalSource === undefined) return undefined;
     const file = entry.originalSource;
-    if (file.split("/").includes("node_modules") || file.startsWith("latchkey:") || file.startsWith("../")) return [];
-    return [{ file, line: entry.originalLine + 1, column: entry.originalColumn + 1 }];
-  });
-  return places.slice(0, mostPlaces);
+    if (file.split("/").includes("node_modules") || file.startsWith("latchkey:") || file.startsWith("../")) {
+      return undefined;
+    }
+    return { file, line: entry.originalLine + 1, column: entry.originalColumn + 1 };
+  };
 }
 
 export const placeLine = ({ file, line, column }: Place): string => `${file}:${line}:${column}`;

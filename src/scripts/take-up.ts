@@ -3,7 +3,6 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/script.ts";
-import { usualScriptLimits } from "../core/script.ts";
 import type { Bundle, BundleScript } from "./bundle.ts";
 import { type ScriptFile, stampOf } from "./folder.ts";
 import { type ManifestMistake, readManifest } from "./manifest.ts";
@@ -59,7 +58,7 @@ export async function takeUp(file: ScriptFile, before: Entry | undefined, ground
 
   const { code, base } = bundled;
   const version = hash("sha256", `${prelude}\n${base?.version}\n${code}`).slice(0, 16);
-  const described = await threads.describe({ version, code, base, limits: usualScriptLimits });
+  const described = await threads.describe({ version, code, base });
   if ("failure" in described) {
     const { message, stack } = described.failure;
     const [place] = placesOf(stack, bundled.map);

@@ -2,14 +2,12 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/script.ts";
-import { createEngine, MachineError, type Outside, type Picture } from "./engine.ts";
+import { createEngine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
 import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
 
 /** Pictures that are kept, each of a few MiB. */
 const mostPictures = 16;
-/** While a file is read, whatever a run of it may have. */
-const roomToRead = { memoryBytes: 64 * 1_024 * 1_024 };
 /** A third of what others get where there is not enough for all: more would starve scripts beside a busy service. */
 const niceness = 5;
 /** As long as reading a file may take. */
@@ -17,7 +15,9 @@ const readingMs = 5_000;
 
 const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
-const { prelude, watch } = workerData as ThreadData;
+const { prelude, memoryBytes, watch } = workerData as ThreadData;
+/** While a file is read: whatever a run of it may have. */
+const roomToRead = { memoryBytes };
 const inside = new BigInt64Array(watch);
 standBack();
 const say = (message: FromThread): void => port.postMessage(message);
@@ -46,7 +46,7 @@ function standBack(): void {
 }
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
-async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Picture; settle(): boolean }>, run = 0) {
+async function pictureOf(read: (outside: Outside) => Promise<Machine>, run = 0): Promise<Picture> {
   const began = performance.now();
   const outside: Outside = {
     // Nothing is asked while it is read; a file that logs at its top level does so in vain.
@@ -63,7 +63,9 @@ async function pictureOf(read: (outside: Outside) => Promise<{ picture(): Pictur
     leave();
   }
   if (outside.mustStop()) throw new MachineError(`reading the file took more than ${readingMs} ms`, "");
-  return machine.picture();
+  const picture = machine.picture();
+  machine.release();
+  return picture;
 }
 
 /** Of a machine that has read this on top of what comes before it. */
@@ -154,16 +156,17 @@ async function begin(run: number, version: string, start: string, limits: Script
   }
 }
 
-async function describe(run: number, version: string, limits: ScriptLimits): Promise<void> {
+async function describe(run: number, version: string): Promise<void> {
   try {
     const picture = await pictureFor(run, version);
     const began = performance.now();
-    const machine = await engine.restore(picture, limits, {
+    const machine = await engine.restore(picture, roomToRead, {
       called: () => undefined,
       mustStop: () => performance.now() - began > readingMs,
     });
     enter(run);
     const text = machine.enter("describe", "", "");
+    machine.release();
     say({ kind: "described", run, text });
   } catch (error) {
     say({ kind: "failed", run, failure: failureOf(error) });
@@ -186,7 +189,7 @@ port.on("message", (message: ToThread) => {
     codes.delete(message.version);
     pictures.delete(message.version);
     bases.delete(message.version);
-  } else if (message.kind === "describe") void describe(message.run, message.version, message.limits);
+  } else if (message.kind === "describe") void describe(message.run, message.version);
   else if (message.kind === "run") void begin(message.run, message.version, message.start, message.limits);
   else {
     const run = runs.get(message.run);

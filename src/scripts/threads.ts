@@ -6,7 +6,7 @@ import type { FromThread, RawFailure, ThreadData, ToolCall, ToThread } from "./m
 /** The worker threads in which scripts run. One that dies or hangs is replaced, and what ran in it is told so. */
 export interface Threads {
   run(what: ThreadRun): ThreadTask;
-  describe(what: Omit<ThreadRun, "start" | "events">): Promise<Described>;
+  describe(what: Omit<ThreadRun, "start" | "limits" | "events">): Promise<Described>;
   forget(version: string): void;
   close(): Promise<void>;
 }
@@ -47,6 +47,8 @@ export interface ThreadTask {
 interface ThreadsOptions {
   readonly prelude: string;
   readonly count: number;
+  /** Of a machine while it reads a file. */
+  readonly memoryBytes: number;
   readonly world: Pick<World, "log">;
 }
 
@@ -71,7 +73,7 @@ const graceMs = 2_000;
 const lookMs = 250;
 const readingMs = 5_000;
 
-export function createThreads({ prelude, count, world }: ThreadsOptions): Threads {
+export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOptions): Threads {
   const threads: Thread[] = [];
   let lastRun = 0;
   let isClosed = false;
@@ -82,7 +84,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
     const watch = new SharedArrayBuffer(16);
     const file = import.meta.url.endsWith(".ts") ? "./thread.ts" : "./script-thread.js";
     const worker = new Worker(new URL(file, import.meta.url), {
-      workerData: { prelude, watch } satisfies ThreadData,
+      workerData: { prelude, memoryBytes, watch } satisfies ThreadData,
       // Nothing of this process's own is known there.
       env: {},
       argv: [],
@@ -191,7 +193,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
         },
       };
     },
-    describe: ({ version, code, base, limits }) =>
+    describe: ({ version, code, base }) =>
       new Promise((resolve) => {
         const [thread, run] = place(
           { version, code, base },
@@ -203,7 +205,7 @@ export function createThreads({ prelude, count, world }: ThreadsOptions): Thread
             failed: (failure) => resolve({ failure }),
           },
         );
-        post(thread, { kind: "describe", run, version, limits });
+        post(thread, { kind: "describe", run, version });
       }),
     forget(version) {
       for (const thread of threads) {

@@ -7,6 +7,8 @@ export interface HeldLease {
   hold(): Promise<Lease | undefined>;
   /** As if somebody else had it: it is taken again when it has run out, and what comes with that is done again. */
   forget(): void;
+  /** A commit under this one was refused: it is not ours any more. Of one that is long gone, nothing. */
+  lost(refused: Lease): void;
   release(): Promise<void>;
 }
 
@@ -15,7 +17,7 @@ interface HeldLeaseOptions {
   readonly name: string;
   readonly lengthMs: number;
   /** It was taken, by us or from somebody who let it run out. */
-  readonly onTaken?: () => Promise<void> | void;
+  readonly onTaken?: (lease: Lease) => Promise<void> | void;
   /** Somebody else has it now. */
   readonly onLost?: () => void;
 }
@@ -39,7 +41,27 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
       return lease;
     } catch (error) {
       if (!(error instanceof LeaseLost)) throw error;
-      onLost?.();
+      lost(lease);
+      return undefined;
+    }
+  }
+
+  function lost(refused: Lease | undefined): void {
+    if (lease === undefined || lease !== refused) return;
+    lease = undefined;
+    onLost?.();
+  }
+
+  /** What comes before anything that is done under it; while it is done, somebody else may come to have it. */
+  async function takenUp(taken: Lease): Promise<Lease | undefined> {
+    try {
+      // What failed is done again.
+      if (!isTakenUp) await onTaken?.(taken);
+      isTakenUp = true;
+      return taken;
+    } catch (error) {
+      if (!taken.isLostBy(error)) throw error;
+      lost(taken);
       return undefined;
     }
   }
@@ -52,12 +74,9 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
         renewedAt = performance.now();
         isTakenUp = false;
       }
-      if (lease === undefined) return undefined;
-      // What failed is done again: it comes before anything that is done under the lease.
-      if (!isTakenUp) await onTaken?.();
-      isTakenUp = true;
-      return lease;
+      return lease === undefined ? undefined : takenUp(lease);
     },
+    lost,
     forget() {
       lease = undefined;
     },

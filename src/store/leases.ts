@@ -28,6 +28,8 @@ export interface Lease {
   readonly name: string;
   /** For every commit that is made under it. */
   readonly fence: Condition;
+  /** Whether this is why a commit under it was refused: somebody else has it now. */
+  isLostBy(error: unknown): boolean;
   /** Whoever had it before let it run out: that one may not know yet, and have something to write down. */
   readonly ranOut: boolean;
   /** How long it certainly holds, as far as we can tell; a process that was paused is told 0 once it goes on. */
@@ -94,6 +96,7 @@ export function createLeases(store: Store): Leases {
         return {
           name,
           fence,
+          isLostBy: (error) => error instanceof StaleWrite && error.key === holderKey,
           ranOut: held !== undefined,
           remainingMs: () => Math.max(0, begunAt + lengthMs * (1 - marginShare) - performance.now()),
           async renew() {

@@ -170,6 +170,9 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   };
 }
 
+const isAbout = (fence: Condition | undefined, { key }: StaleWrite): boolean =>
+  fence !== undefined && "key" in fence && fence.key === key;
+
 const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =>
   a === undefined || b === undefined ? a === b : Buffer.compare(a, b) === 0;
 
@@ -180,19 +183,24 @@ export interface Decision<T> {
   readonly result: T;
 }
 
-/** Reads, decides and commits, and does so again when somebody else was first. `decide` may run more than once. */
+/**
+ * Reads, decides and commits, and does so again when somebody else was first. `decide` may run more than once. A fence
+ * is of the caller's lease: once somebody else has that, to decide anew is of no use, and `StaleWrite` is thrown.
+ */
 export async function transact<T>(
   store: Store,
   decide: () => Promise<Decision<T>>,
+  fence?: Condition,
 ): Promise<{ readonly result: T; readonly revision: number }> {
   for (;;) {
-    const { changes, conditions, result } = await decide();
+    const { changes, conditions = [], result } = await decide();
     if (changes.length === 0) return { result, revision: 0 };
     try {
-      return { result, revision: await store.commit(changes, conditions) };
+      const all = fence === undefined ? conditions : [...conditions, fence];
+      return { result, revision: await store.commit(changes, all) };
     } catch (error) {
-      // Each failure means that another commit succeeded, so that this ends.
-      if (!(error instanceof StaleWrite)) throw error;
+      // Each other failure means that another commit succeeded, so that this ends.
+      if (!(error instanceof StaleWrite) || isAbout(fence, error)) throw error;
     }
   }
 }

@@ -44,21 +44,26 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
   const frames = createFrames({ keyring, metrics: world.metrics });
   let sealsBefore = 0;
 
-  /** Another replica may have begun an epoch since we looked. */
-  async function opened(entry: Entry): Promise<Entry> {
+  const opened = ({ key, value, revision }: Entry): Entry => ({
+    key,
+    value: frames.open({ key, value, revision }),
+    revision,
+  });
+
+  /** At once: a promise for each of thousands costs more than to open it. */
+  async function allOpened<T extends Entry | undefined>(entries: readonly T[]): Promise<(T | Entry)[]> {
+    const open = () => entries.map((entry) => (entry === undefined ? entry : opened(entry)));
     try {
-      return { ...entry, value: frames.open(entry) };
+      return open();
     } catch (error) {
       if (!(error instanceof SealKeyMissing)) throw error;
+      // Another replica may have begun an epoch since we looked.
       await keyring.refresh();
-      return { ...entry, value: frames.open(entry) };
+      return open();
     }
   }
 
-  const getMany = createSharedReads(async (keys) => {
-    const entries = await backend.getMany(keys);
-    return Promise.all(entries.map((entry) => (entry === undefined ? undefined : opened(entry))));
-  });
+  const getMany = createSharedReads(async (keys) => allOpened(await backend.getMany(keys)));
 
   function closed(changes: readonly Change[]): readonly ClosedChange[] {
     return changes.map((change) => {
@@ -121,7 +126,7 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     },
     getMany,
     async list(range) {
-      return Promise.all((await backend.list(range)).map(opened));
+      return allOpened(await backend.list(range));
     },
     commit,
     watch: (from, { onCommit, onLost }) =>

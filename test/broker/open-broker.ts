@@ -9,11 +9,12 @@ import { createHealthSweep } from "../../src/broker/health-sweep.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { defaultWebhooks } from "../../src/config/webhooks.ts";
-import { noScripts } from "../../src/core/script.ts";
+import { noScripts, type ScriptHost } from "../../src/core/script.ts";
 import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema, type OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";
+import type { Backend } from "../../src/store/contract.ts";
 import { localSealKey } from "../../src/store/seal-key.ts";
 import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
 import { openTestStore, type TestWorld } from "./world.ts";
@@ -22,6 +23,7 @@ import { openTestStore, type TestWorld } from "./world.ts";
 export interface OpenBroker {
   readonly broker: Broker;
   readonly store: SealedStore;
+  readonly backend: Backend;
   readonly collections: Collections;
   import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
   known(id: string): Promise<Known>;
@@ -35,22 +37,32 @@ interface Options {
   readonly publishing?: OAuthApp_Publishing;
   /** What is sent to providers; unless said, nothing can be. */
   readonly send?: Send;
+  readonly scripts?: ScriptHost;
+  readonly runLeaseMs?: number;
+  /** As another replica over the same store, or over what a test sees of it. */
+  readonly beside?: Pick<OpenBroker, "store" | "backend">;
 }
 
 export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
 
 const nothing: Send = () => Promise.reject(new Error("nothing is sent"));
 
-export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
-  const { retention, publishing, send = nothing } = options;
+async function openStore(world: TestWorld) {
   const backend = await openTestStore(world);
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
-  const store = await openSealedStore({ backend, keys, world });
+  return { backend, store: await openSealedStore({ backend, keys, world }) };
+}
+
+export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
+  const { retention, publishing, send = nothing, scripts = noScripts, runLeaseMs, beside } = options;
+  const { store, backend } = beside ?? (await openStore(world));
   const broker = await openBroker({
     store,
-    backend,
+    // Of a store that one process has for itself, no lease is left to anybody else.
+    backend: beside === undefined ? backend : { ...backend, isShared: true },
     catalogue: loadCatalogue(),
-    scripts: noScripts,
+    scripts,
+    runLeaseMs,
     publicUrl: () => "http://127.0.0.1",
     retention: { ...defaultRetention, ...retention },
     send,
@@ -60,7 +72,7 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
   });
   onTestFinished(() => broker.close());
   const settings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
-  await broker.environments.create({ name: "dev", ...settings }, "test");
+  if (beside === undefined) await broker.environments.create({ name: "dev", ...settings }, "test");
   const integration = create(IntegrationSchema, {
     environment: "dev",
     key: "calendar",
@@ -68,13 +80,11 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
     oauth: { clientId: "id", publishing: publishing ?? 0, scopes: ["https://www.googleapis.com/auth/calendar"] },
     secrets: { clientSecret: "the-client-secret" },
   });
-  await broker.integrations.create(integration, "test");
+  if (beside === undefined) await broker.integrations.create(integration, "test");
   const collections = createCollections(store, { fieldsOf: () => [] });
   const sweep = createHealthSweep({ ...broker, store, collections, world });
   return {
-    broker,
-    store,
-    collections,
+    ...{ broker, store, backend, collections },
     sweepHealth: () => sweep(new AbortController().signal),
     async import(id, kind) {
       const item = create(ConnectionImportSchema, {

@@ -15,9 +15,9 @@ async function openQueue() {
   const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
   const store = await openSealedStore({ backend: await openTestStore(world), keys, world });
   const collections = createCollections(store, { fieldsOf: () => [] });
-  const run = (integration: string, id: string, dueMs: number): Change[] => {
+  const run = (integration: string, id: string, dueMs: number, lane = `${integration} ${id}`): Change[] => {
     const ref = { $typeName: "latchkey.v1.ConnectionRef", environment: "dev", integration, id } as const;
-    const place = { ref, name: "things", variant: "base", lane: `${integration} ${id}`, environmentId: "" };
+    const place = { ref, name: "things", variant: "base", lane, environmentId: "" };
     const after = newRun({ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", dueMs });
     return collections.runs.change({ before: undefined, after });
   };
@@ -61,6 +61,42 @@ it("hears of what was put down since, gives the longest due first, and each once
   queue.forget();
   await queue.look(30_000);
   expect(queue.take(({ id }) => id === "later")?.id).toBe("later");
+});
+
+const ofLane = ({ lane }: Waiting) => lane === "one";
+
+it("gives those of a lane in their order, whatever it heard of and however many wait before them", async () => {
+  const { store, queue, run } = await openQueue();
+  const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
+  await store.commit([...many.flat(), ...run("other", "older", 3_300, "one")]);
+  await queue.look(10_000);
+  const newer = run("other", "newer", 9_000, "one");
+  await store.commit(newer);
+  for (const { key } of newer.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
+  const given: (string | undefined)[] = [];
+  for (let i = 0; i < 6; i += 1) {
+    await queue.look(10_000);
+    for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
+    await sleep(260);
+  }
+  expect(given).toEqual(["older", "newer"]);
+});
+
+it("gives none before an older one of its lane that it has read and let go of", async () => {
+  const { store, queue, run } = await openQueue();
+  const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
+  await store.commit([...many.flat(), ...run("other", "older", 1_500, "one"), ...run("other", "newer", 3_300, "one")]);
+  await queue.look(10_000);
+  // Where the older one lies has been passed, and it could not begin then.
+  await sleep(260);
+  await queue.look(10_000);
+  const given = [queue.take(ofLane)?.id];
+  for (let i = 0; i < 5; i += 1) {
+    await sleep(i === 0 ? 1_010 : 260);
+    await queue.look(10_000);
+    for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
+  }
+  expect(given).toEqual([undefined, "older", "newer"]);
 });
 
 it("lets runs begin apart where there is something else to do", async () => {

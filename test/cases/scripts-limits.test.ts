@@ -51,6 +51,19 @@ it("ends scripts by the limits of the configuration file", async () => {
   }
 }, 40_000);
 
+it("reads files within the memory that the configuration file gives a run", async () => {
+  const held = `const held = new Uint8Array(100_000_000).fill(1);
+    import { createAction } from "latchkey/scripts";
+    export default createAction({ description: "", exec: async () => held.length });`;
+  const started = await startScripted(
+    { "actions/held.ts": held },
+    { settings: { scripts: { memory_bytes: 201_326_592 } } },
+  );
+  await started.connect("ada");
+  const { run } = await started.sidecar.client(SyncService).runAction({ connection: started.ref("ada"), name: "held" });
+  expect(run?.problem).toBeUndefined();
+});
+
 it("has several threads where it says so: one that spins holds up no other", async () => {
   const { codeOf } = await limited({ threads: 2, busy: "4s" });
   const order: string[] = [];

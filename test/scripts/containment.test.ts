@@ -94,6 +94,16 @@ it("X02 says that it was the memory", async () => {
   expect(failure(ran)).toMatchObject({ code: "memory" });
 });
 
+it("X02 lets a file have as much memory while it is read as a run of it may have, and no more", async () => {
+  const holding = (size: number) => action("return held.length;", `const held = new Uint8Array(${size}).fill(1);`);
+  const files = { "calendar/actions/it.ts": holding(100 * mib) };
+  const wide = await hosted(files, { limits: { memoryBytes: 192 * mib } });
+  expect(output(await wide.run("it", { limits: { memoryBytes: 192 * mib } }))).toBe(100 * mib);
+  const narrow = await hosted({ "calendar/actions/it.ts": holding(40 * mib) }, { limits: { memoryBytes: 32 * mib } });
+  expect(narrow.host.all()).toEqual([]);
+  expect(narrow.host.broken()).toMatchObject([{ mistakes: [{ message: expect.stringContaining("out of memory") }] }]);
+});
+
 it("X02 keeps a million lines to as many as are allowed, and says so", async () => {
   const { ran } = await one("for (let i = 0; i < 1_000_000; i++) nango.log('line', i); return 'done';", {
     limits: { busyMs: 60_000 },

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { action, failure, hosted, output } from "./hosting.ts";
 
 /** The lines of the file that it is made of. */
@@ -55,6 +55,19 @@ it("refuses a file that uses Intl, with its line, and not one that asks for it f
   ]);
   expect(output(await at.run("asks"))).toBe("none");
   expect(output(await at.run("means"))).toEqual(["Intl.x", {}]);
+});
+
+it("decodes the map of a file once, however often the file uses Intl", async () => {
+  const parsed = vi.spyOn(JSON, "parse");
+  const uses = Array.from({ length: 200 }, (_, i) => `new Intl.NumberFormat("de").format(${i});`);
+  const text = action(uses.join("\n"));
+  const at = await hosted({ "calendar/actions/uses.ts": text });
+  const maps = parsed.mock.calls.filter(([read]) => read.includes('"mappings"'));
+  parsed.mockRestore();
+  const [{ mistakes } = { mistakes: [] }] = at.host.broken();
+  const first = lineOf(text, "Intl");
+  expect(mistakes.map(({ line }) => line)).toEqual(uses.map((_, i) => first + i));
+  expect(maps).toHaveLength(1);
 });
 
 it("says that there are no languages where one is asked for, instead of giving what is wrong", async () => {
