@@ -37,6 +37,12 @@ export function describeListener(server: Server, tls: boolean): string {
   return `${tls ? "https" : "http"}://${host}:${bound.port}`;
 }
 
+/**
+ * As many as Linux lets wait to be accepted (`somaxconn`). With Node's 511 a burst of a few thousand callers is told
+ * nothing at all, and tries again after a second, after three, after seven.
+ */
+const backlog = 4_096;
+
 export async function listen(server: Server, address: ListenAddress): Promise<void> {
   if (address.kind === "tcp") return bind(server, { host: address.host, port: address.port });
   await removeStaleSocket(address.path);
@@ -48,7 +54,7 @@ export async function listen(server: Server, address: ListenAddress): Promise<vo
 function bind(server: Server, options: { host: string; port: number } | { path: string }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(options, () => {
+    server.listen({ ...options, backlog }, () => {
       server.off("error", reject);
       resolve();
     });

@@ -32,12 +32,17 @@ export function createLines({ take, handOver, refuse }: Asked): Lines {
     isDraining: false,
     nowMs: performance.now(),
   };
+  /** What came while the process stood still, as it does where it is frozen, is read before it is found too late. */
   const sweeping = setInterval(() => {
     owner.nowMs = performance.now();
-    for (const line of lines) line.sweep(owner.nowMs);
-    if (owner.isDraining && lines.size === 0) clearInterval(sweeping);
+    setImmediate(sweep);
   }, sweepEveryMs);
   sweeping.unref();
+
+  function sweep(): void {
+    for (const line of lines) line.sweep(owner.nowMs);
+    if (owner.isDraining && lines.size === 0) clearInterval(sweeping);
+  }
 
   return {
     open: (socket) => void lines.add(new Line(socket, owner)),

@@ -1,60 +1,17 @@
-import { once } from "node:events";
-import http from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { foreignClient } from "../control-plane/foreign.ts";
-import { secretKey, temporaryFolder } from "../harness.ts";
+import { temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { type Postgres, startPostgres } from "../postgres.ts";
 import { launch, type Running } from "../process.ts";
 import { startBalancer } from "./balancer.ts";
 import { startLoad } from "./load.ts";
-
-/** A provider that takes its time, so that something is always under way. */
-async function startSlowProvider(): Promise<number> {
-  const server = http.createServer((request, response) => {
-    request.resume();
-    request.on("end", () => setTimeout(() => response.end('{"here":true}'), 20));
-  });
-  server.keepAliveTimeout = 60_000;
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  return (server.address() as AddressInfo).port;
-}
+import { fill, startSlowProvider } from "./slow-provider.ts";
 
 const targetsOf = (running: Running) => {
   const ops = running.address("ops");
   return { data: { address: running.address("data"), ops }, control: { address: running.address("control"), ops } };
 };
-
-/** What the replicas have in common: a provider, an integration, a connection. */
-async function fill({ running, port }: { readonly running: Running; readonly port: number }): Promise<void> {
-  const control = foreignClient(running.address("control"));
-  await control.unary("ProviderService/CreateProvider", {
-    provider: {
-      name: "here",
-      api_key: { header: "x-api-key" },
-      proxy: { base_url: `https://127.0.0.1:${port}` },
-    },
-  });
-  const headers = { authorization: `Bearer ${secretKey}`, "content-type": "application/json" };
-  for (const [path, body] of [
-    ["/integrations", { unique_key: "here", provider: "here" }],
-    [
-      "/connections",
-      { provider_config_key: "here", connection_id: "ada", credentials: { type: "API_KEY", apiKey: "key-of-ada" } },
-    ],
-  ] as const) {
-    const made = await fetch(`${running.address("data")}${path}`, {
-      method: "POST",
-      headers,
-      body: JSON.stringify(body),
-    });
-    if (!made.ok) throw new Error(`${path}: ${await made.text()}`);
-  }
-}
 
 describe.skipIf(lacks("postgres"))("a rolling restart", () => {
   let server: Postgres;

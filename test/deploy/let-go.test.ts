@@ -1,0 +1,64 @@
+import { readdir, readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it, onTestFinished } from "vitest";
+import { secretKey, temporaryFolder } from "../harness.ts";
+import { launch } from "../process.ts";
+import { proxyHeaders } from "./load.ts";
+import { fill, startSlowProvider } from "./slow-provider.ts";
+
+const signal = "SIGUSR2";
+
+it("lets go of the credentials of a connection that was deleted, however often its callers said the same", {
+  timeout: 60_000,
+}, async () => {
+  const port = await startSlowProvider();
+  const folder = await temporaryFolder();
+  const running = launch(["serve"], {
+    folder,
+    env: {
+      LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${port}`,
+      NODE_OPTIONS: `--heapsnapshot-signal=${signal} --diagnostic-dir=${folder}`,
+    },
+  });
+  onTestFinished(() => void running.child.kill("SIGKILL"));
+  await running.says('"phase":"ready"');
+  await fill({ running, port });
+  const data = running.address("data");
+  const lines = Object.entries(proxyHeaders).map(([name, value]) => `${name}: ${value}\r\n`);
+  const caller = connect(Number(new URL(data).port), "127.0.0.1").resume();
+  for (let asked = 0; asked < 6; asked += 1) {
+    caller.write(`GET /proxy/soon HTTP/1.1\r\nHost: localhost\r\n${lines.join("")}\r\n`);
+    await sleep(60);
+  }
+  caller.destroy();
+
+  async function isInMemory(secret: string): Promise<boolean> {
+    running.child.kill(signal);
+    const written = () => readdir(folder).then((names) => names.filter((name) => name.endsWith(".heapsnapshot")));
+    const before = await written();
+    await expect.poll(written, { timeout: 20_000 }).not.toEqual(before);
+    const [name = ""] = (await written()).filter((one) => !before.includes(one));
+    let text = "";
+    await expect
+      .poll(
+        async () => {
+          text = await readFile(join(folder, name), "utf8");
+          return text.endsWith("}");
+        },
+        { timeout: 20_000 },
+      )
+      .toBe(true);
+    return text.includes(secret);
+  }
+
+  expect(await isInMemory("key-of-ada")).toBe(true);
+  const deleted = await fetch(`${data}/connections/ada?provider_config_key=here`, {
+    method: "DELETE",
+    headers: { authorization: `Bearer ${secretKey}` },
+  });
+  expect(deleted.ok).toBe(true);
+  await sleep(500);
+  expect(await isInMemory("key-of-ada")).toBe(false);
+});
