@@ -81,6 +81,8 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   const declared = new Map<string, Known>();
   const declaredById = new Map<string, Known>();
   const digests = new Map<string, string>();
+  /** Who was asked about last, for as long as nothing has changed: callers of one process mostly have one key. */
+  let last: Known | undefined;
 
   const watch = await follow({
     store,
@@ -93,6 +95,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       return () => {
         digests.clear();
         stored.clear();
+        last = undefined;
         for (const { key, value } of readDigests) noteDigest(partsOf(key)[1] ?? "", value);
         for (const { value } of readKeys) noteKey(value.id, value);
       };
@@ -114,6 +117,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   }
 
   function noteKey(id: string, key: Key | undefined): void {
+    last = undefined;
     if (key === undefined) stored.delete(id);
     else stored.set(id, knownOf(key));
   }
@@ -151,9 +155,11 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       return behind === undefined ? callerOf(known) : behind.then(() => callerOf(knownBy(digest)));
     },
     isCurrent(caller) {
-      const known = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
-      if (known?.caller !== caller || known.expiresAtMs <= world.now()) return false;
-      touches.touch(known.touched);
+      if (last?.caller !== caller) last = declaredById.get(caller.keyId) ?? stored.get(caller.keyId);
+      const known = last;
+      const now = world.now();
+      if (known?.caller !== caller || known.expiresAtMs <= now) return false;
+      touches.touch(known.touched, now);
       return true;
     },
     async create({ id: asked, environment, scopes: wanted, expiresAtMs }, actor) {
@@ -234,6 +240,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     declare(keys) {
       declared.clear();
       declaredById.clear();
+      last = undefined;
       for (const { id, environment, secret, scopes } of keys) {
         const key = create(KeySchema, { id, environment, scopes: [...scopes], declared: true });
         const known = knownOf(key);

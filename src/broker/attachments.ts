@@ -19,7 +19,7 @@ export function createAttachments(world: World): Attachments {
   const made = new WeakMap<LiveConnection, Attached>();
   return (live) => {
     const known = made.get(live);
-    if (known !== undefined && !isOutdated(known.attachment, world.now())) return known;
+    if (known !== undefined && !isOutdated(known.attachment, world)) return known;
     const attached = attach(live, world.now());
     made.set(live, attached);
     return attached;
@@ -51,5 +51,5 @@ function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]
 }
 
 /** A minted token runs out, and the next one is minted. */
-const isOutdated = (attachment: Attachment, now: number): boolean =>
-  attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now;
+export const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
+  attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now();

@@ -1,6 +1,7 @@
 import { equals } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
+import { Memo } from "../base/memo.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "../core/renewal.ts";
@@ -28,13 +29,21 @@ export interface LiveConnection {
   readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
   readonly credentials: Credentials;
+  readonly seat?: Seat;
+}
+
+/** Where memory has a connection. Who wants to find it again keeps this: it is empty once memory lets go of it. */
+export interface Seat {
+  readonly live: LiveConnection | undefined;
+  /** What was made of it, with its credentials. */
+  readonly memo: Memo;
 }
 
 export interface Live {
   /** Renewed first, when they have run out. Rejects with a Fault when they cannot be. */
   get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
-  /** What memory has of it, if that is good: without a promise. */
-  peek(ref: ConnectionRef): LiveConnection | undefined;
+  /** What memory has of it, if that is good: without a promise. `before` is where it was: most often it is there still. */
+  peek(ref: ConnectionRef, before?: Seat): LiveConnection | undefined;
   /** The provider has refused them. What there is in their place now; undefined: nothing. */
   replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
   close(): void;
@@ -52,14 +61,41 @@ interface LiveOptions {
 }
 
 /** What memory has of a connection. */
-interface Held {
-  readonly live: LiveConnection;
+interface HeldConnection extends LiveConnection {
   /** Until when its credentials are good. */
   readonly goodUntil: number;
   /** From when on they are renewed beside their use; moved on with each try. */
-  aheadFrom: number;
+  readonly aheadFrom: number;
   readonly touched: Touched;
 }
+
+class Held implements LiveConnection {
+  readonly connection: Connection;
+  readonly integration: Integration;
+  readonly secrets: IntegrationSecrets | undefined;
+  readonly provider: Provider;
+  readonly credentials: Credentials;
+  readonly goodUntil: number;
+  aheadFrom: number;
+  readonly touched: Touched;
+  readonly seat: { live: Held | undefined; memo: Memo } = { live: undefined, memo: new Memo() };
+  /** As something that is in use. */
+  lookedForAt = 0;
+
+  constructor(held: HeldConnection) {
+    this.connection = held.connection;
+    this.integration = held.integration;
+    this.secrets = held.secrets;
+    this.provider = held.provider;
+    this.credentials = held.credentials;
+    this.goodUntil = held.goodUntil;
+    this.aheadFrom = held.aheadFrom;
+    this.touched = held.touched;
+  }
+}
+
+/** So that what is used again and again is not among those that have lain longest. */
+const lookedForEveryMs = 1_000;
 
 const maxLive = 10_000;
 /** Most changes concern none, and are looked at no further. */
@@ -77,6 +113,13 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     max: maxLive,
     // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
     ignoreFetchAbort: true,
+    onInsert: (held) => {
+      held.seat.live = held;
+    },
+    dispose: ({ seat }) => {
+      seat.live = undefined;
+      seat.memo = new Memo();
+    },
     fetchMethod: (_key, _stale, { context: ref }) => patiently(() => load(ref)),
   });
 
@@ -113,15 +156,15 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
     const until = isOfFormerClient ? 0 : goodUntil(credentials);
     const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
-    return {
-      live: { connection, integration, secrets, provider, credentials },
+    return new Held({
+      ...{ connection, integration, secrets, provider, credentials },
       goodUntil: until,
       aheadFrom:
         isRenewable && Number.isFinite(until)
           ? renewAheadMs({ expiresAtMs: until, lifeMs: lifeMsOf(credentials), jitter: Math.random() })
           : Number.POSITIVE_INFINITY,
       touched: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
-    };
+    });
   }
 
   /** The integration's client has another secret than the one that the token was obtained with. */
@@ -149,46 +192,53 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     return held(ref);
   }
 
+  function lookedFor(ref: ConnectionRef, now: number): Held | undefined {
+    const found = cache.get(keyFor(ref));
+    if (found !== undefined) found.lookedForAt = now;
+    return found;
+  }
+
   /** Nobody waits for it: what there is, is good. */
   function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
     entry.aheadFrom = now + aheadAgainMs;
-    refresher.renew(ref, { seen: entry.live.credentials, isForced: false }).catch((err: unknown) => {
+    refresher.renew(ref, { seen: entry.credentials, isForced: false }).catch((err: unknown) => {
       world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
     });
   }
 
   return {
-    peek(ref) {
-      const known = cache.get(keyFor(ref));
-      if (known === undefined) return undefined;
+    peek(ref, before) {
       const now = world.now();
-      if (known.goodUntil <= now) return undefined;
+      const there = before?.live;
+      const isSame = there instanceof Held && now - there.lookedForAt < lookedForEveryMs;
+      const known = isSame ? there : lookedFor(ref, now);
+      if (known === undefined || known.goodUntil <= now) return undefined;
       if (known.aheadFrom <= now) renewAhead(ref, known, now);
       hits.add();
-      touches.touch(known.touched);
-      return known.live;
+      touches.touch(known.touched, now);
+      return known;
     },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
       let found = await held(ref);
-      const isRenewable = renewalOf(found.live) !== undefined;
+      const isRenewable = renewalOf(found) !== undefined;
       if (found.goodUntil <= world.now() || (forceRefresh && isRenewable)) {
-        const { credentials } = found.live;
-        found = await renewedSince(ref, found.live, forceRefresh);
+        const { credentials } = found;
+        found = await renewedSince(ref, found, forceRefresh);
         // Others were put in their place meanwhile, and have run out as well; or the provider gives none that live.
-        const isOther = !equals(CredentialsSchema, found.live.credentials, credentials);
-        if (found.goodUntil <= world.now() && isOther) found = await renewedSince(ref, found.live, false);
+        const isOther = !equals(CredentialsSchema, found.credentials, credentials);
+        if (found.goodUntil <= world.now() && isOther) found = await renewedSince(ref, found, false);
       }
       touches.touch(found.touched);
-      return found.live;
+      return found;
     },
     async replacementOf(refused) {
       const { ref } = refused.connection;
       if (ref === undefined || renewalOf(refused) === undefined) return undefined;
       const { credentials } = refused;
-      const isOther = ({ live }: Held) => !equals(CredentialsSchema, live.credentials, credentials);
+      const isOther = (held: Held) => !equals(CredentialsSchema, held.credentials, credentials);
       const known = await held(ref);
       const found = isOther(known) ? known : await renewedSince(ref, refused, true);
-      return isOther(found) ? found.live : undefined;
+      return isOther(found) ? found : undefined;
     },
     close() {
       patiently.close();

@@ -9,7 +9,7 @@ import { type Entry, type Store, StoreUnavailable } from "../store/contract.ts";
  * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
  */
 export interface Touches {
-  touch(touched: Touched): void;
+  touch(touched: Touched, nowMs?: number): void;
   lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
   close(): Promise<void>;
 }
@@ -73,8 +73,7 @@ export function createTouches({ store, world }: { store: Store; world: World }):
   }
 
   return {
-    touch(touched) {
-      const now = world.now();
+    touch(touched, now = world.now()) {
       if (now - touched.at < stepMs && touched.at > lostAt) return;
       touched.at = now;
       const { key } = touched;

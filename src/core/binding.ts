@@ -46,7 +46,10 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
   const origins = new Set([base.origin, ...hosts.map(({ address }) => address.origin)]);
 
   return {
-    addressFor: (path) => byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base,
+    addressFor(path) {
+      if (byPrefix.length === 0) return base;
+      return byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base;
+    },
     addressAt(baseUrl) {
       const address = addressOf(baseUrl);
       return address !== undefined && origins.has(address.origin) ? address : undefined;

@@ -1,5 +1,6 @@
 import type { Attachment, Draft, Pair } from "../auth/attachment.ts";
 import { lowerCase } from "../base/field-name.ts";
+import { createNote, type Memo } from "../base/memo.ts";
 import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { outgoingFields } from "./outgoing-fields.ts";
 
@@ -16,8 +17,8 @@ export interface Asked {
   /** What follows the base path: path and query, as the caller wrote them. */
   readonly path: string;
   readonly rawHeaders: readonly string[];
-  /** The same array may be there with the next request: what is made of it is worth keeping. */
-  readonly comeAgain?: boolean;
+  /** The same fields may be there with the next request: what is made of them is worth keeping. */
+  readonly memo?: Memo | undefined;
   readonly body: "none" | "length" | "chunked";
   /** The caller's. */
   readonly key: string | undefined;
@@ -32,6 +33,8 @@ export interface Going {
   readonly host: string;
   readonly basePath: string;
   readonly attachment: Attachment;
+  /** Stands for the attachment where that must not be kept; undefined: nothing is to be kept of it. */
+  readonly stamp?: object | undefined;
   readonly proxy: ProxyRules | undefined;
   /** The answer is going to be read: it must not be compressed. */
   readonly wantsPlain: boolean;
@@ -77,55 +80,75 @@ export function outgoingParts(going: Going): OutgoingParts {
 /** The same, written out. */
 export function outgoing(going: Going): Outgoing {
   const { asked, host } = going;
-  const { target, lines, attached, contentLength } = canKeep(going) ? keptParts(going) : writtenParts(going);
-  let head = `${asked.method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines}`;
-  for (const [name, value] of attached) head += `${name}: ${value}\r\n`;
-  head += `Via: ${asked.isHttp2 === true ? viaHttp2 : via}\r\n`;
-  if (asked.body === "chunked") head += "Transfer-Encoding: chunked\r\n";
-  else if (contentLength !== undefined) head += `Content-Length: ${contentLength}\r\n`;
-  return { target, head: `${head}\r\n` };
-}
-
-interface WrittenParts extends Omit<OutgoingParts, "fields"> {
-  readonly lines: string;
-}
-
-function writtenParts(going: Going): WrittenParts {
   const { target, fields, attached, contentLength } = outgoingParts(going);
-  let lines = "";
-  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  return { target, lines, attached, contentLength };
+  const middle = middleOf(host, fields);
+  const memo = memoFor(going);
+  if (memo !== undefined) kept.keep(memo, keptOf(going, { middle, contentLength }));
+  return { target, head: `${asked.method} ${target}${middle}${endOf(asked, attached, contentLength)}` };
 }
 
-type Keepable = Going & { readonly attachment: Extract<Attachment, { kind: "fixed" }> };
+/** The head of a request whose fields, and what is done to them, are those of one before it; undefined: they are not. */
+export function outgoingAgain(going: Lasting & Pick<Going, "asked" | "basePath" | "attachment">): string | undefined {
+  const { asked, basePath, attachment } = going;
+  const known = asked.memo && kept.of(asked.memo);
+  if (known === undefined || attachment.kind !== "fixed" || !isOf(known, going)) return undefined;
+  const path = known.isBare ? asked.path : targetWith(asked.path, going);
+  const end = endOf(asked, attachment.headers, known.contentLength);
+  return `${asked.method} ${basePath}${path}${known.middle}${end}`;
+}
 
-const canKeep = (going: Going): going is Keepable =>
-  going.asked.comeAgain === true &&
-  going.attachment.kind === "fixed" &&
-  !going.wantsPlain &&
-  going.traceparent === undefined;
+/** The credentials, what says that we were there, and how a body is framed. */
+function endOf({ body, isHttp2 }: Asked, attached: readonly Pair[], contentLength: string | undefined): string {
+  let lines = "";
+  for (let i = 0; i < attached.length; i += 1) {
+    const pair = attached[i];
+    if (pair !== undefined) lines += `${pair[0]}: ${pair[1]}\r\n`;
+  }
+  lines += isHttp2 === true ? `Via: ${viaHttp2}\r\n` : `Via: ${via}\r\n`;
+  if (body === "chunked") lines += "Transfer-Encoding: chunked\r\n";
+  else if (contentLength !== undefined) lines += `Content-Length: ${contentLength}\r\n`;
+  return `${lines}\r\n`;
+}
+
+/** What stands between the path and the credentials. */
+function middleOf(host: string, fields: readonly string[]): string {
+  let lines = ` HTTP/1.1\r\nHost: ${host}\r\n`;
+  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  return lines;
+}
+
+/** Of a request of which nothing has to be made anew but what is in its first line. */
+const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: Going): Memo | undefined =>
+  attachment.kind !== "fixed" || stamp === undefined || wantsPlain || traceparent !== undefined
+    ? undefined
+    : asked.memo;
+
+/** What a head depends on, beside the caller's fields. */
+type Lasting = Pick<Going, "host" | "stamp" | "proxy">;
 
 /** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
-interface Kept extends Pick<WrittenParts, "lines" | "contentLength"> {
-  readonly replaced: ReadonlySet<string>;
+interface Kept extends Lasting {
+  readonly middle: string;
+  readonly contentLength: string | undefined;
   readonly key: string | undefined;
-  readonly proxy: ProxyRules | undefined;
+  /** Nothing is put behind the path. */
+  readonly isBare: boolean;
 }
 
-const kept = new WeakMap<readonly string[], Kept>();
+const kept = createNote<Kept>();
 
-function keptParts(going: Keepable): WrittenParts {
-  const { asked, attachment, proxy, basePath } = going;
-  const { rawHeaders, key } = asked;
-  const replaced = namesOf(attachment);
-  const known = kept.get(rawHeaders);
-  if (known === undefined || known.replaced !== replaced || known.key !== key || known.proxy !== proxy) {
-    const written = writtenParts(going);
-    kept.set(rawHeaders, { lines: written.lines, contentLength: written.contentLength, replaced, key, proxy });
-    return written;
-  }
-  const target = basePath + targetWith(asked.path, { attachment, proxy });
-  return { target, lines: known.lines, contentLength: known.contentLength, attached: attachment.headers };
+const isOf = (known: Kept, { asked, host, stamp, proxy }: Lasting & Pick<Going, "asked">): boolean =>
+  known.stamp === stamp && known.proxy === proxy && known.host === host && known.key === asked.key;
+
+function keptOf(going: Going, { middle, contentLength }: Pick<Kept, "middle" | "contentLength">): Kept {
+  const { asked, host, stamp, proxy } = going;
+  const bare = "/";
+  return {
+    // In one piece: it is written with each request that follows.
+    middle: Buffer.from(middle, "latin1").toString("latin1"),
+    isBare: targetWith(bare, going) === bare,
+    ...{ contentLength, host, stamp, proxy, key: asked.key },
+  };
 }
 
 const names = new WeakMap<Attachment, ReadonlySet<string>>();

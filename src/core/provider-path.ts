@@ -3,6 +3,7 @@
  * climb out of the base path, is refused. Returns why, or undefined.
  */
 export function mistakeInPath(target: string): string | undefined {
+  if (isPlain.test(target)) return undefined;
   if (!target.startsWith("/")) return "the path must begin with a slash";
   if (!/^[\x21-\x7e]*$/.test(target)) return "the path must be of visible ASCII characters";
   if (target.includes("#")) return "the path must not hold a fragment";
@@ -18,5 +19,7 @@ export function mistakeInPath(target: string): string | undefined {
     : undefined;
 }
 
+/** What there is nothing to look into of. */
+const isPlain = /^(?:\/(?!\.)[!"$&-.0-[\]-~]*)+$/;
 /** Most paths have neither a dot at the beginning of a segment nor anything encoded. */
 const risky = /%|\/\./;

@@ -1,6 +1,7 @@
-import type { DoorGuard } from "../base/door-guard.ts";
+import type { DoorGuard, RequestOrigin } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
 import { byFieldName, lowerCase } from "../base/field-name.ts";
+import { createNote } from "../base/memo.ts";
 import { type FrontHead, type FrontRequest, mistakeInFraming } from "../relay/front.ts";
 import { checkBrowser, type PageOrigins } from "./page-origin.ts";
 import type { Route } from "./routes.ts";
@@ -39,6 +40,9 @@ const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1
 export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
 
 export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
+  /** Of fields that come again: that there is nothing wrong with them. Which hosts are served may change. */
+  const passed = createNote<true>();
+
   function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
     const { rawHeaders, headers, method = "" } = request;
     const framing = mistakeInFraming(request);
@@ -47,12 +51,11 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
       throw new Fault("headers_too_large", `the head must have at most ${limits.headLines} lines`);
     }
     requireSingle(rawHeaders);
-    const { host, origin } = headers;
+    const { host, origin, fetchSite } = originOf(request);
     // RFC 9112, 3.2.
     if (host === undefined && request.httpVersion === "1.1") {
       throw new Fault("malformed_request", "the request must have a Host header");
     }
-    const fetchSite = headers["sec-fetch-site"] as string | undefined;
     if (isInAbsoluteForm(request)) guard.checkPage({ origin, fetchSite });
     else if (browser === undefined || origins === undefined) guard.check({ host, origin, fetchSite });
     else {
@@ -63,15 +66,25 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
   }
 
   function requireShort(url: string): void {
-    if (Buffer.byteLength(url) <= limits.pathBytes) return;
+    // A character has three bytes at most.
+    if (url.length * 3 <= limits.pathBytes || Buffer.byteLength(url) <= limits.pathBytes) return;
     throw new Fault("uri_too_long", `the path must have at most ${limits.pathBytes} bytes`);
   }
 
   return {
     check,
     checkForProvider(request) {
-      check(request);
-      requireShort(request.url ?? "");
+      const { memo, url = "" } = request;
+      if (memo === undefined || !url.startsWith("/")) {
+        check(request);
+      } else if (passed.of(memo) === true) {
+        guard.checkHost(request.headers.host);
+      } else {
+        check(request);
+        const { origin, fetchSite } = originOf(request);
+        if (origin === undefined && fetchSite === undefined) passed.keep(memo, true);
+      }
+      requireShort(url);
     },
     targetOf({ url = "", method }) {
       if (url === "*" && method === "OPTIONS") return { path: "*", query: "" };
@@ -82,6 +95,12 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
     },
   };
 }
+
+const originOf = ({ headers }: FrontHead): RequestOrigin => ({
+  host: headers.host,
+  origin: headers.origin,
+  fetchSite: headers["sec-fetch-site"] as string | undefined,
+});
 
 function requireSingle(rawHeaders: readonly string[]): void {
   let seen = 0;

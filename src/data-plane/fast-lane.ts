@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
 import type { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
+import { createNote, type Memo } from "../base/memo.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Answering, Facing } from "../relay/facing.ts";
 import type { FrontHead } from "../relay/front.ts";
@@ -49,7 +50,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
   const { proxy, receiving, check, aliasOf, handOver, refuse } = options;
 
   function take(line: Line, head: RequestHead): boolean | Promise<void> {
-    const match = receiving.rowFor(head);
+    const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor(head);
     if (match !== undefined) return receive(line, head, match);
     return proxy === undefined ? false : toProvider(proxy, line, head);
   }
@@ -76,26 +77,24 @@ export function createFastLane(options: FastLaneOptions): Lines {
     return true;
   }
 
-  function toProvider(to: ProviderProxy, line: Line, { method, url, fields }: RequestHead): boolean | Promise<void> {
-    const headers = headersOf(fields);
+  function toProvider(to: ProviderProxy, line: Line, head: RequestHead): boolean | Promise<void> {
+    const headers = headersOf(head.fields);
     if (headers === "of a page") return false;
-    const { rawHeaders } = fields;
-    const request = { method, url, httpVersion: "1.1", rawHeaders, comeAgain: true, headers, socket: line.socket };
-    let asking: Asking;
+    const call = new FastCall(to, options, { line, head, headers });
     let ready: ProviderCall | Promise<void> | undefined;
     try {
-      const alias = aliasOf(request);
-      if (alias === undefined && !url.startsWith(`${proxyPrefix}/`)) return false;
-      check(request);
-      asking = { request, alias };
-      ready = to.ready(asking);
+      call.alias = aliasOf(call);
+      if (call.alias === undefined && !head.url.startsWith(underProxy)) return false;
+      check(call);
+      ready = to.ready(call.asking);
     } catch {
       /* The general lane comes to the same, and says it. */
       return false;
     }
     if (ready === undefined) return false;
     if (ready instanceof Promise) return ready;
-    to.relay(new FastCall(to, options, { line, asking, since: ready.since }), ready);
+    call.begin(ready.since);
+    to.relay(call, ready);
     return true;
   }
 
@@ -104,21 +103,19 @@ export function createFastLane(options: FastLaneOptions): Lines {
 
 const nothing = () => {};
 
+const providerRoute = `${proxyPrefix}/*`;
+const underProxy = `${proxyPrefix}/`;
+
 /** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
 const ofPages = new Set(["origin", "sec-fetch-site"]);
 const asked = new Set([...singleHeaders, "content-length"]);
 
 type Headers = IncomingHttpHeaders | "of a page";
 
-const known = new WeakMap<RequestFields, Headers>();
+const known = createNote<Headers>();
 
-function headersOf(fields: RequestFields): Headers {
-  const before = known.get(fields);
-  if (before !== undefined) return before;
-  const made = headersIn(fields);
-  known.set(fields, made);
-  return made;
-}
+const headersOf = (fields: RequestFields): Headers =>
+  known.of(fields.memo) ?? known.keep(fields.memo, headersIn(fields));
 
 /** What is there twice is found out by whoever looks at all of them. */
 function headersIn({ rawHeaders }: RequestFields): Headers {
@@ -133,27 +130,51 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
 
 type Counting = Pick<FastLaneOptions, "count" | "textOf" | "endless">;
 
-interface Begun {
+interface Came {
   readonly line: Line;
-  readonly asking: Asking;
-  readonly since: number;
+  readonly head: RequestHead;
+  readonly headers: IncomingHttpHeaders;
 }
 
-class FastCall implements ProxyCall, Taken {
-  readonly asking: Asking;
+/** One request as all that look at it want to see it: its head, what it asks for, and whom the answer is for. */
+class FastCall implements FrontHead, Asking, ProxyCall, Taken {
+  readonly method: string;
+  readonly url: string;
+  readonly httpVersion = "1.1";
+  readonly rawHeaders: readonly string[];
+  readonly memo: Memo;
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: Socket;
+  alias: ConnectionRef | undefined = undefined;
   readonly #proxy: ProviderProxy;
   readonly #counting: Counting;
   readonly #line: Line;
-  readonly #since: number;
+  #since = 0;
   #isOver = false;
 
-  constructor(proxy: ProviderProxy, counting: Counting, { line, asking, since }: Begun) {
+  constructor(proxy: ProviderProxy, counting: Counting, { line, head, headers }: Came) {
     this.#proxy = proxy;
     this.#counting = counting;
     this.#line = line;
+    this.method = head.method;
+    this.url = head.url;
+    this.rawHeaders = head.fields.rawHeaders;
+    this.memo = head.fields.memo;
+    this.headers = headers;
+    this.socket = line.socket;
+  }
+
+  get request(): this {
+    return this;
+  }
+
+  get asking(): this {
+    return this;
+  }
+
+  begin(since: number): void {
     this.#since = since;
-    this.asking = asking;
-    counting.count.begin();
+    this.#counting.count.begin();
   }
 
   get isGone(): boolean {
@@ -185,6 +206,6 @@ class FastCall implements ProxyCall, Taken {
     this.#isOver = true;
     endless.delete(this.#line);
     this.#proxy.left();
-    count.end({ route: `${proxyPrefix}/*`, status, since: this.#since });
+    count.end({ route: providerRoute, status, since: this.#since });
   }
 }

@@ -2,10 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { type Attachment, CannotAttach } from "../auth/attachment.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
+import { createNote } from "../base/memo.ts";
 import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
-import type { Attached, Attachments } from "../broker/attachments.ts";
-import type { Live, LiveConnection } from "../broker/live.ts";
+import { type Attached, type Attachments, isOutdated } from "../broker/attachments.ts";
+import type { Live, LiveConnection, Seat } from "../broker/live.ts";
 import type { Address, Binding } from "../core/binding.ts";
 import { callerKey } from "../core/caller-key.ts";
 import { countedForward } from "../core/max-forwards.ts";
@@ -14,6 +15,7 @@ import { mistakeInPath } from "../core/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
+import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
@@ -68,10 +70,15 @@ export interface ProviderCall {
   readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
+  /** Stands for it. */
+  readonly stamp: object | undefined;
   readonly asked: Asked;
   readonly options: ProxyOptions;
   readonly binding: Binding;
   readonly address: Address;
+  /** Before the path. */
+  readonly basePath: string;
+  readonly proxy: ProxyRules | undefined;
   readonly origin: Admitted;
   /** As a Host field has it. */
   readonly host: string;
@@ -112,6 +119,16 @@ interface Wanted {
   readonly ref: ConnectionRef;
   readonly alias: ConnectionRef | undefined;
   readonly options: ProxyOptions;
+  /** Where the connection was the last time. */
+  seat: Seat | undefined;
+}
+
+/** Of a connection in memory: what it carries, and where that went the last time. */
+interface Usual {
+  readonly own: Attached;
+  readonly stamp: object;
+  address: Address | undefined;
+  place: Place | undefined;
 }
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
@@ -119,7 +136,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
-  const wanted = new WeakMap<FrontHead["headers"], Wanted>();
+  const wanted = createNote<Wanted>();
+  const usual = createNote<Usual>();
   const nonces = createProviderNonces();
 
   function begin(asking: Answered, { ready, fail }: Outcome): void {
@@ -154,11 +172,28 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const wantedNow = wantedBy(asking);
     if (wantedNow === undefined) return undefined;
     const { caller, key, ref, options } = wantedNow;
-    const held = live.peek(ref);
+    const held = live.peek(ref, wantedNow.seat);
     // Why it cannot be had, whoever asks for it in full is told.
     if (held === undefined) return live.get(ref).then(nothing, nothing);
     if (isUseRecorded(held)) return undefined;
+    wantedNow.seat = held.seat;
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
+  function usualOf(found: LiveConnection): Usual {
+    const memo = found.seat?.memo;
+    const known = memo && usual.of(memo);
+    if (known !== undefined && !isOutdated(known.own.attachment, world)) return known;
+    const made = { own: attachments(found), stamp: {}, address: undefined, place: undefined };
+    return memo === undefined ? made : usual.keep(memo, made);
+  }
+
+  function placeOf(used: Usual, address: Address): Place {
+    if (used.place !== undefined && used.address === address) return used.place;
+    const place = admit(used.own, address);
+    used.address = address;
+    used.place = place;
+    return place;
   }
 
   /**
@@ -166,7 +201,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
    * key that is not known, others may.
    */
   function wantedBy({ request, alias }: Asking): Wanted | undefined {
-    const known = wanted.get(request.headers);
+    const { memo } = request;
+    const known = memo && wanted.of(memo);
     if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
     const authenticated = authenticate(request);
     if (authenticated instanceof Promise) {
@@ -176,9 +212,9 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
     const { key, caller } = authenticated;
     const ref = refOf(request, { environment: caller.environment, alias });
-    const made = { key, caller, ref, alias, options: proxyOptions((name) => headerOf(request, name)) };
-    wanted.set(request.headers, made);
-    return made;
+    const options = proxyOptions((name) => headerOf(request, name));
+    const made = { key, caller, ref, alias, options, seat: undefined };
+    return memo === undefined ? made : wanted.keep(memo, made);
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
@@ -202,8 +238,9 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   }
 
   function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
-    const own = attachments(found);
-    const { attachment, binding } = own;
+    const used = usualOf(found);
+    const { stamp } = used;
+    const { attachment, binding } = used.own;
     const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
@@ -212,11 +249,30 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
     const isLastHop = counted === "none";
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
-    const comeAgain = request.comeAgain === true;
-    const asked = { method, path, rawHeaders, comeAgain, body: bodyOf(request), key, isHttp2: isStream(request) };
-    const { origin, host } = admit(own, address);
+    const { memo } = request;
+    const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
+    const { origin, host } = placeOf(used, address);
     use?.going({ host, path, attachment, key });
-    return { since, caller, live: found, attachment, binding, asked, options, address, origin, host, use, isLastHop };
+    const { basePath } = address;
+    const { proxy } = found.provider;
+    // Written out: there is one for each request, and a spread costs more than all of it.
+    return {
+      since,
+      caller,
+      live: found,
+      attachment,
+      stamp,
+      binding,
+      asked,
+      options,
+      address,
+      basePath,
+      proxy,
+      origin,
+      host,
+      use,
+      isLastHop,
+    };
   }
 
   function admit(attached: Attached, { origin: href }: Address): Place {
@@ -250,9 +306,10 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       asked,
       scheme: call.origin.scheme,
       host: call.host,
-      basePath: call.address.basePath,
+      basePath: call.basePath,
       attachment: call.attachment,
-      proxy: call.live.provider.proxy,
+      stamp: call.stamp,
+      proxy: call.proxy,
       wantsPlain: isReflectionGuarded(call.live.integration),
       content,
       nowMs: world.now(),

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import { lowerCase } from "../base/field-name.ts";
+import type { Memo } from "../base/memo.ts";
 import { StreamRequest } from "./stream-front.ts";
 
 /** The head of a caller's request, whoever has read it: names are those of `IncomingMessage`. */
@@ -7,8 +8,8 @@ export interface FrontHead extends Pick<IncomingMessage, "method" | "url" | "htt
   /** By their names in lower case: all of them, or all that anybody here asks for. */
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
-  /** The same array may be there with the next request. */
-  readonly comeAgain?: boolean;
+  /** The same fields may be there with the next request, and this with them. */
+  readonly memo?: Memo;
 }
 
 /** What of a caller's request anybody looks at: Node's own over HTTP/1, or a stream of HTTP/2 that reads the same. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { Memo } from "../../src/base/memo.ts";
 import { isBegunHead, parseRequestHead } from "../../src/relay/request-head.ts";
 
 const plain = "GET /proxy/x?y=z HTTP/1.1\r\nHost: localhost\r\nX-High: caf\xe9\r\nAccept:  */* \t\r\n\r\n";
@@ -13,6 +14,7 @@ describe("an ordinary head", () => {
         rawHeaders: ["Host", "localhost", "X-High", "caf\xe9", "Accept", "*/*"],
         contentLength: 0,
         closes: false,
+        memo: new Memo(),
       },
     });
   });
@@ -22,7 +24,10 @@ describe("an ordinary head", () => {
       contentLength: 17,
       closes: true,
     });
-    expect(parseRequestHead(withField("Connection: keep-alive"))?.fields).toMatchObject({ closes: false });
+    expect(parseRequestHead(withField("Connection: keep-alive"))?.fields).toMatchObject({
+      closes: false,
+      memo: new Memo(),
+    });
   });
 
   it("has the same fields where the same ones come again, whatever the path", () => {
