@@ -15,6 +15,7 @@ import { usualRunLimits } from "./broker/run-keeper.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
+import { notableFields } from "./core/incoming-fields.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { noScripts, type ScriptHost } from "./core/script.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
@@ -144,6 +145,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         egress,
         limits: config.relay,
         extraCa: config.providerCa,
+        notable: notableFields,
         onCounts({ connections, idle, waiting }) {
           metrics.proxyConnections.set({ state: "carrying" }, connections - idle);
           metrics.proxyConnections.set({ state: "idle" }, idle);

@@ -17,3 +17,44 @@ export function byFieldName<T>(judge: (lower: string) => T): (name: string) => T
 }
 
 export const lowerCase = byFieldName((lower) => lower);
+
+/**
+ * The few names that mean something, looked for where they stand in the text of a head: no copy is made of a name, and
+ * nothing hashed. What is looked at is known to be a name: letters, and signs that no case changes.
+ */
+export class FieldNames<T> {
+  readonly #byLength: (Named<T>[] | undefined)[] = [];
+
+  constructor(meanings: Iterable<readonly [lower: string, meaning: T]>) {
+    for (const [lower, meaning] of meanings) {
+      const alike = this.#byLength[lower.length] ?? [];
+      alike.push({ lower, meaning });
+      this.#byLength[lower.length] = alike;
+    }
+  }
+
+  /** Of the name that goes from there to there. */
+  at(text: string, from: number, to: number): T | undefined {
+    const alike = this.#byLength[to - from];
+    if (alike === undefined) return undefined;
+    for (let i = 0; i < alike.length; i += 1) {
+      const one = alike[i];
+      if (one !== undefined && isAt(text, from, one.lower)) return one.meaning;
+    }
+    return undefined;
+  }
+}
+
+interface Named<T> {
+  readonly lower: string;
+  readonly meaning: T;
+}
+
+/** Whether it stands there, in whatever case. */
+export function isAt(text: string, from: number, lower: string): boolean {
+  for (let i = 0; i < lower.length; i += 1) {
+    // Of letters the bit that makes them small; a hyphen has it.
+    if ((text.charCodeAt(from + i) | 0x20) !== lower.charCodeAt(i)) return false;
+  }
+  return true;
+}

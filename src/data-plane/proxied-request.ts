@@ -3,7 +3,7 @@ import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
 import { isGrpc } from "../core/grpc.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
-import { namesOf, outgoing } from "../core/outgoing.ts";
+import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
@@ -24,7 +24,7 @@ import {
 import { type Again, againAfter } from "./proxy-again.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import type { AttemptTrace, ProxyTrace } from "./proxy-trace.ts";
-import { guardReflection } from "./reflection.ts";
+import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 
 /** A request to be relayed, whichever lane it came by. */
 export interface ProxyCall {
@@ -79,7 +79,9 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#caller = call.face(this);
     const { integration } = ready.live;
     const { attachment } = ready;
-    this.#guard = guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() });
+    this.#guard = isReflectionGuarded(integration)
+      ? guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() })
+      : this.#caller;
   }
 
   attempt(): void {
@@ -91,20 +93,13 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   #send(): Exchange {
-    const { calls, upstream, count } = this.#shared;
+    const { upstream, count } = this.#shared;
     const ready = this.#ready;
     const { asked, origin } = ready;
     const content = this.#content;
-    const going =
-      content === undefined
-        ? calls.goingOf(ready, asked, undefined)
-        : calls.goingOf(
-            ready,
-            { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content) },
-            content,
-          );
     this.#attempt = this.#trace?.attempt(ready);
-    const { head } = outgoing(this.#attempt?.joined(going) ?? going);
+    const again = content === undefined && this.#attempt === undefined ? outgoingAgain(ready) : undefined;
+    const head = again ?? outgoing(this.#goingOf(ready, content)).head;
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const request = { origin, method: asked.method, head, body };
     const how = this.#howToSend();
@@ -120,6 +115,17 @@ export class ProxiedRequest implements Answering, Receiver {
       this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
     }
     return exchange;
+  }
+
+  #goingOf(ready: ProviderCall, content: Uint8Array | undefined): Going {
+    const { calls } = this.#shared;
+    const { asked } = ready;
+    const sent: Asked =
+      content === undefined
+        ? asked
+        : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
+    const going = calls.goingOf(ready, sent, content);
+    return this.#attempt?.joined(going) ?? going;
   }
 
   /** Of a request as most are, nothing: it goes over HTTP/1.1. */
@@ -235,6 +241,19 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onHead(head, hasMore);
   }
 
+  onWhole(head: ResponseHead, content: string): boolean {
+    const guard = this.#guard;
+    // Whether anything else is to come of it, is found out in pieces.
+    if (guard.onWhole === undefined || !(head.status < 400)) return false;
+    if (this.#ready.attachment.kind !== "fixed" || this.#ready.options.retries > 0) return false;
+    if (!guard.onWhole(head, content)) return false;
+    this.#attempt?.answered(head.status);
+    this.#shared.count.answered(this.#ready.live.credentials.kind.case ?? "none", head.status);
+    this.#shared.count.down.add(content.length);
+    this.#ready.use?.down(content.length);
+    return true;
+  }
+
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
     if (this.#refusal?.add(content) === true) {
       release?.();
@@ -266,10 +285,27 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#guard.onDrain();
   }
 
-  fieldsFor({ fields, framing, isHttp2 }: ResponseHead): readonly string[] {
+  fieldsFor(head: ResponseHead): readonly string[] {
+    this.#call.beginAnswer(isEventStream(head));
+    return this.#incoming(head.fields, head);
+  }
+
+  linesFor(head: ResponseHead): string {
+    const { lines, notable = [] } = head;
+    if (lines === undefined) return written(this.fieldsFor(head));
+    if (notable.length === 0) {
+      this.#call.beginAnswer(isEventStream(head));
+      return lines + addedLines;
+    }
+    const added = this.#incoming(notable, head);
+    // Others that go on keep their place among all of them.
+    if (added.length > addedFields.length) return written(this.fieldsFor(head));
+    this.#call.beginAnswer(isEventStream(head));
+    return lines + written(added);
+  }
+
+  #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
     const { alias } = this.#call.asking;
-    // An event stream has no length, and looking for its type costs the others nothing.
-    this.#call.beginAnswer(typeof framing !== "number" && framing !== "none" && isEventStream(fields));
     const ready = this.#ready;
     return incomingFields({
       fields,
@@ -321,10 +357,25 @@ type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 
-function isEventStream(fields: readonly string[]): boolean {
+/** An event stream has no length, and looking for its type costs the others nothing. */
+function isEventStream(head: ResponseHead): boolean {
+  const { framing, lines } = head;
+  if (typeof framing === "number" || framing === "none") return false;
+  if (lines !== undefined && !/\/event-stream/i.test(lines)) return false;
+  const { fields } = head;
   const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
   return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
 }
+
+function written(fields: readonly string[]): string {
+  let lines = "";
+  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  return lines;
+}
+
+/** What every answer gets, and most get nothing else. */
+const addedFields = incomingFields({ fields: [], relocate: () => undefined, keepsSetCookie: false });
+const addedLines = written(addedFields);
 
 /** A request whose connection is at hand. */
 export interface Begun {

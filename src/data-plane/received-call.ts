@@ -129,6 +129,9 @@ export class ReceivedCall implements Answering, Taken, Exchange {
   fieldsFor(): readonly string[] {
     return [];
   }
+  linesFor(): string {
+    return "";
+  }
   answerFailure(): void {}
   passedOn(): void {}
   takeMore(): void {}

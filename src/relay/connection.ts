@@ -5,7 +5,7 @@ import { connectedEvent, type Dialled, dial, failureOf } from "./dial.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
 import { takesMore } from "./pressure.ts";
-import { parseResponseHead, type ResponseHead } from "./response-head.ts";
+import type { ReadHead, ResponseHead } from "./response-head.ts";
 
 /** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
 export interface Receiver {
@@ -13,6 +13,11 @@ export interface Receiver {
   onInformational(head: ResponseHead): void;
   /** `hasMore`: content follows at once. */
   onHead(head: ResponseHead, hasMore: boolean): void;
+  /**
+   * In place of that and of the content: all of a small answer, as text of one byte a character. Its end follows.
+   * Returns false where it is to come in pieces; then nothing has happened.
+   */
+  onWhole?(head: ResponseHead, content: string): boolean;
   /**
    * Of `content` nothing may be kept once this returns, unless `release` is given: then it is the receiver's until
    * that was called. Returns false when it wants no more until `resume`.
@@ -47,6 +52,7 @@ export interface Carried {
 
 export interface ConnectionOptions extends Dialled {
   readonly bulk: BulkBuffers;
+  readonly readHead: ReadHead;
   readonly onSession: (session: Buffer) => void;
   /** It has carried one exchange to its end and can carry another. */
   readonly onIdle: (connection: Connection) => void;
@@ -74,6 +80,8 @@ export class Connection {
   readonly origin: Origin;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
+  /** While it carries something: its place among all that do. */
+  at = -1;
   /** While it is idle: until when it is kept. */
   idleUntil = 0;
   /** And since when. */
@@ -111,8 +119,8 @@ export class Connection {
       ...options,
       onread: {
         buffer: () => this.#nextBuffer(),
-        callback: (bytes: number, buffer: Uint8Array) => {
-          this.#read(Buffer.from(buffer.buffer, buffer.byteOffset, bytes), buffer);
+        callback: (length: number, buffer: Uint8Array) => {
+          this.#read(length, buffer);
           return true;
         },
       },
@@ -227,7 +235,7 @@ export class Connection {
     return this.#bulk?.next() ?? shared;
   }
 
-  #read(bytes: Buffer, buffer: Uint8Array): void {
+  #read(length: number, buffer: Uint8Array): void {
     // A head that comes in drops is late all the same.
     if (this.#state !== states.head) this.#activity += 1;
     if (this.#carried === undefined) {
@@ -235,13 +243,19 @@ export class Connection {
       this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
       return;
     }
+    if (this.#state === states.head && this.#head === undefined && buffer === shared && length <= maxHeadBytes) {
+      // Most answers are one read, and are never looked at but as text.
+      this.#readText(shared.toString("latin1", 0, length), undefined);
+      return;
+    }
+    const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
     if (this.#state === states.head) {
       this.#readHead(bytes);
       return;
     }
     this.#readBody(bytes, buffer);
     // A read that fills the buffer is one of many: from now on into larger ones, that need not be copied.
-    if (bytes.length === sharedBytes && this.#bulk === undefined && this.#carried !== undefined) {
+    if (length === sharedBytes && this.#bulk === undefined && this.#carried !== undefined) {
       this.#bulk = this.#options.bulk.take(() => this.resume());
     }
   }
@@ -249,21 +263,34 @@ export class Connection {
   #readHead(bytes: Buffer): void {
     const all = this.#head === undefined ? bytes : Buffer.concat([this.#head, bytes]);
     this.#head = undefined;
-    const text = all.toString("latin1", 0, Math.min(all.length, maxHeadBytes));
+    this.#readText(all.toString("latin1", 0, Math.min(all.length, maxHeadBytes)), all);
+  }
+
+  /** `bytes` are those of the text, and what follows it; undefined: they lie in the shared buffer, and nothing follows. */
+  #readText(text: string, bytes: Buffer | undefined): void {
     const end = text.indexOf("\r\n\r\n");
     if (end === -1) {
-      if (all.length >= maxHeadBytes) this.#malformed("the head of the answer is too large");
+      if (text.length >= maxHeadBytes) this.#malformed("the head of the answer is too large");
       else if (isNoHead(text)) this.#malformed("the head of the answer is not well-formed");
-      else this.#head = Buffer.from(all);
+      else this.#head = Buffer.from(bytes ?? shared.subarray(0, text.length));
       return;
     }
     const carried = this.#carried;
-    const head = parseResponseHead(text.slice(0, end + 4), carried?.isHead === true);
+    const head = this.#options.readHead(text, carried?.isHead === true);
     if (head === undefined || head.status === 101 || carried === undefined) {
       this.#malformed("the head of the answer is not well-formed");
       return;
     }
-    const rest = all.subarray(end + 4);
+    const { receiver } = carried;
+    const restLength = (bytes?.length ?? text.length) - end - 4;
+    if (head.framing === restLength && restLength > 0 && head.status >= 200 && bytes === undefined) {
+      this.#answered(head);
+      if (receiver.onWhole?.(head, text.slice(end + 4)) === true) {
+        if (this.#carried === carried) this.#finish([], 0);
+        return;
+      }
+    }
+    const rest = (bytes ?? shared.subarray(0, text.length)).subarray(end + 4);
     if (head.status < 200) {
       this.#informational += 1;
       if (this.#informational > maxInformational) {
@@ -274,12 +301,16 @@ export class Connection {
       if (rest.length > 0 && this.#carried === carried) this.#readHead(rest);
       return;
     }
+    this.#answered(head);
+    receiver.onHead(head, hasContent(rest, head));
+    if (this.#carried === carried) this.#beginBody(head, rest);
+  }
+
+  #answered(head: ResponseHead): void {
     this.#hasAnswered = true;
     this.#activity += 1;
     this.#keepsAlive = head.keepsAlive;
     this.idleSeconds = head.idleSeconds;
-    carried.receiver.onHead(head, hasContent(rest, head));
-    if (this.#carried === carried) this.#beginBody(head, rest);
   }
 
   #beginBody({ framing }: ResponseHead, rest: Buffer): void {

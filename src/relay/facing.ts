@@ -8,6 +8,8 @@ import type { ResponseHead } from "./response-head.ts";
 export interface Answering {
   /** The fields that the caller is to see: name, value, name, value. */
   fieldsFor(head: ResponseHead): readonly string[];
+  /** The same, written out; latin1. */
+  linesFor(head: ResponseHead): string;
   /** Nothing has been sent to the caller yet; it is this one's to answer. */
   answerFailure(failure: RelayFailure): void;
   /** The caller is gone: nobody waits for the answer. */

@@ -5,8 +5,9 @@ import type { Egress } from "./egress.ts";
 import type { UpstreamRequest } from "./exchange.ts";
 import { noConnection, overloaded, RelayFailure } from "./failure.ts";
 import { type Going, isRepeatable } from "./going.ts";
-import { type Limits, overdue } from "./limits.ts";
+import { type Limits, overdue, type SweepClock } from "./limits.ts";
 import type { Pool, Pools } from "./pools.ts";
+import type { ReadHead } from "./response-head.ts";
 
 /** HTTP/1.1 towards providers: connections that carry one request at a time, and are kept for the next one. */
 export interface KeptConnections {
@@ -15,7 +16,7 @@ export interface KeptConnections {
   /** Nobody waits for it any more. Returns false when it is neither carried here nor waits. */
   giveUp(going: Going): boolean;
   counts(): { readonly carrying: number; readonly idle: number; readonly waiting: number };
-  sweep(nowMs: number): void;
+  sweep(): void;
   /** Ends connections that carry nothing. */
   drain(): void;
   destroy(): void;
@@ -25,6 +26,8 @@ interface KeptConnectionsOptions {
   readonly pools: Pools;
   readonly egress: Egress;
   readonly limits: Limits;
+  readonly readHead: ReadHead;
+  readonly clock: SweepClock;
   /** The origin takes nothing but HTTP/2, and has seen nothing of it. */
   readonly onHttp2: (going: Going) => void;
 }
@@ -37,18 +40,19 @@ const maxIdlePerOrigin = 256;
 /** Nobody is told of it, and to note where each one came from would cost more than all else about it. */
 const notNeeded = new RelayFailure("closed", "it is not needed any more");
 
-export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptConnectionsOptions): KeptConnections {
-  const carrying = new Set<Connection>();
+export function createKeptConnections(options: KeptConnectionsOptions): KeptConnections {
+  const { pools, egress, limits, readHead, clock, onHttp2 } = options;
+  /** A list, and each knows its place in it: to go into a set and out again costs each request 0.2 µs. */
+  const carrying: Connection[] = [];
   const bulk = createBulkBuffers();
-  let now = performance.now();
   let isDraining = false;
 
   function dispatch(pool: Pool, going: Going): void {
     pool.carrying += 1;
     const idle = idleFor(pool, going.request);
     const connection = idle ?? connect(pool);
-    carrying.add(connection);
-    connection.watch(now);
+    connection.at = carrying.push(connection) - 1;
+    connection.watch(clock.nowMs);
     going.goOn(connection);
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
   }
@@ -68,6 +72,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
       secureContext: pool.secureContext,
       session: pool.session,
       bulk,
+      readHead,
       onSession: (session) => {
         pool.session = session;
       },
@@ -77,16 +82,29 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
     return connection;
   }
 
+  /** Returns whether it was one of them. */
+  function isNoMore(connection: Connection): boolean {
+    const { at } = connection;
+    if (at === -1) return false;
+    const last = carrying.pop();
+    if (last !== undefined && last !== connection) {
+      carrying[at] = last;
+      last.at = at;
+    }
+    connection.at = -1;
+    return true;
+  }
+
   function rest(pool: Pool, connection: Connection): void {
-    carrying.delete(connection);
+    isNoMore(connection);
     pool.carrying -= 1;
     const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
     const forMs = Math.min(idleForMs, saidMs);
     if (isDraining || forMs <= 0 || pool.idle.length >= maxIdlePerOrigin) {
       connection.destroy(notNeeded);
     } else {
-      connection.idleUntil = now + forMs;
-      connection.idleSince = performance.now();
+      connection.idleUntil = clock.nowMs + forMs;
+      if (pool.origin.isApart === true) connection.idleSince = performance.now();
       pool.idle.push(connection);
     }
     takeNext(pool);
@@ -102,7 +120,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   function gone({ pool, connection, unanswered, failure }: Gone): void {
     const at = pool.idle.indexOf(connection);
     if (at !== -1) pool.idle.splice(at, 1);
-    if (carrying.delete(connection)) pool.carrying -= 1;
+    if (isNoMore(connection)) pool.carrying -= 1;
     if (unanswered !== undefined) {
       if (connection.isConnecting && wantsHttp2(failure) && !pool.wantsHttp2) {
         pool.wantsHttp2 = true;
@@ -130,8 +148,9 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function sweepCarrying(): void {
+    // One that is ended here leaves the list when it has closed.
     for (const connection of carrying) {
-      const forMs = connection.stillFor(now);
+      const forMs = connection.stillFor(clock.nowMs);
       if (connection.isConnecting) {
         if (forMs > limits.connectMs) connection.destroy(noConnection());
         continue;
@@ -142,12 +161,12 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
   }
 
   function sweepPool(pool: Pool): void {
-    for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < now)) {
+    for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < clock.nowMs)) {
       // At once, and not when it has closed: the next request may come before that.
       pool.idle.splice(pool.idle.indexOf(connection), 1);
       connection.destroy(notNeeded);
     }
-    while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
+    while (pool.waiting[0] !== undefined && clock.nowMs - pool.waiting[0].waitingSince > limits.connectMs) {
       pool.waiting.shift()?.receiver.onFailure(overloaded(pool.origin));
     }
   }
@@ -157,7 +176,7 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
       if (pool.carrying < limits.perOrigin) {
         dispatch(pool, going);
       } else if (pool.waiting.length < limits.waitingPerOrigin) {
-        going.waitingSince = now;
+        going.waitingSince = clock.nowMs;
         pool.waiting.push(going);
       } else {
         throw overloaded(pool.origin);
@@ -182,10 +201,9 @@ export function createKeptConnections({ pools, egress, limits, onHttp2 }: KeptCo
         idle += pool.idle.length;
         waiting += pool.waiting.length;
       }
-      return { carrying: carrying.size, idle, waiting };
+      return { carrying: carrying.length, idle, waiting };
     },
-    sweep(nowMs) {
-      now = nowMs;
+    sweep() {
       sweepCarrying();
       for (const pool of pools.all()) sweepPool(pool);
     },

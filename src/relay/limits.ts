@@ -29,3 +29,8 @@ export function overdue(
   }
   return forMs > idleMs ? new RelayFailure("idle_timeout", "nothing came, or was taken, for long") : undefined;
 }
+
+/** Of the monotonic clock, as the last look began: what begins between one look and the next is stamped with it. */
+export interface SweepClock {
+  readonly nowMs: number;
+}

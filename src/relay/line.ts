@@ -134,17 +134,18 @@ export class Line implements Facing {
   }
 
   onHead(head: ResponseHead, hasMore: boolean): void {
-    const { status, reason, framing } = head;
-    this.#framing = framing;
-    // Where only the end of the provider's connection ends the answer, ours goes on.
-    this.#isChunked = framing === "chunked" || framing === "close";
-    const fields = this.#answering?.fieldsFor(head) ?? [];
-    let lines = "";
-    for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-    // Over HTTP/2 the head may be all of an answer, and need not say so.
-    if (framing === "none" && !this.#isHead && !isBodiless(status)) this.#isChunked = !saysLength(fields);
-    this.#beginAnswer(status, reason, lines);
+    const { status, framing } = head;
+    // Where only the end of the provider's connection ends the answer, ours goes on. Over HTTP/2 the head may be all of
+    // an answer, and need not say so.
+    const isUnsaid = framing === "none" && !this.#isHead && !isBodiless(status) && !saysLength(head.fields);
+    this.#beginProviders(head, framing === "chunked" || framing === "close" || isUnsaid);
     if (!hasMore && framing !== "none" && framing !== 0) this.#flush();
+  }
+
+  onWhole(head: ResponseHead, content: string): boolean {
+    this.#beginProviders(head, false);
+    this.#text += content;
+    return true;
   }
 
   onContent(content: Buffer, release: (() => void) | undefined): boolean {
@@ -304,6 +305,13 @@ export class Line implements Facing {
   #keep(bytes: Buffer): void {
     this.#unread = this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]);
     if (this.#unread.length > maxEarlyBytes) this.socket.pause();
+  }
+
+  #beginProviders(head: ResponseHead, isChunked: boolean): void {
+    const { status, reason, framing } = head;
+    this.#framing = framing;
+    this.#isChunked = isChunked;
+    this.#beginAnswer(status, reason, this.#answering?.linesFor(head) ?? "");
   }
 
   #beginAnswer(status: number, reason: string, lines: string): void {

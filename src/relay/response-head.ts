@@ -1,4 +1,4 @@
-import { byFieldName, lowerCase } from "../base/field-name.ts";
+import { byFieldName, FieldNames, isAt, lowerCase } from "../base/field-name.ts";
 
 /** The head of an answer, read strictly: what could be read in two ways is refused. */
 export interface ResponseHead {
@@ -12,15 +12,35 @@ export interface ResponseHead {
   /** For how long it may be idle, when it said so. */
   readonly idleSeconds: number | undefined;
   readonly isHttp2?: boolean;
+  /** The same fields as `fields`, but for those that are notable, as lines that stand; undefined: only in pieces. */
+  readonly lines?: string | undefined;
+  /** Name, value, name, value: those that `lines` is without. */
+  readonly notable?: readonly string[];
 }
 
 /** How the end of a body is found. */
 export type Framing = "none" | "chunked" | "close" | number;
 
-/** RFC 9112: a status line and field lines of tokens and visible bytes; no folding, no bare CR or LF, no NUL. */
+/** Names that whoever hands an answer on has rules for. */
+export interface Notable {
+  /** In lower case. */
+  readonly names: readonly string[];
+  /** However they go on. */
+  readonly prefix: string;
+}
+
+/** `text` is latin1 and begins with a whole head. Returns undefined for one that is malformed. */
+export type ReadHead = (text: string, isAnswerToHead: boolean) => ResponseHead | undefined;
+
+/**
+ * RFC 9112: a status line and field lines of tokens and visible bytes; no folding, no bare CR or LF, no NUL. Up to the
+ * first empty line, which nothing before it can pass over.
+ */
 const wellFormed =
-  /^HTTP\/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n$/;
-const hopByHop = new Set([
+  /^HTTP\/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n/;
+const hopByHop = [
+  // Named by every connection that ends.
+  "close",
   "connection",
   "http2-settings",
   "keep-alive",
@@ -31,56 +51,159 @@ const hopByHop = new Set([
   "trailer",
   "transfer-encoding",
   "upgrade",
-]);
-const nameOf = byFieldName((lower) => ({ lower, isHopByHop: hopByHop.has(lower) }));
+];
+const framing = ["connection", "content-length", "keep-alive", "transfer-encoding"] as const;
+type Meaning = (typeof framing)[number] | "hop-by-hop" | "notable";
 
-/** `text` is latin1 and ends with the empty line. Returns undefined for what is malformed. */
-export function parseResponseHead(text: string, isAnswerToHead: boolean): ResponseHead | undefined {
-  if (!wellFormed.test(text)) return undefined;
-  const isHttp11 = text.charCodeAt(7) === 49;
-  const status = Number(text.slice(9, 12));
-  const lineEnd = text.indexOf("\r\n");
-  const fields: string[] = [];
-  let length: number | undefined;
-  let isChunked = false;
-  let connection = "";
-  let idleSeconds: number | undefined;
-  for (let at = lineEnd + 2; at < text.length - 2; ) {
-    const end = text.indexOf("\r\n", at);
-    const colon = text.indexOf(":", at);
-    const name = text.slice(at, colon);
-    const value = trimmed(text, colon + 1, end);
-    at = end + 2;
-    const { lower, isHopByHop } = nameOf(name);
-    if (lower === "content-length") {
-      // Twice is twice too often, be they equal: somebody on the way may have taken the other one.
-      if (length !== undefined || !/^[0-9]{1,15}$/.test(value)) return undefined;
-      length = Number(value);
-      if (status === 204) continue;
-    } else if (lower === "transfer-encoding") {
-      if (isChunked || !isHttp11 || value.toLowerCase() !== "chunked") return undefined;
-      isChunked = true;
-    } else if (lower === "connection") {
-      connection += `,${value.toLowerCase()}`;
-    } else if (lower === "keep-alive") {
-      const seconds = /(?:^|[ ,])timeout=(\d{1,6})/.exec(value.toLowerCase())?.[1];
-      if (seconds !== undefined) idleSeconds = Number(seconds);
-    }
-    if (!isHopByHop) fields.push(name, value);
+const nameOf = byFieldName((lower) => ({ lower, isHopByHop: hopByHop.includes(lower) }));
+const cr = 13;
+
+export function createHeadReader(notable: Notable): ReadHead {
+  const meanings = new FieldNames<Meaning>([
+    ...framing.map((name) => [name, name] as const),
+    ...hopByHop.map((name) => [name, "hop-by-hop"] as const),
+    ...notable.names.map((name) => [name, "notable"] as const),
+  ]);
+  const { prefix } = notable;
+  const initial = prefix.charCodeAt(0);
+
+  function meaningOf(text: string, from: number, to: number): Meaning | undefined {
+    const known = meanings.at(text, from, to);
+    if (known !== undefined || (text.charCodeAt(from) | 0x20) !== initial) return known;
+    return isAt(text, from, prefix) ? "notable" : undefined;
   }
-  if (isChunked && length !== undefined) return undefined;
-  const options = connection === "" ? [] : connection.split(",").map((one) => one.trim());
-  const hasBody = !isAnswerToHead && status >= 200 && status !== 204 && status !== 304;
-  const framing = !hasBody ? "none" : isChunked ? "chunked" : (length ?? "close");
-  return {
-    status,
-    reason: text.slice(13, lineEnd),
-    fields: options.length === 0 ? fields : withoutNamed(fields, options),
-    framing,
-    keepsAlive: framing !== "close" && !options.includes("close") && (isHttp11 || options.includes("keep-alive")),
-    idleSeconds,
+
+  return (text, isAnswerToHead) => {
+    if (!wellFormed.test(text)) return undefined;
+    const read = new TextHead(text);
+    // Each line is looked at once; those that nothing is to be known of go on in one piece with their neighbours.
+    let from = read.begin;
+    let at = from;
+    while (text.charCodeAt(at) !== cr) {
+      const colon = text.indexOf(":", at);
+      const next = text.indexOf("\r\n", colon) + 2;
+      const meaning = meaningOf(text, at, colon);
+      if (meaning !== undefined) {
+        const fate = read.take(meaning, at, colon, next);
+        if (fate === "malformed") return undefined;
+        if (fate === "apart") {
+          read.pass(from, at);
+          from = next;
+        }
+      }
+      at = next;
+    }
+    read.pass(from, at);
+    return read.end(isAnswerToHead) ? read : undefined;
   };
 }
+
+/** A head as it came. Its fields are taken to pieces when somebody asks for them: most are handed on as they stand. */
+class TextHead implements ResponseHead {
+  readonly status: number;
+  readonly reason: string;
+  framing: Framing = "none";
+  keepsAlive = false;
+  idleSeconds: number | undefined;
+  readonly #text: string;
+  readonly #isHttp11: boolean;
+  #lines = "";
+  #notable: string[] = none;
+  #length: number | undefined;
+  #isChunked = false;
+  #options: string[] = none;
+  /** Where its first field stands. */
+  readonly begin: number;
+
+  constructor(text: string) {
+    const end = text.indexOf("\r\n");
+    this.#text = text;
+    this.#isHttp11 = text.charCodeAt(7) === 49;
+    this.status = numberAt(text, 9, 12);
+    this.reason = text.slice(13, end);
+    this.begin = end + 2;
+  }
+
+  get lines(): string | undefined {
+    return this.#namesFields ? undefined : this.#lines;
+  }
+
+  get notable(): readonly string[] {
+    return this.#notable;
+  }
+
+  get fields(): readonly string[] {
+    const text = this.#text;
+    const fields: string[] = [];
+    for (let at = this.begin; text.charCodeAt(at) !== cr; ) {
+      const colon = text.indexOf(":", at);
+      const end = text.indexOf("\r\n", colon);
+      const name = text.slice(at, colon);
+      const { lower, isHopByHop } = nameOf(name);
+      const isOfNoBody = lower === "content-length" && this.status === 204;
+      if (!isHopByHop && !isOfNoBody) fields.push(name, trimmed(text, colon + 1, end));
+      at = end + 2;
+    }
+    return this.#namesFields ? withoutNamed(fields, this.#options) : fields;
+  }
+
+  /** What becomes of a line that means something: where it begins, its colon, where the next one begins. */
+  take(meaning: Meaning, at: number, colon: number, next: number): "goes on" | "apart" | "malformed" {
+    if (meaning === "hop-by-hop") return "apart";
+    if (meaning === "content-length") {
+      // Twice is twice too often, be they equal: somebody on the way may have taken the other one.
+      if (this.#length !== undefined) return "malformed";
+      this.#length = lengthIn(this.#text, colon + 1, next - 2);
+      if (this.#length === undefined) return "malformed";
+      return this.status === 204 ? "apart" : "goes on";
+    }
+    const value = trimmed(this.#text, colon + 1, next - 2);
+    if (meaning === "transfer-encoding") {
+      if (this.#isChunked || !this.#isHttp11 || value.toLowerCase() !== "chunked") return "malformed";
+      this.#isChunked = true;
+    } else if (meaning === "connection") {
+      const options = isCommon(value) ? [value] : optionsIn(value);
+      this.#options = this.#options.length === 0 ? options : [...this.#options, ...options];
+    } else if (meaning === "keep-alive") {
+      const seconds = /(?:^|[ ,])timeout=(\d{1,6})/.exec(value.toLowerCase())?.[1];
+      if (seconds !== undefined) this.idleSeconds = Number(seconds);
+    } else {
+      this.#notable = [...this.#notable, this.#text.slice(at, colon), value];
+    }
+    return "apart";
+  }
+
+  /** Lines that go on as they stand. */
+  pass(from: number, to: number): void {
+    if (from < to) this.#lines += this.#text.slice(from, to);
+  }
+
+  /** Returns false for one that frames its body in two ways. */
+  end(isAnswerToHead: boolean): boolean {
+    const { status } = this;
+    if (this.#isChunked && this.#length !== undefined) return false;
+    const hasBody = !isAnswerToHead && status >= 200 && status !== 204 && status !== 304;
+    this.framing = !hasBody ? "none" : this.#isChunked ? "chunked" : (this.#length ?? "close");
+    const options = this.#options;
+    const mayKeep = !options.includes("close") && (this.#isHttp11 || options.includes("keep-alive"));
+    this.keepsAlive = this.framing !== "close" && mayKeep;
+    return true;
+  }
+
+  /** The connection's options name fields that are for us alone. */
+  get #namesFields(): boolean {
+    return this.#options.some((option) => option !== "close" && option !== "keep-alive");
+  }
+}
+
+const none: string[] = [];
+const isCommon = (connection: string): boolean => connection === "keep-alive" || connection === "close";
+
+const optionsIn = (connection: string): string[] =>
+  connection
+    .toLowerCase()
+    .split(",")
+    .map((one) => one.trim());
 
 /** Of the fields of an answer that somebody else has read: those that do not end with the connection. */
 export function endToEnd(fields: readonly string[]): string[] {
@@ -90,13 +213,7 @@ export function endToEnd(fields: readonly string[]): string[] {
     const name = fields[i] ?? "";
     const value = fields[i + 1] ?? "";
     const { lower, isHopByHop } = nameOf(name);
-    if (lower === "connection")
-      options.push(
-        ...value
-          .toLowerCase()
-          .split(",")
-          .map((one) => one.trim()),
-      );
+    if (lower === "connection") options.push(...optionsIn(value));
     if (!isHopByHop) kept.push(name, value);
   }
   return withoutNamed(kept, options);
@@ -112,11 +229,41 @@ function withoutNamed(fields: readonly string[], options: readonly string[]): st
 }
 
 function trimmed(text: string, from: number, to: number): string {
+  const start = afterBlanks(text, from, to);
+  return text.slice(start, beforeBlanks(text, start, to));
+}
+
+function afterBlanks(text: string, from: number, to: number): number {
   let start = from;
+  while (start < to && isBlank(text.charCodeAt(start))) start += 1;
+  return start;
+}
+
+function beforeBlanks(text: string, from: number, to: number): number {
   let end = to;
-  while (start < end && isBlank(text.charCodeAt(start))) start += 1;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end -= 1;
-  return text.slice(start, end);
+  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
+  return end;
+}
+
+const mostDigits = 15;
+
+/** Nothing but digits, and few enough to count with. */
+function lengthIn(text: string, from: number, to: number): number | undefined {
+  const start = afterBlanks(text, from, to);
+  const end = beforeBlanks(text, start, to);
+  if (start === end || end - start > mostDigits) return undefined;
+  for (let i = start; i < end; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code < 48 || code > 57) return undefined;
+  }
+  return numberAt(text, start, end);
+}
+
+/** Of digits. */
+function numberAt(text: string, from: number, to: number): number {
+  let number = 0;
+  for (let i = from; i < to; i += 1) number = number * 10 + text.charCodeAt(i) - 48;
+  return number;
 }
 
 const isBlank = (code: number): boolean => code === 32 || code === 9;

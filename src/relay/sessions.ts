@@ -4,7 +4,7 @@ import type { SecureContext, TLSSocket } from "node:tls";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { endedByProvider, noConnection, overloaded, RelayFailure } from "./failure.ts";
-import type { Limits } from "./limits.ts";
+import type { Limits, SweepClock } from "./limits.ts";
 import type { Admitted } from "./origin.ts";
 import { hasRoom, noHttp2, openSession, type Session, type Streamed, sweepSession } from "./session.ts";
 import { StreamExchange, type Unanswered } from "./stream-exchange.ts";
@@ -16,7 +16,7 @@ export interface Sessions {
   /** It waits no longer. */
   giveUp(going: Streamed): void;
   counts(): SessionCounts;
-  sweep(nowMs: number): void;
+  sweep(): void;
   /** Ends sessions that carry nothing. */
   drain(): void;
   destroy(): void;
@@ -31,6 +31,7 @@ export interface SessionCounts {
 interface SessionsOptions {
   readonly egress: Egress;
   readonly limits: Limits;
+  readonly clock: SweepClock;
   readonly secureContextOf: (origin: Admitted) => SecureContext | undefined;
 }
 
@@ -56,9 +57,8 @@ interface SessionPool {
   usedAt: number;
 }
 
-export function createSessions({ egress, limits, secureContextOf }: SessionsOptions): Sessions {
+export function createSessions({ egress, limits, clock, secureContextOf }: SessionsOptions): Sessions {
   const pools = new Map<string, SessionPool>();
-  let now = performance.now();
   let isDraining = false;
 
   function poolFor(origin: Admitted): SessionPool {
@@ -73,7 +73,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       ticket: undefined,
       carrying: 0,
       noHttp2Until: 0,
-      usedAt: now,
+      usedAt: clock.nowMs,
     };
     pools.set(origin.key, pool);
     return pool;
@@ -102,11 +102,11 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       return;
     }
     pool.carrying += 1;
-    pool.usedAt = now;
+    pool.usedAt = clock.nowMs;
     // Of what it waits for from now on, none is overdue.
     if (session.streams.size === 0) session.heardAt = performance.now();
     session.hasCarried = true;
-    session.streams.set(exchange, { going, activity: -1, since: now });
+    session.streams.set(exchange, { going, activity: -1, since: clock.nowMs });
     going.goOver(exchange);
   }
 
@@ -119,7 +119,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   function connect(pool: SessionPool): void {
     const { origin, secureContext, ticket } = pool;
     const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
-    pool.dialling.set(socket, now);
+    pool.dialling.set(socket, clock.nowMs);
     if (origin.scheme === "https") {
       socket.on("session", (given: Buffer) => {
         pool.ticket = given;
@@ -154,7 +154,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
   }
 
   function withoutHttp2(pool: SessionPool): void {
-    pool.noHttp2Until = now + noHttp2ForMs;
+    pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
     for (const going of pool.waiting.splice(0)) elsewhere(going);
   }
 
@@ -165,7 +165,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
 
   function open(pool: SessionPool, socket: Socket): void {
     const session = openSession({
-      ...{ origin: pool.origin, socket, nowMs: now },
+      ...{ origin: pool.origin, socket, nowMs: clock.nowMs },
       over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
       onSettings: () => takeNext(pool),
       onClosed(closed) {
@@ -201,7 +201,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
 
   function startOver(pool: SessionPool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
     if (code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
-      pool.noHttp2Until = now + noHttp2ForMs;
+      pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
       going.fallBack();
       return true;
     }
@@ -216,7 +216,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
 
   /** To where there is room, or behind those that wait for it. */
   function place(pool: SessionPool, going: Streamed): void {
-    going.waitingSince = now;
+    going.waitingSince = clock.nowMs;
     pool.waiting.push(going);
     takeNext(pool);
   }
@@ -225,7 +225,7 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
     carry(going) {
       const { origin, protocol } = going.request;
       const pool = poolFor(origin);
-      if (pool.noHttp2Until > now && origin.scheme === "https") {
+      if (pool.noHttp2Until > clock.nowMs && origin.scheme === "https") {
         if (protocol === "http2") throw noHttp2(origin);
         going.fallBack();
         return;
@@ -253,19 +253,18 @@ export function createSessions({ egress, limits, secureContextOf }: SessionsOpti
       }
       return { carrying, idle, waiting };
     },
-    sweep(nowMs) {
-      now = nowMs;
+    sweep() {
       for (const [key, pool] of pools) {
         for (const [socket, since] of pool.dialling) {
-          if (now - since > limits.connectMs) socket.destroy(noConnection());
+          if (clock.nowMs - since > limits.connectMs) socket.destroy(noConnection());
         }
-        for (const session of pool.sessions) sweepSession(session, { nowMs, isDraining, limits });
-        while (pool.waiting[0] !== undefined && now - pool.waiting[0].waitingSince > limits.connectMs) {
+        for (const session of pool.sessions) sweepSession(session, { nowMs: clock.nowMs, isDraining, limits });
+        while (pool.waiting[0] !== undefined && clock.nowMs - pool.waiting[0].waitingSince > limits.connectMs) {
           pool.waiting.shift()?.receiver.onFailure(pool.sessions.size === 0 ? noConnection() : overloaded(pool.origin));
         }
         const isUsed = pool.sessions.size + pool.dialling.size + pool.waiting.length > 0;
-        if (isUsed) pool.usedAt = now;
-        else if (now - pool.usedAt > forgetAfterMs) pools.delete(key);
+        if (isUsed) pool.usedAt = clock.nowMs;
+        else if (clock.nowMs - pool.usedAt > forgetAfterMs) pools.delete(key);
       }
     },
     drain() {

@@ -8,6 +8,7 @@ import { createKeptConnections } from "./kept-connections.ts";
 import type { Limits } from "./limits.ts";
 import type { Admitted, Origin } from "./origin.ts";
 import { createPools, poolKey } from "./pools.ts";
+import { createHeadReader, type Notable } from "./response-head.ts";
 import { createSessions } from "./sessions.ts";
 import { createTunnels } from "./tunnels.ts";
 
@@ -42,6 +43,8 @@ interface UpstreamOptions {
   readonly limits: UpstreamLimits;
   /** PEM: trusted beside the usual authorities. */
   readonly extraCa: string | undefined;
+  /** What of an answer whoever hands it on has rules for. */
+  readonly notable?: Notable;
   /** With each sweep: for metrics. */
   readonly onCounts?: (counts: UpstreamCounts) => void;
 }
@@ -53,12 +56,19 @@ const sweepEveryMs = 250;
 const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
   protocol === "http2" || (protocol === "any" && origin.scheme === "https");
 
-export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }: UpstreamOptions): Upstream {
+export function createUpstream(options: UpstreamOptions): Upstream {
+  const { egress, limits, extraCa, notable = { names: [], prefix: "" }, onCounts = () => {} } = options;
+  const clock = { nowMs: performance.now() };
   const pools = createPools(extraCa);
   const tunnels = createTunnels({ pools, egress, limits });
-  const sessions = createSessions({ egress, limits, secureContextOf: (origin) => pools.of(origin).secureContext });
+  const sessions = createSessions({
+    egress,
+    limits,
+    clock,
+    secureContextOf: (origin) => pools.of(origin).secureContext,
+  });
   const connections = createKeptConnections({
-    ...{ pools, egress, limits },
+    ...{ pools, egress, limits, readHead: createHeadReader(notable), clock },
     onHttp2: (going) => orTell(going, () => sessions.carry(going)),
   });
   const routes: Routes = {
@@ -72,7 +82,12 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
       orTell(going, () => connections.carry(pool, going));
     },
   };
-  const sweeping = setInterval(sweep, sweepEveryMs);
+  // What came while the process stood still, as it does where it is frozen, is read before it is found too late; and
+  // what begins by then, begins now.
+  const sweeping = setInterval(() => {
+    clock.nowMs = performance.now();
+    setImmediate(sweep);
+  }, sweepEveryMs);
   sweeping.unref();
 
   /** Of a request that is under way: there is nobody to throw to, and somebody waits to be told. */
@@ -96,11 +111,10 @@ export function createUpstream({ egress, limits, extraCa, onCounts = () => {} }:
   }
 
   function sweep(): void {
-    const nowMs = performance.now();
     onCounts(counts());
-    sessions.sweep(nowMs);
-    connections.sweep(nowMs);
-    pools.forgetUnused(nowMs);
+    sessions.sweep();
+    connections.sweep();
+    pools.forgetUnused(clock.nowMs);
   }
 
   return {

@@ -3,7 +3,7 @@ import http from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { Caller } from "../../src/relay/caller.ts";
-import { parseResponseHead } from "../../src/relay/response-head.ts";
+import { createHeadReader } from "../../src/relay/response-head.ts";
 
 /** Callers on a real door: one for each request of these bytes. */
 async function callersFor(bytes: string, count: number) {
@@ -15,6 +15,7 @@ async function callersFor(bytes: string, count: number) {
     callers.push(
       new Caller(request, response, {
         fieldsFor: ({ fields }) => [...fields],
+        linesFor: () => "",
         answerFailure: () => response.destroy(),
         leave: () => left.push(at),
         passedOn: () => {},
@@ -31,7 +32,7 @@ async function callersFor(bytes: string, count: number) {
   return { callers, left, socket };
 }
 
-const head = parseResponseHead("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", false);
+const head = createHeadReader({ names: [], prefix: "" })("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", false);
 
 it("gives back what it was lent though its answer waits behind another one when the caller leaves", async () => {
   const asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
