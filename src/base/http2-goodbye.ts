@@ -15,6 +15,8 @@ const everyStream = 2 ** 31 - 1;
 
 /** An answer that takes longer, or a peer that returns no PING for so long, is not waited for. */
 const patienceMs = 250;
+/** Node's clients end a session that carries nothing as soon as they are told, and return no PING any more. */
+const idlePatienceMs = 50;
 
 /**
  * A client asks its next question when it has read an answer, and where a GOAWAY stands behind that answer, Node's takes
@@ -50,18 +52,18 @@ export function prepareGoodbye(session: ServerHttp2Session): Http2Goodbye {
   }
 
   /** What the peer was sent by now, it has read; and what it had begun by then has come. */
-  const hasRead = () =>
+  const hasRead = (forMs = patienceMs) =>
     patiently((done) => {
       if (session.destroyed) done();
       else session.ping(done);
-    });
+    }, forMs);
 
   async function end(): Promise<void> {
     // A peer that has only just come says first what it came for.
     if (!hasBegun) await patiently((done) => session.once("stream", done));
     telling ??= Promise.resolve(tell());
     await telling;
-    await hasRead();
+    await hasRead(underWay.size === 0 ? idlePatienceMs : patienceMs);
     session.close();
   }
 
@@ -94,9 +96,9 @@ const areAnswered = (streams: readonly ServerHttp2Stream[]) =>
     }
   });
 
-function patiently(wait: (done: () => void) => void): Promise<void> {
+function patiently(wait: (done: () => void) => void, forMs = patienceMs): Promise<void> {
   return new Promise((resolve) => {
-    const late = setTimeout(resolve, patienceMs);
+    const late = setTimeout(resolve, forMs);
     wait(() => {
       clearTimeout(late);
       resolve();
