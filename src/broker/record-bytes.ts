@@ -3,7 +3,7 @@ import type { RecordPlace, StoredRecord } from "../gen/latchkey/stored/v1/stored
 /**
  * Records and their places as protobuf has them, byte for byte what `toBinary` writes. There are a thousand of each in
  * a commit, of the same few fields: written here into one buffer that is as long as it has to be, where the general
- * writer begins with a small one and takes a larger each time that it is full, they cost an eighth of it.
+ * writer begins with a small one and takes a larger each time that it is full, they cost far less.
  */
 export function recordBytes(record: StoredRecord): Buffer {
   const { id, data, lastAction, firstSeenMs, lastModifiedMs, deletedMs, prunedMs } = record;

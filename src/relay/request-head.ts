@@ -1,5 +1,6 @@
 import { crc32 } from "node:zlib";
 import { lowerCase } from "../base/field-name.ts";
+import { trimmed } from "../base/field-value.ts";
 import { Memo } from "../base/memo.ts";
 import { createRecent } from "../base/recent.ts";
 
@@ -109,13 +110,3 @@ function parseFields(text: string): RequestFields | undefined {
 
 /** Whether what has come so far may yet become such a head. */
 export const isBegunHead = (text: string): boolean => wellBegun.test(text);
-
-function trimmed(text: string, from: number, to: number): string {
-  let start = from;
-  let end = to;
-  while (start < end && isBlank(text.charCodeAt(start))) start += 1;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end -= 1;
-  return text.slice(start, end);
-}
-
-const isBlank = (code: number): boolean => code === 32 || code === 9;

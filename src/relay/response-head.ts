@@ -1,4 +1,5 @@
 import { byFieldName, FieldNames, isAt, lowerCase } from "../base/field-name.ts";
+import { afterBlanks, beforeBlanks, trimmed } from "../base/field-value.ts";
 
 /** The head of an answer, read strictly: what could be read in two ways is refused. */
 export interface ResponseHead {
@@ -228,23 +229,6 @@ function withoutNamed(fields: readonly string[], options: readonly string[]): st
   return kept;
 }
 
-function trimmed(text: string, from: number, to: number): string {
-  const start = afterBlanks(text, from, to);
-  return text.slice(start, beforeBlanks(text, start, to));
-}
-
-function afterBlanks(text: string, from: number, to: number): number {
-  let start = from;
-  while (start < to && isBlank(text.charCodeAt(start))) start += 1;
-  return start;
-}
-
-function beforeBlanks(text: string, from: number, to: number): number {
-  let end = to;
-  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
-  return end;
-}
-
 const mostDigits = 15;
 
 /** Nothing but digits, and few enough to count with. */
@@ -265,5 +249,3 @@ function numberAt(text: string, from: number, to: number): number {
   for (let i = from; i < to; i += 1) number = number * 10 + text.charCodeAt(i) - 48;
   return number;
 }
-
-const isBlank = (code: number): boolean => code === 32 || code === 9;
