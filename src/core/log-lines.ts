@@ -56,8 +56,8 @@ export interface KeptLines {
 
 /** The lines as they are stored: without secrets, and bounded. */
 export function keptLines({ head, tail, isTruncated }: Omit<LineCollector, "add">, redact: Redact): KeptLines {
-  const beginning = fitting(head.map((line) => keptLine(line, redact)));
-  const end = fitting(tail.map((line) => keptLine(line, redact)).reverse());
+  const beginning = fitting(head, redact);
+  const end = fitting(tail.toReversed(), redact);
   const all = [...beginning, ...end.reverse()];
   return {
     lines: all.map(({ line }) => line),
@@ -81,11 +81,12 @@ function keptLine({ atMs, level, sentence, fields }: RawLine, redact: Redact): K
   return { line, bytes: isCut ? Buffer.byteLength(message) : bytes, isCut };
 }
 
-/** The first of them, as many as there is room for. */
-function fitting(lines: readonly KeptLine[]): KeptLine[] {
+/** The first of them, as many as there is room for. No more are looked at: to blank a long line takes its time. */
+function fitting(lines: readonly RawLine[], redact: Redact): KeptLine[] {
   let room = maxBytesPerEnd;
   const kept: KeptLine[] = [];
-  for (const line of lines) {
+  for (const raw of lines) {
+    const line = keptLine(raw, redact);
     room -= line.bytes;
     if (room < 0) break;
     kept.push(line);

@@ -31,6 +31,8 @@ export interface Engine {
 
 export interface MachineLimits {
   readonly memoryBytes: number;
+  /** A picture is made of it, which is as large as the memory that it is made of. */
+  readonly isPictured?: true;
 }
 
 /** All that a machine knows of the world. */
@@ -51,7 +53,8 @@ export interface Machine {
   settle(): boolean;
   /** Of what the machine has ever used, and the pointers that lead into it. */
   picture(): Picture;
-  readonly heapBytes: () => number;
+  /** The last time that it wanted more memory there was none. */
+  lacksMemory(): boolean;
   /** It is not used any more: its memory is wiped, and goes to another. */
   release(): void;
 }
@@ -102,8 +105,9 @@ export async function createEngine(): Promise<Engine> {
   if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
   const spare = createSpareMemories();
-  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside) => {
-    const held = spare.take({ pages, mostPages: Math.max(pages, Math.floor(memoryBytes / pageBytes)) });
+  const boot = async (pages: number, { memoryBytes, isPictured }: MachineLimits, outside: Outside) => {
+    const mostPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
+    const held = spare.take({ pages, mostPages, mayBeLarger: isPictured !== true });
     const module = await loader({
       wasmMemory: held.memory,
       instantiateWasm(imports, done) {
@@ -117,7 +121,11 @@ export async function createEngine(): Promise<Engine> {
   };
 
   // What every instance begins with: it has to be written over even where a picture has zeros.
-  const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
+  const fresh = await boot(
+    leastPages,
+    { memoryBytes: 0, isPictured: true },
+    { called: () => undefined, mustStop: () => true },
+  );
   const written = new Set(usedSpans(fresh.held.memory.buffer));
 
   return {
@@ -283,7 +291,7 @@ function createMachine(
       const pieces = piecesOf(buffer, written);
       return { pieces, pages: buffer.byteLength / pageBytes, runtime, context, entry };
     },
-    heapBytes: () => wasmMemory.buffer.byteLength,
+    lacksMemory: () => held.wasRefused(),
     release() {
       isReleased = true;
       held.release();

@@ -1,6 +1,8 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
+import { createBehind } from "../base/behind.ts";
+import { createLoopShare } from "../base/loop-share.ts";
 import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -56,6 +58,11 @@ const mostQuietMs = 1_000;
 const idleMs = 30_000;
 /** Files that are read at once. */
 const takeUpAtOnce = 4;
+/** Calls of tools that are begun in a turn of the loop, whoever asks: a request to a provider takes 0.2 ms of it. */
+const toolsInTurn = 4;
+const fewToolsInTurn = 2;
+/** And a third of the loop is theirs, or 200 calls a second where others have all of it. */
+const shareOfTools = { idleForBusy: 2, owedMs: 3, mostMs: 20 };
 
 export async function createScriptHost(options: ScriptHostOptions): Promise<ScriptHost> {
   const { world, isOwnPath = () => false } = options;
@@ -68,6 +75,11 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const turn = createTurns(limits.runsAtOnce);
   const readingTurn = createTurns(takeUpAtOnce);
   const listeners = new Set<() => void>();
+  /** Calls of tools that are yet to begin. */
+  const asked: (() => void)[] = [];
+  const toBegin = createBehind({ begin: beginCall, most: toolsInTurn, few: fewToolsInTurn });
+  const share = createLoopShare(shareOfTools);
+  let resting: NodeJS.Timeout | undefined;
   /** What a script that was handed out runs, for as long as somebody has it. */
   const handedOut = new WeakMap<Script, Ready>();
   let entries = new Map<string, Entry>();
@@ -166,6 +178,21 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   await lookInTurn();
   const unwatch = watchFolder(folder, limits.lookMs, changed);
 
+  function beginCall(): boolean {
+    if (resting !== undefined || asked.length === 0) return false;
+    const restMs = share.restMs();
+    if (restMs > 0) {
+      resting = setTimeout(() => {
+        resting = undefined;
+        toBegin.soon();
+      }, restMs);
+      return false;
+    }
+    const call = asked.shift();
+    call?.();
+    return call !== undefined;
+  }
+
   function run(script: Script, job: ScriptJob): Promise<ScriptOutcome> {
     const ready = handedOut.get(script) ?? entries.get(keyOf(script))?.ready;
     if (ready === undefined) return Promise.resolve(failed("host_error", `there is no script ${script.name} any more`));
@@ -217,7 +244,8 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
         limits: job.limits,
         events: {
           calls(calls) {
-            for (const call of calls) void answer(call);
+            for (const call of calls) asked.push(() => void answer(call));
+            toBegin.soon();
           },
           lines(lines) {
             if (!isOver) for (const line of lines) tools.log(line);
@@ -258,6 +286,8 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     run,
     async close() {
       isClosed = true;
+      toBegin.close();
+      clearTimeout(resting);
       clearTimeout(quiet);
       clearTimeout(sleep);
       unwatch();

@@ -23,6 +23,8 @@ export interface RunEvents {
 
 /** No list of arguments is longer: it is read where the proxy's requests are. */
 export const toolBytes = 8 * 1_024 * 1_024;
+/** Lines are taken in by the proxy's thread, which keeps 32 KiB of them. */
+const mostLogged = 256 * 1_024;
 /** A machine asks its host for small things as often as this. */
 const mostSmallThings = 10_000_000;
 
@@ -36,7 +38,7 @@ interface Given {
 export async function openRun({ engine, picture, limits, events }: Given): Promise<MachineRun> {
   const began = performance.now();
   const timers = new Map<string, NodeJS.Timeout>();
-  let [calls, underWay, lines, small] = [0, 0, 0, 0];
+  let [calls, underWay, lines, logged, small] = [0, 0, 0, 0, 0];
   let outgoing: ToolCall[] = [];
   let written: ScriptLine[] = [];
   let stretchBegan = 0;
@@ -48,6 +50,11 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
   const stop: Stop = (code, message, stack = "") => {
     beyond ??= { code, message, stack };
   };
+
+  function noMoreLines(what: string): undefined {
+    lines = limits.logLines + 1;
+    written.push({ level: "warn", message: `more than ${what}: what comes after is left out` });
+  }
 
   const ops: Readonly<Record<string, (a: string, b: string) => string | undefined>> = {
     call(about, text) {
@@ -68,15 +75,12 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
       lines += 1;
       if (lines > limits.logLines) return undefined;
       const message = clipped(String(JSON.parse(text)), limits.logLineBytes);
+      logged += message.length;
+      if (logged > mostLogged) return noMoreLines(`${mostLogged} letters in its lines`);
       written.push({ level: levels.find((one) => one === level) ?? "info", message });
       return undefined;
     },
-    "log-full"() {
-      if (lines > limits.logLines) return undefined;
-      lines = limits.logLines + 1;
-      written.push({ level: "warn", message: `more than ${limits.logLines} lines: what comes after is left out` });
-      return undefined;
-    },
+    "log-full": () => (lines > limits.logLines ? undefined : noMoreLines(`${limits.logLines} lines`)),
     timer(id, ms) {
       if (timers.size >= 10_000) stop("busy", "more than 10,000 timers");
       else
@@ -191,7 +195,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     if (isOver) return;
     flush();
     if (underWay === 0 && timers.size === 0) {
-      if (isFull(machine, limits)) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
+      if (machine.lacksMemory()) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
       stop(
         "script_error",
         "the script waits for something that cannot come: nothing that it has asked for is under way",
@@ -215,14 +219,11 @@ function broke(error: unknown, machine: Machine, limits: ScriptLimits, stop: Sto
   if (error instanceof MachineError) {
     stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
   } else if (error instanceof RangeError) stop("script_error", "too many calls within calls");
-  else if (isFull(machine, limits)) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
+  else if (machine.lacksMemory()) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
   else stop("host_error", `the engine gave up: ${error instanceof Error ? error.message : "for no reason"}`);
 }
 
 type Stop = (code: RawFailure["code"], message: string, stack?: string) => void;
-
-/** Of a machine that could not even say what went wrong. */
-const isFull = (machine: Machine, { memoryBytes }: ScriptLimits) => machine.heapBytes() > memoryBytes * 0.75;
 
 const levels = ["debug", "info", "warn", "error"] as const;
 

@@ -17,7 +17,7 @@ const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
 const { prelude, memoryBytes, watch } = workerData as ThreadData;
 /** While a file is read: whatever a run of it may have. */
-const roomToRead = { memoryBytes };
+const roomToRead = { memoryBytes, isPictured: true } as const;
 const inside = new BigInt64Array(watch);
 standBack();
 const say = (message: FromThread): void => port.postMessage(message);

@@ -1,6 +1,7 @@
 /** An open loop in a thread of its own, so that nothing else the bench does counts as time of an answer. */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { type OpenLoop, openLoop, type Target } from "./proxy-load.ts";
+import { type Call, type OpenLoop, openLoop, type Target } from "./proxy-load.ts";
+import { quantile } from "./sidecar-process.ts";
 
 interface Asked {
   readonly target: Target;
@@ -15,6 +16,11 @@ export function openLoopApart(target: Target, { signal, ...rate }: OpenLoop): Pr
   worker.once("message", resolve).once("error", reject);
   signal?.addEventListener("abort", () => worker.postMessage("enough"));
   return promise;
+}
+
+export function latencyOf(calls: readonly Call[] = [], share: number): number {
+  const sorted = calls.map(({ tookMs }) => tookMs).toSorted((a, b) => a - b);
+  return quantile(sorted, share);
 }
 
 if (!isMainThread) {

@@ -1,16 +1,14 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { Agent, request as askFor } from "node:http";
 import { loadavg } from "node:os";
 import { join } from "node:path";
-import { createInterface, type Interface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
-import { openLoopApart } from "./open-loop.ts";
+import { latencyOf, openLoopApart } from "./open-loop.ts";
+import { startProvider, type Token } from "./provider-process.ts";
 import type { Call } from "./proxy-load.ts";
 import { createTable } from "./proxy-table.ts";
-import { ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { ms, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 const provider = "sandbox-unified";
 const unrelated = "sandbox-api-key";
@@ -19,18 +17,6 @@ const perSecond = 200;
 /** The calls beside it begin so long before, and end with it. */
 const warmSeconds = 0.5;
 const longestSeconds = 20;
-const program = fileURLToPath(new URL("refresh-provider.ts", import.meta.url));
-
-interface Token {
-  readonly access_token: string;
-  readonly refresh_token: string;
-}
-
-interface Said {
-  readonly requests: number;
-  readonly reused: number;
-  readonly tokens: readonly Token[];
-}
 
 /** What came of something that calls went on beside. */
 interface Ran {
@@ -197,46 +183,6 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     await running.stop();
     await Promise.all([sandbox.stop(), other.stop()]);
   });
-}
-
-interface Provider {
-  readonly origin: string;
-  /** So many consents, and what it has seen. */
-  say(grants: number): Promise<Said>;
-  stop(): Promise<void>;
-}
-
-async function startProvider(): Promise<Provider> {
-  const child: ChildProcess = spawn(process.execPath, [program], { stdio: ["pipe", "pipe", "inherit"] });
-  const { stdin, stdout } = child;
-  if (stdin === null || stdout === null) throw new Error("the provider has no pipes");
-  const lines = linesOf(createInterface({ input: stdout }));
-  return {
-    origin: await lines(),
-    async say(grants) {
-      stdin.write(`${grants}\n`);
-      return JSON.parse(await lines()) as Said;
-    },
-    stop: () =>
-      new Promise((resolve) => {
-        child.once("exit", () => resolve());
-        stdin.end();
-      }),
-  };
-}
-
-function linesOf(reader: Interface): () => Promise<string> {
-  const iterator = reader[Symbol.asyncIterator]();
-  return async () => {
-    const { done, value } = await iterator.next();
-    if (done === true) throw new Error("the provider ended");
-    return value;
-  };
-}
-
-function latencyOf(calls: readonly Call[] = [], share: number): number {
-  const sorted = calls.map(({ tookMs }) => tookMs).toSorted((a, b) => a - b);
-  return quantile(sorted, share);
 }
 
 /** What the provider is asked for on behalf of each caller, without us: a token over a connection of its own, and the call. */

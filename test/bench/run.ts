@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
+import { hostile } from "./hostile.ts";
 import { http2 } from "./http2.ts";
 import { match } from "./match.ts";
 import { proxy } from "./proxy.ts";
@@ -22,6 +23,7 @@ const { positionals, values } = parseArgs({
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
+  hostile: () => hostile(Number(values.rounds ?? 0)),
   http2: (count) => http2(count, Number(values.rounds ?? 0)),
   match,
   proxy: (count) =>

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { action, failure, type Hosted, hosted, output, type RunOptions } from "./hosting.ts";
 
@@ -114,6 +115,14 @@ it("X02 keeps a million lines to as many as are allowed, and says so", async () 
   expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("left out") });
 });
 
+it("X02 takes no more than so much in long lines, and says so", async () => {
+  const { ran } = await one("for (let i = 0; i < 100; i++) nango.log(i, 'x'.repeat(10_000)); return 'done';");
+  expect(output(ran)).toBe("done");
+  expect(ran.lines).toHaveLength(33);
+  expect(ran.lines.at(31)?.message).toMatch(/^31 x{8189}$/);
+  expect(ran.lines.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("left out") });
+});
+
 it("X02 cuts a line that is too long", async () => {
   const { ran } = await one("nango.log('é'.repeat(1_000_000));");
   expect(Buffer.byteLength(ran.lines[0]?.message ?? "")).toBe(8_192);
@@ -129,7 +138,7 @@ it("X02 answers ten thousand requests made at once, so many at a time", async ()
       async tool(_, [config]) {
         now += 1;
         most = Math.max(most, now);
-        await new Promise(setImmediate);
+        await sleep(10);
         now -= 1;
         return { status: 200, headers: {}, data: (config as { endpoint: string }).endpoint };
       },

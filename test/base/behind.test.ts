@@ -1,38 +1,44 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createDeliveryPace, fewInTurn, mostInTurn } from "../../src/broker/delivery-pace.ts";
+import { createBehind } from "../../src/base/behind.ts";
+
+const [most, few] = [16, 4];
 
 /** So many wait. */
 function waiting(count: number) {
   let left = count;
-  const pace = createDeliveryPace(() => {
-    if (left === 0) return false;
-    left -= 1;
-    return true;
+  const pace = createBehind({
+    most,
+    few,
+    begin() {
+      if (left === 0) return false;
+      left -= 1;
+      return true;
+    },
   });
   return { pace, begun: () => count - left };
 }
 
 it("begins a few in each turn of the loop, until there is nothing to begin", async () => {
-  const { pace, begun } = waiting(2 * mostInTurn + 1);
+  const { pace, begun } = waiting(2 * most + 1);
   pace.soon();
   const seen: number[] = [];
   for (let i = 0; i < 4; i += 1) {
     await turn();
     seen.push(begun());
   }
-  expect(seen).toEqual([mostInTurn, 2 * mostInTurn, 2 * mostInTurn + 1, 2 * mostInTurn + 1]);
+  expect(seen).toEqual([most, 2 * most, 2 * most + 1, 2 * most + 1]);
 });
 
 it("begins fewer while turns are long", async () => {
-  const { pace, begun } = waiting(2 * mostInTurn);
+  const { pace, begun } = waiting(2 * most);
   pace.soon();
   const since = performance.now();
   while (performance.now() - since < 10);
   await turn();
-  expect(begun()).toBe(fewInTurn);
+  expect(begun()).toBe(few);
   await turn();
-  expect(begun()).toBe(fewInTurn + mostInTurn);
+  expect(begun()).toBe(few + most);
 });
 
 it("begins none before what is under way in this turn is through, however many microtasks that takes", async () => {
@@ -45,10 +51,10 @@ it("begins none before what is under way in this turn is through, however many m
 });
 
 it("looks once in a turn, whoever says that there may be something", async () => {
-  const { pace, begun } = waiting(3 * mostInTurn);
+  const { pace, begun } = waiting(3 * most);
   for (let i = 0; i < 5; i += 1) pace.soon();
   await turn();
-  expect(begun()).toBe(mostInTurn);
+  expect(begun()).toBe(most);
 });
 
 it("begins nothing once it is closed", async () => {

@@ -1,0 +1,49 @@
+/**
+ * Work that comes behind everything else in a turn of the event loop, a few pieces in each: what others wait for comes
+ * first, and the longer turns are, the fewer there are of these. So what comes from them, answers and commits, is never
+ * more than a little of a turn. How many are under way is another matter: waiting for an answer is no work.
+ */
+export interface Behind {
+  /** There may be something to begin. */
+  soon(): void;
+  close(): void;
+}
+
+interface BehindOptions {
+  /** Begins one, and says whether there was one to begin. */
+  readonly begin: () => boolean;
+  /** In one turn. */
+  readonly most: number;
+  /** While others have much to do. */
+  readonly few: number;
+}
+
+/** Longer than a turn is that has only such work in it. */
+const longMs = 5;
+
+export function createBehind({ begin, most, few }: BehindOptions): Behind {
+  let next: NodeJS.Immediate | undefined;
+  let askedAt = 0;
+
+  function turn(): void {
+    next = undefined;
+    const count = performance.now() - askedAt > longMs ? few : most;
+    for (let begun = 0; begun < count; begun += 1) if (!begin()) return;
+    soon();
+  }
+
+  function soon(): void {
+    if (next !== undefined) return;
+    askedAt = performance.now();
+    // Not a microtask: those of what this turn has brought are not through by then.
+    next = setImmediate(turn);
+  }
+
+  return {
+    soon,
+    close() {
+      clearImmediate(next);
+      next = undefined;
+    },
+  };
+}

@@ -1,0 +1,171 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { latencyOf, openLoopApart } from "./open-loop.ts";
+import { startProvider } from "./provider-process.ts";
+import { loadAverage } from "./proxy-process.ts";
+import { createTable } from "./proxy-table.ts";
+import { type BenchSidecar, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+
+/** Whose scripts they are, and whose requests go on beside them: of another provider, in a process of its own. */
+const integration = "sandbox-unified";
+const unrelated = "sandbox-api-key";
+const seconds = 5;
+const perSecond = 200;
+/** Of each kind at once, each begun again as soon as it was ended. */
+const atOnce = 4;
+/** Threads outside that do what scripts do at worst: as many as scripts have, at their priority. */
+const besideUs = "require('node:os').setPriority(0, 5); for (;;);";
+
+/** What a script does that means no good. Each is ended for it, and another one comes. */
+const bodies: Readonly<Record<string, string>> = {
+  "spins for ever": "for (;;);",
+  "takes memory": "const all: unknown[] = []; for (;;) all.push(new Array(1_000).fill(all.length));",
+  "promises without end": "const again = (): Promise<void> => Promise.resolve().then(again); await again();",
+  "throws and catches": "for (;;) { try { throw new Error('x'.repeat(1_000)); } catch {} }",
+  "calls tools without end":
+    "for (;;) await Promise.all(Array.from({ length: 32 }, () => nango.getMetadata().catch(() => undefined)));",
+  "logs without end": "for (;;) await nango.log('x'.repeat(8_000));",
+  "gives back too much": "return 'x'.repeat(40_000_000);",
+  "asks its provider without end":
+    "for (;;) await Promise.all(Array.from({ length: 32 }, () => nango.get({ endpoint: '/drive/v3/files?pageSize=1' }).catch(() => undefined)));",
+};
+
+const nameOf = (kind: string) => kind.replaceAll(" ", "-");
+const source = (body: string) => `
+import { createAction } from "latchkey/scripts";
+import * as z from "zod";
+export default createAction({
+  description: "Means no good.",
+  input: z.unknown(),
+  output: z.unknown(),
+  exec: async (nango) => { ${body} },
+});`;
+
+/** Scripts that take what they can get, a kind at a time, and what requests through the proxy take beside them. */
+export async function hostile(askedRounds: number): Promise<void> {
+  const rounds = askedRounds || 3;
+  await withFolder(async (folder) => {
+    const [provider, other] = await Promise.all([startProvider({ aside: true }), startProvider()]);
+    const actions = join(folder, "scripts", integration, "actions");
+    mkdirSync(actions, { recursive: true });
+    for (const [kind, body] of Object.entries(bodies)) writeFileSync(join(actions, `${nameOf(kind)}.ts`), source(body));
+    mkdirSync(join(folder, "store"));
+    const file = join(folder, "latchkey.yaml");
+    const providers = [
+      ...describeProviders(provider.origin).filter(({ name }) => name === integration),
+      ...describeProviders(other.origin).filter(({ name }) => name === unrelated),
+    ];
+    // So that one ends soon when it is over, and the next kind has the thread to itself.
+    writeFileSync(file, JSON.stringify({ providers, scripts: { busy: "1s", tool_calls: 20_000 } }));
+    const sidecar = await startBenchSidecar({
+      folder: join(folder, "store"),
+      env: {
+        LATCHKEY_CONFIG: file,
+        LATCHKEY_SCRIPTS: join(folder, "scripts"),
+        LATCHKEY_ALLOW_PRIVATE: [provider, other].map(({ origin }) => allowPrivateFor(origin)).join(),
+      },
+      isProbed: true,
+    });
+    try {
+      await furnish(sidecar, (await provider.say(1)).tokens[0]?.access_token ?? "");
+      const table = createTable(["p50, ms", "p99, ms", "thread busy, %", "without a core, %", "runs ended"]);
+      const note = async (name: string, during: (signal: AbortSignal) => Promise<number>) => {
+        const over = new AbortController();
+        const running = during(over.signal);
+        await sleep(500);
+        await sidecar.look();
+        const { calls, failed } = await openLoopApart(target(sidecar), { perSecond, seconds });
+        const { wallMs, cpuMs, withoutCoreMs } = await sidecar.look();
+        over.abort();
+        const ended = await running;
+        if (failed > 0) throw new Error(`${failed} calls failed beside one that ${name}`);
+        process.stderr.write(`${name} ${ended}\n`);
+        table.note(name, [
+          ...[latencyOf(calls, 0.5), latencyOf(calls, 0.99)],
+          ...[(100 * cpuMs) / wallMs, (100 * withoutCoreMs) / wallMs, ended],
+        ]);
+      };
+      for (let round = 0; round < rounds; round += 1) {
+        await note("alone", async () => 0);
+        await note("another program spins", spinOutside);
+        for (const kind of Object.keys(bodies)) await note(kind, (signal) => keepRunning(sidecar, { kind, signal }));
+      }
+      process.stdout.write(
+        `${perSecond} calls/s through the proxy, beside scripts of which ${atOnce} at once do only one thing; medians of ${rounds} rounds, load average ${loadAverage()}:\n\n`,
+      );
+      process.stdout.write(`${table.text({ peers: ["alone", "another program spins"], compared: "p99, ms" })}\n`);
+    } finally {
+      await sidecar.stop();
+      await Promise.all([provider.stop(), other.stop()]);
+    }
+  });
+}
+
+const target = ({ data }: BenchSidecar) => ({
+  port: Number(new URL(data).port),
+  path: "/proxy/api/me",
+  fields: [
+    ["Authorization", `Bearer ${secretKey}`],
+    ["Provider-Config-Key", unrelated],
+  ] as const,
+  ids: ["one"],
+});
+
+function ask({ data }: BenchSidecar, path: string, body: object): Promise<Response> {
+  const headers = {
+    authorization: `Bearer ${secretKey}`,
+    "content-type": "application/json",
+    "provider-config-key": integration,
+    "connection-id": "one",
+  };
+  return fetch(`${data}${path}`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(body),
+  });
+}
+
+async function furnish(sidecar: BenchSidecar, access_token: string): Promise<void> {
+  const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
+  const apiKey = { type: "API_KEY", apiKey: "sandbox-api-key" };
+  const token = { type: "OAUTH2", access_token };
+  for (const [path, body] of [
+    ["/integrations", { unique_key: integration, provider: integration, credentials: app }],
+    ["/connections", { provider_config_key: integration, connection_id: "one", credentials: token }],
+    ["/integrations", { unique_key: unrelated, provider: unrelated }],
+    ["/connections", { provider_config_key: unrelated, connection_id: "one", credentials: apiKey }],
+  ] as const) {
+    const answer = await ask(sidecar, path, body);
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  }
+}
+
+/** Each is to fail: one that comes to an end has not done what it was written for. */
+async function keepRunning(
+  sidecar: BenchSidecar,
+  { kind, signal }: { readonly kind: string; readonly signal: AbortSignal },
+): Promise<number> {
+  let ended = 0;
+  const one = async () => {
+    while (!signal.aborted) {
+      const answer = await ask(sidecar, "/action/trigger", { action_name: nameOf(kind), input: {} });
+      const text = await answer.text();
+      if (answer.ok || answer.status === 404) throw new Error(`${kind}: ${answer.status} ${text.slice(0, 500)}`);
+      ended += 1;
+      if (process.env["SHOW"]) console.error(kind, answer.status, text.slice(0, 200));
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, one));
+  return ended;
+}
+
+function spinOutside(signal: AbortSignal): Promise<number> {
+  const child = spawn(process.execPath, ["-e", besideUs], { stdio: "ignore" });
+  return new Promise((resolve) => {
+    child.once("exit", () => resolve(0));
+    signal.addEventListener("abort", () => child.kill("SIGKILL"));
+  });
+}

@@ -1,0 +1,55 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface, type Interface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const program = fileURLToPath(new URL("provider-program.ts", import.meta.url));
+
+export interface Token {
+  readonly access_token: string;
+  readonly refresh_token: string;
+}
+
+interface Said {
+  readonly requests: number;
+  readonly reused: number;
+  readonly tokens: readonly Token[];
+}
+
+/** A sandbox in a process of its own: what it has to do is not to slow down what is measured. */
+export interface Provider {
+  readonly origin: string;
+  /** So many consents, and what it has seen. */
+  say(grants: number): Promise<Said>;
+  stop(): Promise<void>;
+}
+
+/** One whose work is not what is measured is `aside`. */
+export async function startProvider({ aside = false } = {}): Promise<Provider> {
+  const child: ChildProcess = spawn(process.execPath, [program, ...(aside ? ["--aside"] : [])], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const { stdin, stdout } = child;
+  if (stdin === null || stdout === null) throw new Error("the provider has no pipes");
+  const lines = linesOf(createInterface({ input: stdout }));
+  return {
+    origin: await lines(),
+    async say(grants) {
+      stdin.write(`${grants}\n`);
+      return JSON.parse(await lines()) as Said;
+    },
+    stop: () =>
+      new Promise((resolve) => {
+        child.once("exit", () => resolve());
+        stdin.end();
+      }),
+  };
+}
+
+function linesOf(reader: Interface): () => Promise<string> {
+  const iterator = reader[Symbol.asyncIterator]();
+  return async () => {
+    const { done, value } = await iterator.next();
+    if (done === true) throw new Error("the provider ended");
+    return value;
+  };
+}
