@@ -1,3 +1,5 @@
+import type { LoopShare } from "./loop-share.ts";
+
 /**
  * Work that comes behind everything else in a turn of the event loop, a few pieces in each: what others wait for comes
  * first, and the longer turns are, the fewer there are of these. So what comes from them, answers and commits, is never
@@ -16,24 +18,37 @@ interface BehindOptions {
   readonly most: number;
   /** While others have much to do. */
   readonly few: number;
+  /** What of the loop's time it leaves to others, beside that. */
+  readonly share?: LoopShare;
 }
 
 /** Longer than a turn is that has only such work in it. */
 const longMs = 5;
 
-export function createBehind({ begin, most, few }: BehindOptions): Behind {
+export function createBehind({ begin, most, few, share }: BehindOptions): Behind {
   let next: NodeJS.Immediate | undefined;
+  let rest: NodeJS.Timeout | undefined;
   let askedAt = 0;
 
   function turn(): void {
     next = undefined;
     const count = performance.now() - askedAt > longMs ? few : most;
-    for (let begun = 0; begun < count; begun += 1) if (!begin()) return;
+    for (let begun = 0; begun < count; begun += 1) if (isToRest() || !begin()) return;
     soon();
   }
 
+  function isToRest(): boolean {
+    const ms = share?.restMs() ?? 0;
+    if (ms === 0) return false;
+    rest = setTimeout(() => {
+      rest = undefined;
+      soon();
+    }, ms);
+    return true;
+  }
+
   function soon(): void {
-    if (next !== undefined) return;
+    if (next !== undefined || rest !== undefined) return;
     askedAt = performance.now();
     // Not a microtask: those of what this turn has brought are not through by then.
     next = setImmediate(turn);
@@ -43,7 +58,9 @@ export function createBehind({ begin, most, few }: BehindOptions): Behind {
     soon,
     close() {
       clearImmediate(next);
+      clearTimeout(rest);
       next = undefined;
+      rest = undefined;
     },
   };
 }

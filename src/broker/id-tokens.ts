@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import { TokenFailure } from "../auth/tokens.ts";
 import type { Send } from "../base/sending.ts";
@@ -148,14 +147,13 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
 }
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = sleep(ms, undefined, { signal: over.signal }).then(() => {
-    throw new TokenFailure(tooLate, "it takes too long");
-  });
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  // Not a sleep that is aborted: that makes an error with its stack, for each token that came in time.
+  const timer = setTimeout(() => reject(new TokenFailure(tooLate, "it takes too long")), ms);
   try {
     return await Promise.race([work, late]);
   } finally {
-    over.abort();
+    clearTimeout(timer);
   }
 }
 

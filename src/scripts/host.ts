@@ -77,9 +77,8 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const listeners = new Set<() => void>();
   /** Calls of tools that are yet to begin. */
   const asked: (() => void)[] = [];
-  const toBegin = createBehind({ begin: beginCall, most: toolsInTurn, few: fewToolsInTurn });
   const share = createLoopShare(shareOfTools);
-  let resting: NodeJS.Timeout | undefined;
+  const toBegin = createBehind({ begin: beginCall, most: toolsInTurn, few: fewToolsInTurn, share });
   /** What a script that was handed out runs, for as long as somebody has it. */
   const handedOut = new WeakMap<Script, Ready>();
   let entries = new Map<string, Entry>();
@@ -179,15 +178,6 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const unwatch = watchFolder(folder, limits.lookMs, changed);
 
   function beginCall(): boolean {
-    if (resting !== undefined || asked.length === 0) return false;
-    const restMs = share.restMs();
-    if (restMs > 0) {
-      resting = setTimeout(() => {
-        resting = undefined;
-        toBegin.soon();
-      }, restMs);
-      return false;
-    }
     const call = asked.shift();
     call?.();
     return call !== undefined;
@@ -287,7 +277,6 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     async close() {
       isClosed = true;
       toBegin.close();
-      clearTimeout(resting);
       clearTimeout(quiet);
       clearTimeout(sleep);
       unwatch();

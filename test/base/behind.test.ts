@@ -64,3 +64,28 @@ it("begins nothing once it is closed", async () => {
   await turn();
   expect(begun()).toBe(0);
 });
+
+it("rests for as long as its share of the loop says, and goes on by itself", async () => {
+  const rests = [0, 0, 30, 0, 0];
+  let begun = 0;
+  const pace = createBehind({
+    most,
+    few,
+    share: { restMs: () => rests.shift() ?? 0 },
+    begin() {
+      if (begun === 4) return false;
+      begun += 1;
+      return true;
+    },
+  });
+  const since = performance.now();
+  pace.soon();
+  await turn();
+  expect(begun).toBe(2);
+  // Nobody who asks for it in between has it begin earlier.
+  pace.soon();
+  await turn();
+  expect(begun).toBe(2);
+  while (begun < 4) await turn();
+  expect(performance.now() - since).toBeGreaterThan(25);
+});
