@@ -29,6 +29,7 @@ export function createBehind({ begin, most, few, share }: BehindOptions): Behind
   let next: NodeJS.Immediate | undefined;
   let rest: NodeJS.Timeout | undefined;
   let askedAt = 0;
+  let isClosed = false;
 
   function turn(): void {
     next = undefined;
@@ -48,7 +49,7 @@ export function createBehind({ begin, most, few, share }: BehindOptions): Behind
   }
 
   function soon(): void {
-    if (next !== undefined || rest !== undefined) return;
+    if (isClosed || next !== undefined || rest !== undefined) return;
     askedAt = performance.now();
     // Not a microtask: those of what this turn has brought are not through by then.
     next = setImmediate(turn);
@@ -57,10 +58,9 @@ export function createBehind({ begin, most, few, share }: BehindOptions): Behind
   return {
     soon,
     close() {
+      isClosed = true;
       clearImmediate(next);
       clearTimeout(rest);
-      next = undefined;
-      rest = undefined;
     },
   };
 }

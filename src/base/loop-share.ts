@@ -33,7 +33,10 @@ export function createLoopShare({ idleForBusy, owedMs, mostMs }: LoopShareOption
         restsUntil = undefined;
         return 0;
       }
-      if (owed <= owedMs) return 0;
+      if (owed <= owedMs) {
+        restsUntil = undefined;
+        return 0;
+      }
       restsUntil ??= now + mostMs;
       return Math.max(1, Math.min(owed, restsUntil - now));
     },

@@ -53,7 +53,7 @@ export interface Machine {
   settle(): boolean;
   /** Of what the machine has ever used, and the pointers that lead into it. */
   picture(): Picture;
-  /** The last time that it wanted more memory there was none. */
+  /** The last time that it wanted more memory, since it was entered, there was none. */
   lacksMemory(): boolean;
   /** It is not used any more: its memory is wiped, and goes to another. */
   release(): void;
@@ -105,9 +105,11 @@ export async function createEngine(): Promise<Engine> {
   if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
   const spare = createSpareMemories();
-  const boot = async (pages: number, { memoryBytes, isPictured }: MachineLimits, outside: Outside) => {
+  /** Those of which the last run needed more than it began with: the next will, too. */
+  const hungry = new WeakSet<Picture>();
+  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside, mayBeLarger = false) => {
     const mostPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
-    const held = spare.take({ pages, mostPages, mayBeLarger: isPictured !== true });
+    const held = spare.take({ pages, mostPages, mayBeLarger });
     const module = await loader({
       wasmMemory: held.memory,
       instantiateWasm(imports, done) {
@@ -141,10 +143,15 @@ export async function createEngine(): Promise<Engine> {
       return machine;
     },
     async restore(picture, limits, outside) {
-      const parts = await boot(picture.pages, limits, outside);
+      const isRun = limits.isPictured !== true;
+      const parts = await boot(picture.pages, limits, outside, isRun && hungry.has(picture));
       const all = new Uint8Array(parts.held.memory.buffer);
       for (const { at, bytes } of picture.pieces) all.set(bytes, at);
-      return createMachine(parts, picture, written);
+      return createMachine(parts, picture, written, (neededMore) => {
+        if (!isRun) return;
+        if (neededMore) hungry.add(picture);
+        else hungry.delete(picture);
+      });
     },
   };
 }
@@ -169,6 +176,7 @@ function createMachine(
   { module, held, ffi, outside }: Parts,
   pointers: Pointers,
   written: ReadonlySet<number>,
+  onRelease: (neededMore: boolean) => void = () => undefined,
 ): Machine & { giveHost(): void } {
   const { runtime, context } = pointers;
   const wasmMemory = held.memory;
@@ -261,6 +269,7 @@ function createMachine(
     enter(op, a, b) {
       if (isReleased) throw new Error("the machine is gone");
       if (entry === undefined) throw new Error("the machine has no entry");
+      held.forgetRefusal();
       const values = [op, a, b].map(asValue);
       const list = Number(module._malloc(4 * values.length));
       if (list === 0) throw new MachineError("out of memory", "");
@@ -293,8 +302,9 @@ function createMachine(
     },
     lacksMemory: () => held.wasRefused(),
     release() {
+      if (isReleased) return;
       isReleased = true;
-      held.release();
+      onRelease(held.release());
     },
   };
 }

@@ -1,8 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { createBehind } from "../base/behind.ts";
-import { createLoopShare } from "../base/loop-share.ts";
 import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import {
@@ -22,6 +20,7 @@ import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
 import { type Entry, type Ready, settleEndpoints, takeUp } from "./take-up.ts";
 import { createThreads, type ThreadTask } from "./threads.ts";
+import { createToolRows } from "./tool-rows.ts";
 
 export interface ScriptHostOptions {
   /** `<integration>/{syncs,actions,events}/<name>.ts`. */
@@ -58,11 +57,6 @@ const mostQuietMs = 1_000;
 const idleMs = 30_000;
 /** Files that are read at once. */
 const takeUpAtOnce = 4;
-/** Calls of tools that are begun in a turn of the loop, whoever asks: a request to a provider takes 0.2 ms of it. */
-const toolsInTurn = 4;
-const fewToolsInTurn = 2;
-/** And a third of the loop is theirs, or 200 calls a second where others have all of it. */
-const shareOfTools = { idleForBusy: 2, owedMs: 3, mostMs: 20 };
 
 export async function createScriptHost(options: ScriptHostOptions): Promise<ScriptHost> {
   const { world, isOwnPath = () => false } = options;
@@ -75,10 +69,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const turn = createTurns(limits.runsAtOnce);
   const readingTurn = createTurns(takeUpAtOnce);
   const listeners = new Set<() => void>();
-  /** Calls of tools that are yet to begin. */
-  const asked: (() => void)[] = [];
-  const share = createLoopShare(shareOfTools);
-  const toBegin = createBehind({ begin: beginCall, most: toolsInTurn, few: fewToolsInTurn, share });
+  const toolRows = createToolRows();
   /** What a script that was handed out runs, for as long as somebody has it. */
   const handedOut = new WeakMap<Script, Ready>();
   let entries = new Map<string, Entry>();
@@ -177,12 +168,6 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   await lookInTurn();
   const unwatch = watchFolder(folder, limits.lookMs, changed);
 
-  function beginCall(): boolean {
-    const call = asked.shift();
-    call?.();
-    return call !== undefined;
-  }
-
   function run(script: Script, job: ScriptJob): Promise<ScriptOutcome> {
     const ready = handedOut.get(script) ?? entries.get(keyOf(script))?.ready;
     if (ready === undefined) return Promise.resolve(failed("host_error", `there is no script ${script.name} any more`));
@@ -212,6 +197,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     const input = job.input === undefined ? {} : { input: job.input };
     return new Promise((resolve) => {
       let isOver = false;
+      const row = toolRows.open();
       // What hears no message any more, such as a thread that spins, is ended from here.
       const late = setTimeout(
         () => end(failed("deadline", `took longer than ${job.limits.deadlineMs} ms`), true),
@@ -221,10 +207,16 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
       function end(outcome: ScriptOutcome, isOurs: boolean): void {
         if (isOver) return;
         isOver = true;
+        row.clear();
         clearTimeout(late);
         signal.removeEventListener("abort", cancel);
         if (isOurs) task.drop();
         resolve(outcome);
+      }
+      /** By itself. What it has asked for without waiting for it is done all the same. */
+      function ended(outcome: ScriptOutcome): void {
+        row.beginAll();
+        end(outcome, false);
       }
       const task: ThreadTask = threads.run({
         version: script.version,
@@ -234,14 +226,13 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
         limits: job.limits,
         events: {
           calls(calls) {
-            for (const call of calls) asked.push(() => void answer(call));
-            toBegin.soon();
+            for (const call of calls) row.add(() => void answer(call));
           },
           lines(lines) {
             if (!isOver) for (const line of lines) tools.log(line);
           },
-          done: (text) => end({ kind: "done", output: text === "" ? undefined : plainJson(text) }, false),
-          failed: (failure) => end({ kind: "failed", failure: readable(failure, bundle.map) }, false),
+          done: (text) => ended({ kind: "done", output: text === "" ? undefined : plainJson(text) }),
+          failed: (failure) => ended({ kind: "failed", failure: readable(failure, bundle.map) }),
         },
       });
       signal.addEventListener("abort", cancel, { once: true });
@@ -276,7 +267,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     run,
     async close() {
       isClosed = true;
-      toBegin.close();
+      toolRows.close();
       clearTimeout(quiet);
       clearTimeout(sleep);
       unwatch();

@@ -23,8 +23,8 @@ export interface RunEvents {
 
 /** No list of arguments is longer: it is read where the proxy's requests are. */
 export const toolBytes = 8 * 1_024 * 1_024;
-/** Lines are taken in by the proxy's thread, which keeps 32 KiB of them. */
-const mostLogged = 256 * 1_024;
+/** Lines are taken in by the proxy's thread, a millisecond of it a megabyte; 32 KiB of them are kept. */
+const mostLogged = 1_024 * 1_024;
 /** A machine asks its host for small things as often as this. */
 const mostSmallThings = 10_000_000;
 
@@ -51,6 +51,12 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     beyond ??= { code, message, stack };
   };
 
+  /** Without any memory it cannot even say so: what it throws then is nothing. */
+  function failureIn(said: RawFailure): RawFailure {
+    if (said.message !== "null" || !machine.lacksMemory()) return said;
+    return { code: "memory", message: `needed more than ${limits.memoryBytes} bytes`, stack: said.stack };
+  }
+
   function noMoreLines(what: string): undefined {
     lines = limits.logLines + 1;
     written.push({ level: "warn", message: `more than ${what}: what comes after is left out` });
@@ -75,8 +81,8 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
       lines += 1;
       if (lines > limits.logLines) return undefined;
       const message = clipped(String(JSON.parse(text)), limits.logLineBytes);
-      logged += message.length;
-      if (logged > mostLogged) return noMoreLines(`${mostLogged} letters in its lines`);
+      logged += Buffer.byteLength(message);
+      if (logged > mostLogged) return noMoreLines(`${mostLogged} bytes of lines`);
       written.push({ level: levels.find((one) => one === level) ?? "info", message });
       return undefined;
     },
@@ -114,7 +120,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
       flush();
       over();
       if (how === "done") events.done(text);
-      else events.failed(JSON.parse(clipped(text, limits.outputBytes * 2)) as RawFailure);
+      else events.failed(failureIn(JSON.parse(clipped(text, limits.outputBytes * 2)) as RawFailure));
       return undefined;
     },
   };

@@ -11,8 +11,9 @@ export interface MachineMemory {
   readonly memory: WebAssembly.Memory;
   /** The last time that more was asked for, there was none. */
   wasRefused(): boolean;
-  /** Nobody uses it any more. */
-  release(): void;
+  forgetRefusal(): void;
+  /** Nobody uses it any more. Says whether more of it was used than it was to begin with. */
+  release(): boolean;
 }
 
 /**
@@ -49,63 +50,79 @@ interface Spare {
   readonly pages: number;
   readonly mostPages: number;
   readonly hasGrown: boolean;
+  readonly rest: NodeJS.Timeout;
 }
 
 export function createSpareMemories(): SpareMemories {
   let spare: Spare[] = [];
-  let rest: NodeJS.Timeout | undefined;
+
+  function drop(one: Spare): void {
+    clearTimeout(one.rest);
+    spare = spare.filter((other) => other !== one);
+  }
 
   function taken({ pages, mostPages, mayBeLarger }: MemorySize): WebAssembly.Memory {
     const fitting = spare.filter((one) => one.mostPages === mostPages);
-    const found =
-      fitting.find((one) => one.pages === pages) ??
-      (mayBeLarger ? fitting.find((one) => one.pages > pages) : undefined);
+    const larger = mayBeLarger ? fitting.find((one) => one.pages > pages) : undefined;
+    const found = larger ?? fitting.find((one) => one.pages === pages);
     if (found === undefined) return new WebAssembly.Memory({ initial: pages, maximum: mostPages });
-    spare = spare.filter((one) => one !== found);
+    drop(found);
     return found.memory;
   }
 
-  function keep(memory: WebAssembly.Memory, { pages: atFirst, mostPages }: MemorySize): void {
+  function keep(memory: WebAssembly.Memory, { pages: atFirst, mostPages }: MemorySize): boolean {
     // One that has grown cannot shrink.
     const pages = memory.buffer.byteLength / pageBytes;
     const hasGrown = pages > atFirst;
-    if (hasGrown && spare.filter((one) => one.hasGrown).length >= mostGrown) return;
-    wipe(memory.buffer);
-    spare = [{ memory, pages, mostPages, hasGrown }, ...spare].slice(0, mostSpare);
-    clearTimeout(rest);
-    rest = setTimeout(() => {
-      spare = [];
-    }, restMs).unref();
+    if (hasGrown && spare.filter((one) => one.hasGrown).length >= mostGrown) return true;
+    const used = wipe(memory.buffer);
+    const rest = setTimeout(() => drop(kept), restMs).unref();
+    const kept: Spare = { memory, pages, mostPages, hasGrown, rest };
+    spare = [kept, ...spare];
+    for (const oldest of spare.slice(mostSpare)) drop(oldest);
+    return used > atFirst;
   }
 
   return {
     take(size) {
-      let memory: WebAssembly.Memory | undefined = taken(size);
-      const own = memory;
+      const memory = taken(size);
+      let isGivenBack = false;
       let isRefused = false;
       // The module grows it through this; how large it is says nothing, since it may have been so from the beginning.
-      own.grow = (pages) => {
+      memory.grow = (pages) => {
         isRefused = true;
-        const before = grow.call(own, pages);
+        const before = grow.call(memory, pages);
         isRefused = false;
         return before;
       };
       return {
-        memory: own,
+        memory,
         wasRefused: () => isRefused,
+        forgetRefusal() {
+          isRefused = false;
+        },
         release() {
-          if (memory !== undefined) keep(memory, size);
-          memory = undefined;
+          if (isGivenBack) return false;
+          isGivenBack = true;
+          return keep(memory, size);
         },
       };
     },
   };
 }
 
-/** All of it, wherever something may have been written; what has never been touched is read, and stays untouched. */
-function wipe(buffer: ArrayBuffer): void {
-  for (let at = 0; at < buffer.byteLength; at += pageBytes) {
-    const page = new Uint8Array(buffer, at, pageBytes);
-    if (!zeros.equals(page)) page.fill(0);
+/**
+ * All of it, wherever something may have been written; what has never been touched is read, and stays untouched. Says
+ * how many pages there are up to the last that held anything.
+ */
+function wipe(buffer: ArrayBuffer): number {
+  const all = Buffer.from(buffer);
+  let used = 0;
+  for (let at = 0; at < all.length; at += pageBytes) {
+    const end = at + pageBytes;
+    if (all.compare(zeros, 0, pageBytes, at, end) === 0) continue;
+    all.fill(0, at, end);
+    used = end / pageBytes;
   }
+  return used;
 }

@@ -62,6 +62,8 @@ it("begins nothing once it is closed", async () => {
   pace.soon();
   pace.close();
   await turn();
+  pace.soon();
+  await turn();
   expect(begun()).toBe(0);
 });
 

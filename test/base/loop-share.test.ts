@@ -43,3 +43,14 @@ it("lets some of it begin after a while, however busy the loop is with other thi
   await busy(10);
   expect(share.restMs()).toBeGreaterThan(0);
 });
+
+it("forgives nothing that is owed because of a rest that was over long ago", async () => {
+  const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 60 });
+  await busy(30);
+  expect(share.restMs()).toBeGreaterThan(0);
+  // Less is owed than may be: nothing is forgiven for that.
+  while (share.restMs() > 0) await sleep(2);
+  await sleep(60);
+  await busy(80);
+  expect(share.restMs()).toBeGreaterThan(0);
+});
