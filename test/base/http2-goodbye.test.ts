@@ -88,13 +88,14 @@ describe("a session that is left", () => {
       old.sessions.leave();
       place = next;
       await sleep(30);
+      // On a machine that is busy with something else they come later.
+      await expect.poll(callers.answered).toBeGreaterThan(count);
       const before = callers.answered();
       old.sessions.drain();
       await sleep(20);
+      await expect.poll(callers.answered).toBeGreaterThan(before);
       await stop();
       expect(callers.failed).toEqual([]);
-      expect(before).toBeGreaterThan(count);
-      expect(callers.answered()).toBeGreaterThan(before);
     }
   });
 
