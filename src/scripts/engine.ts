@@ -123,11 +123,7 @@ export async function createEngine(): Promise<Engine> {
   };
 
   // What every instance begins with: it has to be written over even where a picture has zeros.
-  const fresh = await boot(
-    leastPages,
-    { memoryBytes: 0, isPictured: true },
-    { called: () => undefined, mustStop: () => true },
-  );
+  const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
   const written = new Set(usedSpans(fresh.held.memory.buffer));
 
   return {

@@ -23,7 +23,7 @@ export interface RunEvents {
 
 /** No list of arguments is longer: it is read where the proxy's requests are. */
 export const toolBytes = 8 * 1_024 * 1_024;
-/** Lines are taken in by the proxy's thread, a millisecond of it a megabyte; 32 KiB of them are kept. */
+/** In bytes. All of it is taken in by the proxy's thread, and 32 KiB are kept. */
 const mostLogged = 1_024 * 1_024;
 /** A machine asks its host for small things as often as this. */
 const mostSmallThings = 10_000_000;
@@ -54,7 +54,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
   /** Without any memory it cannot even say so: what it throws then is nothing. */
   function failureIn(said: RawFailure): RawFailure {
     if (said.message !== "null" || !machine.lacksMemory()) return said;
-    return { code: "memory", message: `needed more than ${limits.memoryBytes} bytes`, stack: said.stack };
+    return { code: "memory", message: tooMuch(limits), stack: said.stack };
   }
 
   function noMoreLines(what: string): undefined {
@@ -201,7 +201,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     if (isOver) return;
     flush();
     if (underWay === 0 && timers.size === 0) {
-      if (machine.lacksMemory()) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
+      if (machine.lacksMemory()) stop("memory", tooMuch(limits));
       stop(
         "script_error",
         "the script waits for something that cannot come: nothing that it has asked for is under way",
@@ -225,9 +225,11 @@ function broke(error: unknown, machine: Machine, limits: ScriptLimits, stop: Sto
   if (error instanceof MachineError) {
     stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
   } else if (error instanceof RangeError) stop("script_error", "too many calls within calls");
-  else if (machine.lacksMemory()) stop("memory", `needed more than ${limits.memoryBytes} bytes`);
+  else if (machine.lacksMemory()) stop("memory", tooMuch(limits));
   else stop("host_error", `the engine gave up: ${error instanceof Error ? error.message : "for no reason"}`);
 }
+
+const tooMuch = ({ memoryBytes }: ScriptLimits): string => `needed more than ${memoryBytes} bytes`;
 
 type Stop = (code: RawFailure["code"], message: string, stack?: string) => void;
 

@@ -105,6 +105,22 @@ it("X02 lets a file have as much memory while it is read as a run of it may have
   expect(narrow.host.broken()).toMatchObject([{ mistakes: [{ message: expect.stringContaining("out of memory") }] }]);
 });
 
+it.each([
+  ["functions", "const a: unknown[] = []; for (;;) { const b = a.length; a.push(() => b); }"],
+  ["a map", "const a = new Map<string, string>(); for (let i = 0; ; i++) a.set('k' + i, 'v' + i);"],
+])("X02 says that it was memory of one that has none left to say so: %s", async (_, body) => {
+  const { ran } = await one(body);
+  expect(failure(ran)).toMatchObject({ code: "memory" });
+});
+
+it("X02 blames no memory that was refused before for a failure that comes later", async () => {
+  const { ran } = await one(
+    "try { new ArrayBuffer(500_000_000); } catch {} await nango.get({ endpoint: '/' }); await new Promise(() => {});",
+    { tool: () => ({ status: 200, headers: {}, data: null }) },
+  );
+  expect(failure(ran)).toMatchObject({ code: "script_error", message: expect.stringContaining("cannot come") });
+});
+
 it("X02 keeps a million lines to as many as are allowed, and says so", async () => {
   const { ran } = await one("for (let i = 0; i < 1_000_000; i++) nango.log('line', i); return 'done';", {
     limits: { busyMs: 60_000 },
