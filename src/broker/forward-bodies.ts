@@ -13,6 +13,8 @@ export interface ForwardBodies {
 }
 
 const keptBytes = 32 * 1024 * 1024;
+/** As many as are on their way at once. What is kept for longer is collected with the old, which takes a pause. */
+const kept = 4_096;
 
 interface Payload {
   readonly from: string;
@@ -21,6 +23,7 @@ interface Payload {
 
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
   const payloads = new LRUCache<string, Payload>({
+    max: kept,
     maxSize: keptBytes,
     sizeCalculation: ({ json }) => 200 + json.length,
   });

@@ -1,4 +1,5 @@
 import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
+import { createPast } from "./past.ts";
 
 /** The last commits, kept so that a watcher can resume, and handed to those who watch. */
 export interface History {
@@ -22,10 +23,9 @@ interface HistoryOptions {
 }
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
-  const kept: ({ readonly commit: Commit; readonly bytes: number } | undefined)[] = [];
-  let first = 0;
-  let bytes = 0;
-  let oldest = revision;
+  const past = createPast(maxBytes);
+  /** What it began at, or lost its thread at. */
+  let began = revision;
   let newest = revision;
   const watchers = new Set<Watcher>();
   let relearning: Promise<void> | undefined;
@@ -46,40 +46,18 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
     relearning = all;
   }
 
-  function forget(): void {
-    while (bytes > maxBytes && first < kept.length) {
-      const dropped = kept[first];
-      if (dropped === undefined) break;
-      bytes -= dropped.bytes;
-      // Let go of at once: its place goes later, with many others.
-      kept[first] = undefined;
-      oldest = dropped.commit.revision;
-      first += 1;
-    }
-    // An array shifted one by one costs its whole length each time; cut off in large pieces it does not.
-    if (first > 1_024 && first * 2 > kept.length) {
-      kept.splice(0, first);
-      first = 0;
-    }
-  }
-
   return {
     get revision() {
       return newest;
     },
     add(commit) {
-      const size = sizeOf(commit);
-      kept.push({ commit, bytes: size });
-      bytes += size;
+      past.add(commit);
       newest = commit.revision;
-      forget();
       for (const watcher of [...watchers]) tell(() => watcher.onCommit(commit));
     },
     lose(at) {
-      kept.length = 0;
-      first = 0;
-      bytes = 0;
-      oldest = at;
+      past.clear();
+      began = at;
       newest = at;
       const told = [...watchers];
       watchers.clear();
@@ -89,11 +67,9 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
       return relearning;
     },
     watch(from, watcher) {
+      const oldest = past.forgotten ?? began;
       if (from < oldest || from > newest) throw new HistoryLost(oldest);
-      for (let i = first; i < kept.length; i += 1) {
-        const past = kept[i];
-        if (past !== undefined && past.commit.revision > from) tell(() => watcher.onCommit(past.commit));
-      }
+      for (const commit of past.after(from)) tell(() => watcher.onCommit(commit));
       // Its own, so that one watcher may watch twice.
       const own: Watcher = { onCommit: (commit) => watcher.onCommit(commit), onLost: () => watcher.onLost() };
       watchers.add(own);
@@ -101,8 +77,3 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
     },
   };
 }
-
-/** What a change costs in V8 beside its bytes: an object, a string, a typed array and its buffer. */
-const overheadBytes = 320;
-const sizeOf = ({ changes }: Commit) =>
-  changes.reduce((sum, { key, value }) => sum + overheadBytes + key.length + (value?.length ?? 0), overheadBytes);

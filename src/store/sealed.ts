@@ -94,16 +94,13 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     }
   }
 
-  /** The commits of the history, as those who watch see them: opened when somebody looks, and once for all of them. */
-  const seen = new WeakMap<Commit, Commit>();
+  /** Opened when somebody looks, and once for all who watch: they are told of a commit one after another. */
+  let told: { readonly commit: Commit; readonly shown: Commit } | undefined;
   function shown(commit: Commit): Commit {
-    const known = seen.get(commit);
-    if (known !== undefined) return known;
-    const made = {
-      revision: commit.revision,
-      changes: commit.changes.map((change) => new ShownChange(frames, change, commit.revision)),
-    };
-    seen.set(commit, made);
+    if (told?.commit === commit) return told.shown;
+    const { revision, changes } = commit;
+    const made = { revision, changes: changes.map((change) => new ShownChange(frames, change, revision)) };
+    told = { commit, shown: made };
     return made;
   }
 

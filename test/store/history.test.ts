@@ -41,10 +41,10 @@ it("keeps what fits, and says which history is gone", () => {
   expect(seen).toEqual([46, 47, 48, 49, 50]);
 });
 
-it("lets go of what it forgets", async () => {
+it("keeps the bytes of commits, and none of the commits", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
-  const history = open(100_000);
+  const history = open(1_000_000);
   const refs = Array.from({ length: 900 }, (_, i) => {
     const added = commit(i + 1, 10_000);
     history.add(added);
@@ -53,9 +53,41 @@ it("lets go of what it forgets", async () => {
   // A weak reference holds what it names until the turn in which it was made has ended.
   await setImmediate();
   collect();
-  const held = refs.filter((ref) => ref.deref() !== undefined);
-  expect(held.length).toBeLessThan(20);
-  expect(held.at(-1)?.deref()?.revision).toBe(900);
+  expect(refs.filter((ref) => ref.deref() !== undefined)).toHaveLength(0);
+  let count = 0;
+  history.watch(
+    850,
+    watcher(() => {
+      count += 1;
+    }),
+  );
+  expect(count).toBe(50);
+});
+
+it("tells of what was committed word for word, and leaves what it told as it was", () => {
+  const history = open(4_000);
+  const committed = [
+    { revision: 1, changes: [] },
+    {
+      revision: 2,
+      changes: [
+        { key: "gone", value: undefined },
+        { key: "empty", value: new Uint8Array() },
+        { key: "a\0Käse\0𝄞", value: Uint8Array.of(0, 255) },
+      ],
+    },
+    // Larger than what is let go of at once.
+    { revision: 3, changes: [{ key: "large", value: new Uint8Array(1_500).fill(7) }] },
+    { revision: 2 ** 40, changes: [{ key: "late", value: Uint8Array.of(1) }] },
+  ];
+  for (const one of committed) history.add(one);
+  const told: Commit[] = [];
+  history.watch(
+    0,
+    watcher((one) => told.push(one)),
+  );
+  for (let i = 1; i <= 50; i += 1) history.add(commit(2 ** 40 + i, 150));
+  expect(told.slice(0, 4)).toEqual(committed);
 });
 
 it("tells those who watch that it has lost its thread, once, and takes new ones from there", () => {
