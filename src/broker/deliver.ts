@@ -79,6 +79,9 @@ const mostUnderWay = 1_024;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
 
+/** What an attempt changes of a forward. */
+type Outcome = Partial<StoredForward>;
+
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
   const { forwards } = collections;
@@ -96,7 +99,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   let isClosing = false;
   /** What is under way is broken off. */
   const cut = new AbortController();
-  const carrying = new Set<Promise<void>>();
+  /** How many are under way, and whoever waits until none is. */
+  let carrying = 0;
+  let onEnded: (() => void) | undefined;
   const delivered = new LRUCache<string, number>({ max: rememberedUrls });
   let lease: Lease | undefined;
   let leaseTouchedAt = 0;
@@ -124,7 +129,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   function beginNext(): boolean {
     const begun = mayBegin() ? lines.next(world.now()) : undefined;
     if (begun === undefined) return false;
-    const carried = carry(begun)
+    carrying += 1;
+    void carry(begun)
       .catch(async (err: unknown) => {
         if (cut.signal.aborted) return false;
         log.error("a forward could not be carried, and will be tried again", { err });
@@ -134,10 +140,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       })
       .then((wentWell) => {
         lines.ended(begun, wentWell);
-        carrying.delete(carried);
+        carrying -= 1;
+        if (carrying === 0) onEnded?.();
         pace.soon();
       });
-    carrying.add(carried);
     return true;
   }
 
@@ -150,7 +156,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     const { value } = row;
     const url = destinations.urlOf(value);
     if (url === "") {
-      await settle(row, { ...value, state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" });
+      await settle(row, { state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" });
       return true;
     }
     const tried = await attemptDelivery({
@@ -169,6 +175,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     metrics.deliveryAttempts.series({ outcome: verdict.kind }).add();
     if (verdict.kind === "gone") await pause(value.environment, url);
     await settle(row, triedAs(value, attempt, verdict));
+    if (verdict.kind === "delivered") bodies.delivered(value);
     if (verdict.kind === "delivered" && value.createdAt !== undefined) {
       delivered.set(`${value.environment}\0${url}`, world.now());
       metrics.deliverySeconds.series({}).observe(Math.max(0, world.now() - timestampMs(value.createdAt)) / 1_000);
@@ -189,17 +196,13 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     log.error("the application answered 410: nothing more is sent there until somebody resumes it", { environment });
   }
 
-  function triedAs(value: StoredForward, attempt: Attempt, verdict: DeliveryVerdict): StoredForward {
+  function triedAs(value: StoredForward, attempt: Attempt, verdict: DeliveryVerdict): Outcome {
     const nowMs = world.now();
-    const after: StoredForward = {
-      ...value,
-      attemptCount: attempt.number,
-      attempts: [...value.attempts, attempt].slice(-keptAttempts),
-    };
-    if (verdict.kind === "delivered") return { ...after, state: Forward_State.DELIVERED, stateReason: "" };
-    if (verdict.kind === "impossible") return dead(after, verdict.reason);
+    const tried = { attemptCount: attempt.number, attempts: [...value.attempts, attempt].slice(-keptAttempts) };
+    if (verdict.kind === "delivered") return { ...tried, state: Forward_State.DELIVERED, stateReason: "" };
+    if (verdict.kind === "impossible") return { ...tried, ...dead(value, verdict.reason) };
     // Its place in the schedule is kept for when the destination is resumed.
-    if (verdict.kind === "gone") return { ...after, stateReason: "gone", nextAttemptAt: timestampFromMs(nowMs) };
+    if (verdict.kind === "gone") return { ...tried, stateReason: "gone", nextAttemptAt: timestampFromMs(nowMs) };
     const next = nextAttempt({
       step: value.scheduleStep,
       forMs: value.scheduledFor === undefined ? 0 : timestampMs(value.scheduledFor),
@@ -207,9 +210,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       retryAfterMs: verdict.retryAfterMs,
       random: Math.random(),
     });
-    if (next === undefined) return dead(after, verdict.reason);
+    if (next === undefined) return { ...tried, ...dead(value, verdict.reason) };
     return {
-      ...after,
+      ...tried,
       stateReason: verdict.reason,
       scheduleStep: next.step,
       scheduledFor: timestampFromMs(next.forMs),
@@ -217,26 +220,18 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     };
   }
 
-  function dead(value: StoredForward, reason: string): StoredForward {
+  function dead({ environment, integration, id: forward }: StoredForward, reason: string): Outcome {
     metrics.deadLetters.inc();
-    const { environment, integration, id: forward } = value;
     log.warn("a forward is given up; it can be replayed", { environment, integration, forward, reason });
-    return { ...value, state: Forward_State.DEAD, stateReason: reason };
+    return { state: Forward_State.DEAD, stateReason: reason };
   }
 
   /**
    * What was tried is written down, however long the store needs: sent again it would be only because of that. That it
    * was delivered is so whoever delivers by now; what follows from a failure is for that one to say.
    */
-  async function settle(before: Stored<StoredForward>, wanted: StoredForward): Promise<void> {
-    const { nextAttemptAt, scheduledFor, ...rest } = wanted;
-    const isWaiting = wanted.state === Forward_State.PENDING;
-    const after: StoredForward = {
-      ...rest,
-      ...(isWaiting && nextAttemptAt !== undefined && { nextAttemptAt }),
-      ...(isWaiting && scheduledFor !== undefined && { scheduledFor }),
-      updatedAt: timestampFromMs(world.now()),
-    };
+  async function settle(before: Stored<StoredForward>, outcome: Outcome): Promise<void> {
+    const after = settled(before.value, outcome, world.now());
     await stubbornly(async () => {
       // Not the one that it was begun under: that may have run out while the store took no writes.
       const held = lease;
@@ -338,7 +333,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       clearInterval(timer);
       pace.close();
       await looking;
-      const ended = Promise.allSettled(carrying);
+      const ended = new Promise<void>((resolve) => {
+        onEnded = resolve;
+        if (carrying === 0) resolve();
+      });
       await Promise.race([ended, sleep(closeWithinMs, undefined, { ref: false })]);
       cut.abort();
       await ended;
@@ -347,4 +345,13 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       });
     },
   };
+}
+
+/** What is undefined is not set, to whatever encodes it; to take it out of a copy costs as much as to encode the rest. */
+const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as Outcome;
+
+/** Only what waits has a time at which it is due. */
+function settled(value: StoredForward, outcome: Outcome, nowMs: number): StoredForward {
+  const isWaiting = (outcome.state ?? value.state) === Forward_State.PENDING;
+  return { ...value, ...outcome, ...(!isWaiting && notDue), updatedAt: timestampFromMs(nowMs) };
 }

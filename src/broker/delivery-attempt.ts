@@ -1,10 +1,9 @@
-import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Send, Unanswered } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { type DeliveryVerdict, verdictOf } from "../core/delivery-verdict.ts";
 import { signatureFields } from "../core/webhook-signature.ts";
-import { type Attempt, AttemptSchema } from "../gen/latchkey/v1/webhook_pb.ts";
+import type { Attempt } from "../gen/latchkey/v1/webhook_pb.ts";
 
 interface Delivery {
   readonly id: string;
@@ -51,13 +50,14 @@ export async function attemptDelivery(
     status = failure.status ?? 0;
     error = failure.reason;
   }
-  const attempt = create(AttemptSchema, {
+  const attempt: Attempt = {
+    $typeName: "latchkey.v1.Attempt",
     number,
     startedAt: timestampFromMs(startedMs),
     duration: durationFromMs(Math.max(0, Math.round(performance.now() - since))),
     status,
     error,
     answer,
-  });
+  };
   return { attempt, verdict: verdictOf({ status, error, retryAfter }, world.now()) };
 }

@@ -8,32 +8,36 @@ export interface ForwardBodies {
   of(forward: StoredForward): Promise<Uint8Array>;
   /** What a notification said, as JSON text; undefined: it is gone. */
   payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
-  /** It has just come, and will be asked for at once. */
-  know(notification: StoredNotification): void;
+  /** It has just come, and will be asked for at once, by so many forwards. */
+  know(notification: StoredNotification, forwards: number): void;
+  /** It was delivered, and is not asked for again. */
+  delivered(forward: StoredForward): void;
 }
 
 const keptBytes = 32 * 1024 * 1024;
-/** As many as are on their way at once. What is kept for longer is collected with the old, which takes a pause. */
-const kept = 4_096;
+
+const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString();
 
 interface Payload {
   readonly from: string;
   readonly json: string;
+  /** Forwards that are still to be made of it. What is kept for longer is collected with the old, which takes a pause. */
+  left: number;
 }
 
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
   const payloads = new LRUCache<string, Payload>({
-    max: kept,
     maxSize: keptBytes,
     sizeCalculation: ({ json }) => 200 + json.length,
   });
   const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
 
-  function know({ notification, payloadForm }: StoredNotification): Payload {
+  function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, id, provider, headers, body } = notification;
-    const passed = headers.map(({ name, value }) => ({ name, value: Buffer.from(value).toString() }));
-    const payload = { from: provider, json: payloadOf(payloadForm, passed, body) };
+    const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
+    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
     payloads.set(keyOf(environment, id), payload);
     return payload;
   }
@@ -42,11 +46,20 @@ export function createForwardBodies({ notifications }: Pick<Collections, "notifi
     const known = payloads.get(keyOf(environment, id));
     if (known !== undefined) return known;
     const stored = await notifications.get(environment, id);
-    return stored === undefined ? undefined : know(stored.value);
+    return stored === undefined ? undefined : know(stored.value, Number.POSITIVE_INFINITY);
   }
 
   return {
-    know: (notification) => void know(notification),
+    know(notification, forwards) {
+      if (forwards > 0) know(notification, forwards);
+    },
+    delivered({ environment, notificationId }) {
+      const key = keyOf(environment, notificationId);
+      const payload = payloads.get(key);
+      if (payload === undefined) return;
+      payload.left -= 1;
+      if (payload.left === 0) payloads.delete(key);
+    },
     payloadOf: async ({ environment, id }) => (await payloadFor(environment, id))?.json,
     async of(forward) {
       const { type, body, integration, connectionId } = forward;

@@ -5,7 +5,7 @@ import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { forwardId } from "../core/forward-id.ts";
 import { namesNothing } from "../core/names.ts";
-import { type StoredForward, StoredForward_Address, StoredForwardSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import { type StoredForward, StoredForward_Address } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Attempt,
   type Forward,
@@ -190,18 +190,17 @@ export function createForwards(options: ForwardsOptions): Forwards {
       return addresses.map(({ address, overrideUrl }) => {
         const isSecondary = address === StoredForward_Address.SECONDARY;
         const hasUrl = destinations.urlOf({ environment, address, overrideUrl }) !== "";
-        return create(StoredForwardSchema, {
-          ...{
-            environment,
-            environmentId,
-            integration,
-            connectionId,
-            type,
-            notificationId,
-            body,
-            address,
-            overrideUrl,
-          },
+        const made: StoredForward = {
+          $typeName: "latchkey.stored.v1.StoredForward",
+          environment,
+          environmentId,
+          integration,
+          connectionId,
+          type,
+          notificationId,
+          body,
+          address,
+          overrideUrl,
           id: forwardId({ environment, integration, message, connectionId, isSecondary }),
           sequence: notificationId === "" ? sequentialId(nowMs) : notificationId,
           // Channels of two connections have nothing to do with each other, nor have those of two integrations.
@@ -209,10 +208,13 @@ export function createForwards(options: ForwardsOptions): Forwards {
           number,
           state: hasUrl ? State.PENDING : State.NO_DESTINATION,
           stateReason: hasUrl ? "" : "no_forward_url",
-          ...(hasUrl && { nextAttemptAt: now }),
+          attemptCount: 0,
+          attempts: [],
+          scheduleStep: 0,
           createdAt: now,
           updatedAt: now,
-        });
+        };
+        return hasUrl ? { ...made, nextAttemptAt: now } : made;
       });
     },
     changes: (made) => made.flatMap((after) => forwards.change({ before: undefined, after })),

@@ -70,7 +70,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   const waiting = new Map<string, Waiting>();
   const sizes = new Map<string, number>();
   /** By environment and id. */
-  const rows = new Map<string, ForwardRow>();
+  const rows = new Map<string, Row>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
 
@@ -99,6 +99,17 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     for (const { onGone } of listeners) onGone(gone);
   }
 
+  /**
+   * What a Map held when it grew or was tidied up, its former table still names; and once one table is old, each that
+   * follows is kept until everything is collected. So what is taken out lets go of what is large.
+   */
+  function forgetRow(name: string): void {
+    const row = rows.get(name);
+    if (row === undefined) return;
+    row.of = undefined;
+    rows.delete(name);
+  }
+
   function onCommit({ changes, revision }: Commit): void {
     let forward: ForwardRow["change"] | undefined;
     for (const change of changes) {
@@ -106,7 +117,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       if (key.startsWith(forwardPrefix)) {
         // What the outbox knows of it comes behind it, unless that stays as it was.
         forward = change;
-        rows.delete(key.slice(forwardPrefix.length));
+        forgetRow(key.slice(forwardPrefix.length));
       }
       if (!key.startsWith(prefix)) continue;
       // A value is opened when it is looked at.
@@ -117,7 +128,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       }
       const name = key.slice(prefix.length);
       const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
-      if (forward !== undefined && isOfIt && rows.size < mostRows) rows.set(name, { change: forward, revision });
+      if (forward !== undefined && isOfIt && rows.size < mostRows)
+        rows.set(name, { of: { change: forward, revision } });
       put(key, readWaiting(key, value));
     }
   }
@@ -148,11 +160,15 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       return oldest;
     },
     all: () => waiting.values(),
-    rowOf: (of) => rows.get(nameOf(of)),
-    forgetRow: (of) => void rows.delete(nameOf(of)),
+    rowOf: (of) => rows.get(nameOf(of))?.of,
+    forgetRow: (of) => forgetRow(nameOf(of)),
     listen: (listener) => void listeners.push(listener),
     close: () => watch.close(),
   };
+}
+
+interface Row {
+  of: ForwardRow | undefined;
 }
 
 const nameOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   type StoredDestination,
@@ -59,6 +59,9 @@ function waitingOf(forward: StoredForward): Uint8Array | undefined {
   const dueMs = nextAttemptAt === undefined ? 0 : timestampMs(nextAttemptAt);
   const createdMs = createdAt === undefined ? 0 : timestampMs(createdAt);
   const sinceMs = updatedAt === undefined ? 0 : timestampMs(updatedAt);
-  const waiting = { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first: attemptCount === 0 };
-  return toBinary(WaitingForwardSchema, create(WaitingForwardSchema, waiting));
+  const first = attemptCount === 0;
+  return toBinary(WaitingForwardSchema, {
+    $typeName: "latchkey.stored.v1.WaitingForward",
+    ...{ address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first },
+  });
 }

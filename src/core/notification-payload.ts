@@ -1,7 +1,7 @@
 import { StoredNotification_PayloadForm as PayloadForm } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { NotificationRules } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Received } from "./notification.ts";
-import { joinedHeaders, type Reading, readingOf, textOf, utf8Of } from "./notification-reading.ts";
+import { type Reading, readingOf, textOf, utf8Of } from "./notification-reading.ts";
 
 interface PassedHeader {
   readonly name: string;
@@ -9,13 +9,19 @@ interface PassedHeader {
 }
 
 /** The headers of a notification that go on to the application: the provider's own, less what proves it. */
-export function passedHeaders(rules: NotificationRules | undefined, received: Received): readonly PassedHeader[] {
+export function passedHeaders(
+  rules: NotificationRules | undefined,
+  reading: Pick<Reading, "headers">,
+): readonly PassedHeader[] {
   const { headerPrefix = "", secretHeaders = [], signature } = rules ?? {};
   if (headerPrefix === "") return [];
-  const held = new Set([...secretHeaders, signature?.header].map((name) => name?.toLowerCase()));
-  return [...joinedHeaders(received)]
-    .filter(([name]) => name.startsWith(headerPrefix.toLowerCase()) && !held.has(name))
-    .map(([name, value]) => ({ name, value }));
+  const prefix = headerPrefix.toLowerCase();
+  const held = [signature?.header ?? "", ...secretHeaders].map((name) => name.toLowerCase());
+  const passed: PassedHeader[] = [];
+  for (const [name, value] of reading.headers()) {
+    if (name.startsWith(prefix) && !held.includes(name)) passed.push({ name, value });
+  }
+  return passed;
 }
 
 /** How a notification's payload is made: settled when it is received, so that it stays the same. */

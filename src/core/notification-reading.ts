@@ -10,7 +10,8 @@ import type { Received } from "./notification.ts";
  */
 export interface Reading {
   readonly received: Received;
-  /** Several lines of one name are joined (RFC 9110, section 5.3). */
+  /** By name; several lines of one are joined (RFC 9110, section 5.3). */
+  headers(): ReadonlyMap<string, string>;
   header(name: string): string | undefined;
   /** The first parameter of that name; undefined where it does not decode. */
   query(name: string): string | undefined;
@@ -29,6 +30,7 @@ export function readingOf(received: Received): Reading {
   const json = once(() => readJson(body));
   return {
     received,
+    headers,
     header: (name) => headers().get(name),
     query: (name) => parameter(received.query, name),
     form,
@@ -58,7 +60,7 @@ export function utf8Of(bytes: Uint8Array): string | undefined {
 export const textOfField = (value: string): string =>
   /[\x80-\xff]/.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
 
-export function joinedHeaders({ headers }: Received): ReadonlyMap<string, string> {
+function joinedHeaders({ headers }: Received): ReadonlyMap<string, string> {
   const joined = new Map<string, string>();
   for (const [name, value] of headers) {
     const before = joined.get(name);

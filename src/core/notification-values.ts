@@ -28,7 +28,8 @@ const maxValues = 1_000;
 export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
   const { values = {}, messageId = [], lookups = [], channel = "", number = "" } = rules ?? {};
   const { state = "", resourceId = "", kind = "" } = rules ?? {};
-  const found = new Map(Object.entries(values).map(([name, rule]) => [name, valuesOf(rule, reading)]));
+  const found = new Map<string, readonly string[]>();
+  for (const [name, rule] of Object.entries(values)) found.set(name, valuesOf(rule, reading));
   const first = (name: string) => found.get(name)?.[0];
   return {
     messageId: messageIdOf(messageId.map((name) => found.get(name) ?? [])),
@@ -66,14 +67,19 @@ function transformed(value: string, transform: LookupRule_Transform): string {
 
 /** The values that a rule finds, each once. */
 export function valuesOf(rule: ValueRule, reading: Reading): readonly string[] {
-  const found = placedAt(rule, reading)
-    .flatMap((value) => (rule.base64 ? decodedFrom(value) : [value]))
-    .flatMap((value) => (rule.json === "" ? [value] : (readJson(Buffer.from(value))?.textsAt(rule.json) ?? [])))
-    .filter((value) => value !== undefined)
-    .flatMap((value) => (rule.segmentAfter === "" ? [value] : segmentAfter(rule.segmentAfter, value)))
-    .filter(isUsable);
-  return [...new Set(found)].slice(0, maxValues);
+  const { base64, json, segmentAfter: mark } = rule;
+  let found = placedAt(rule, reading);
+  if (base64) found = found.flatMap(decodedFrom);
+  if (json !== "") found = found.flatMap((value) => textsIn(value, json));
+  if (mark !== "") found = found.flatMap((value) => segmentAfter(mark, value));
+  found = found.filter(isUsable);
+  return found.length < 2 ? found : [...new Set(found)].slice(0, maxValues);
 }
+
+const textsIn = (value: string, path: string): readonly string[] =>
+  readJson(Buffer.from(value))
+    ?.textsAt(path)
+    .filter((text) => text !== undefined) ?? [];
 
 /** What is empty would match whatever else is empty; NUL and halves of a character cannot be filed. */
 const isUsable = (value: string): boolean =>

@@ -27,8 +27,11 @@ const defaultPorts = { https: 443, http: 80 } as const;
 
 /** Throws nothing: undefined for what is no origin of ours. Only what `URL` reads is believed, and only if it is all. */
 export function parseOrigin(url: string): Origin | undefined {
-  if (!URL.canParse(url)) return undefined;
-  const { protocol, hostname, port } = new URL(url);
+  const parsed = URL.parse(url);
+  return parsed === null ? undefined : originOf(parsed);
+}
+
+export function originOf({ protocol, hostname, port }: URL): Origin | undefined {
   const scheme = protocol === "https:" ? "https" : protocol === "http:" ? "http" : undefined;
   if (scheme === undefined || hostname === "") return undefined;
   const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");

@@ -3,10 +3,11 @@ import { brotliDecompress, gunzip, inflate } from "node:zlib";
 import { lowerCase } from "../base/field-name.ts";
 import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/sending.ts";
 import { version } from "../base/version.ts";
+import { whenAborted } from "../base/when-aborted.ts";
 import type { Receiver } from "./connection.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import { authorityOf, parseOrigin } from "./origin.ts";
+import { authorityOf, originOf } from "./origin.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -24,6 +25,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
       let exchange: Exchange | undefined;
       let status: number | undefined;
       let isSettled = false;
+      let stay: (() => void) | undefined;
       const late = setTimeout(() => giveUp("deadline", "no whole answer in time"), deadlineMs);
       const leave = () => giveUp("left", "nobody waits for it any more");
 
@@ -31,7 +33,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
         if (isSettled) return;
         isSettled = true;
         clearTimeout(late);
-        signal?.removeEventListener("abort", leave);
+        stay?.();
         then();
       };
       const fail = (reason: string, cause: Error) => {
@@ -48,7 +50,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
         leave();
         return;
       }
-      signal?.addEventListener("abort", leave);
+      stay = signal && whenAborted(signal, leave);
       const collected = collecting({
         maxBytes,
         began: (head) => {
@@ -83,22 +85,24 @@ interface ToUpstream {
 
 function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
   const { url, method, headers, clientCertificate, mayRepeat = false, mayFollow = false } = request;
-  const parsed = parseOrigin(url);
-  if (parsed === undefined) throw new Unsendable("there is no such address");
-  const origin = upstream.admit({ ...parsed, clientCertificate, isApart: mayFollow });
-  const { pathname, search } = new URL(url);
+  const parsed = URL.parse(url);
+  const asked = parsed === null ? undefined : originOf(parsed);
+  if (parsed === null || asked === undefined) throw new Unsendable("there is no such address");
+  const origin = upstream.admit({ ...asked, clientCertificate, isApart: mayFollow });
+  const { pathname, search } = parsed;
   const body = Buffer.from(request.body ?? "");
   const hasBody = request.body !== undefined;
   // The later of a name wins, so that nobody frames a request but us.
-  const fields = Object.entries({
-    "user-agent": `latchkey/${version}`,
-    ...lowerNames(headers),
-    "accept-encoding": "identity",
-    host: authorityOf(origin),
-    ...(hasBody ? { "content-length": String(body.length) } : {}),
-  });
-  const lines = fields.map(([name = "", value = ""]) => `${name}: ${value}\r\n`).join("");
-  if (!isSendable(fields)) throw new Unsendable("a field of the request cannot be sent");
+  const fields = new Map([["user-agent", userAgent]]);
+  for (const [name, value] of Object.entries(headers)) fields.set(name.toLowerCase(), value);
+  for (const name of ours) fields.delete(name);
+  fields.set("accept-encoding", "identity").set("host", authorityOf(origin));
+  if (hasBody) fields.set("content-length", String(body.length));
+  let lines = "";
+  for (const [name, value] of fields) {
+    if (!isSendable(name, value)) throw new Unsendable("a field of the request cannot be sent");
+    lines += `${name}: ${value}\r\n`;
+  }
   return {
     asked: {
       origin,
@@ -113,18 +117,13 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
   };
 }
 
-const lowerNames = (headers: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(headers)
-      .map(([name, value]): [string, string] => [name.toLowerCase(), value])
-      .filter(([name]) => name !== "content-length" && name !== "transfer-encoding" && name !== "connection"),
-  );
+const userAgent = `latchkey/${version}`;
+/** What frames a request. */
+const ours = ["content-length", "transfer-encoding", "connection"];
 
 /** RFC 9110, 5.5 and 5.6.2: each stays within its line. */
-const isSendable = (fields: readonly (readonly string[])[]): boolean =>
-  fields.every(([name = "", value = ""]) => {
-    return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
-  });
+const isSendable = (name: string, value: string): boolean =>
+  /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 
 interface Collecting {
   readonly maxBytes: number;

@@ -172,8 +172,10 @@ const beyondBmp = /[\ud800-\udfff]/;
 
 /** The revisions that a commit rests on. */
 export function expectationsOf({ changes, conditions }: Asked): { readonly key: string; readonly expect: number }[] {
-  const ofChanges = changes.flatMap(({ key, expect }) => (expect === undefined ? [] : [{ key, expect }]));
-  return [...ofChanges, ...conditions.flatMap((condition) => ("empty" in condition ? [] : [condition]))];
+  const found: { readonly key: string; readonly expect: number }[] = [];
+  for (const { key, expect } of changes) if (expect !== undefined) found.push({ key, expect });
+  for (const condition of conditions) if (!("empty" in condition)) found.push(condition);
+  return found;
 }
 
 /** The ranges that a commit wants to find empty. */

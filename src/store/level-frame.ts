@@ -8,7 +8,7 @@ import { type Entry, StoreDamaged } from "./contract.ts";
 const format = 2;
 const revisionAt = 1;
 const checksumAt = 7;
-const headerBytes = 11;
+export const headerBytes = 11;
 
 /** Before there were checksums. */
 const firstFormat = 1;

@@ -20,10 +20,11 @@ import {
 import { createHistory } from "./history.ts";
 import { type Database, damagedAmongLive, level0Tables, openDatabase } from "./level-database.ts";
 import { requireWritable, writeMarker } from "./level-folder.ts";
-import { decode, encode } from "./level-frame.ts";
+import { decode, encode, headerBytes } from "./level-frame.ts";
 import { headKey, headOf, type Ledger } from "./level-ledger.ts";
 import { checkedLedger, fillingKey, format, openFolder } from "./level-open.ts";
 import { lackOfRoom, requireRoomToOpen, roomIn, usedIn } from "./level-space.ts";
+import { createRecentRevisions } from "./recent-revisions.ts";
 
 const historyBytes = 16 * 1024 * 1024;
 const reopenEveryMs = 1_000;
@@ -85,6 +86,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     },
   });
   const queue = createCommitQueue({ metrics, write: writeGroup });
+  const recent = createRecentRevisions();
   let room = await roomIn(folder);
   let writtenSinceLook = 0;
   const looking = setInterval(() => void look().then(syncTail), lookEveryMs);
@@ -135,7 +137,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   }
 
   async function writeGroup(group: readonly Asked[]): Promise<readonly Outcome[]> {
-    let commits: readonly Commit[] = [];
+    let commits: readonly Judged[] = [];
     try {
       const judged = await judge(group);
       commits = judged.flatMap((one) => ("changes" in one ? [one] : []));
@@ -150,29 +152,40 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   }
 
   /** No commit of a group rests on what another one of it changes: what is stored decides. */
-  async function judge(group: readonly Asked[]): Promise<readonly (Commit | StaleWrite)[]> {
-    const keys = [...new Set(group.flatMap((one) => expectationsOf(one).map(({ key }) => key)))];
-    const revisions = new Map<string, number>();
-    if (keys.length > 0) {
-      const values = keys.length <= readAtOnce ? keys.map((key) => db.getSync(key)) : await db.getMany(keys);
-      for (const [i, key] of keys.entries()) {
-        const value = values[i];
-        revisions.set(key, value === undefined ? 0 : revisionOf(key, value));
-      }
-    }
-    const judged: (Commit | StaleWrite)[] = [];
+  async function judge(group: readonly Asked[]): Promise<readonly (Judged | StaleWrite)[]> {
+    const resting = group.map((asked) => ({ asked, expectations: expectationsOf(asked) }));
+    const revisions = await revisionsOf(resting.flatMap(({ expectations }) => expectations));
+    const judged: (Judged | StaleWrite)[] = [];
     let next = revision;
-    for (const one of group) {
-      const stale = expectationsOf(one).find(({ key, expect }) => revisions.get(key) !== expect);
-      const key = stale?.key ?? (await heldAgainst(one));
+    for (const { asked, expectations } of resting) {
+      const stale = expectations.find(({ key, expect }) => revisions.get(key) !== expect);
+      const key = stale?.key ?? (await heldAgainst(asked));
       if (key !== undefined) {
         judged.push(new StaleWrite({ key, current: revisions.get(key) ?? revision }));
       } else {
         next += 1;
-        judged.push({ revision: next, changes: one.changes });
+        judged.push({ revision: next, changes: asked.changes });
       }
     }
     return judged;
+  }
+
+  async function revisionsOf(all: readonly { readonly key: string }[]): Promise<ReadonlyMap<string, number>> {
+    const revisions = new Map<string, number>();
+    const asked: string[] = [];
+    for (const { key } of all) {
+      if (revisions.has(key)) continue;
+      const known = recent.of(key);
+      revisions.set(key, known ?? 0);
+      if (known === undefined) asked.push(key);
+    }
+    if (asked.length === 0) return revisions;
+    const values = asked.length <= readAtOnce ? asked.map((key) => db.getSync(key)) : await db.getMany(asked);
+    for (const [i, key] of asked.entries()) {
+      const value = values[i];
+      if (value !== undefined) revisions.set(key, revisionOf(key, value));
+    }
+    return revisions;
   }
 
   /** A key that lies in a range which should be empty. */
@@ -184,14 +197,23 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     return undefined;
   }
 
-  async function write(commits: readonly Commit[]): Promise<void> {
-    const batch = commits.flatMap(operationsOf);
+  async function write(commits: readonly Judged[]): Promise<void> {
     const last = commits.at(-1)?.revision ?? revision;
-    const bytes = batch.reduce((sum, one) => sum + one.key.length + (one.type === "put" ? one.value.length : 0), 0);
+    const bytes = commits.reduce((sum, { changes }) => sum + bytesOf(changes), 0);
     await requireRoom(bytes);
     const { line, head, done } = ledger.next({ revision: last, bytes });
-    batch.push(putOf(line), putOf(head), ...done.map((key) => ({ type: "del" as const, key })));
-    await db.batch(batch, { sync: true });
+    // Chained: of a list of operations each would be copied, which is half as much again.
+    const batch = db.batch();
+    for (const { revision: at, changes } of commits) {
+      for (const { key, value } of changes) {
+        if (value === undefined) batch.del(key);
+        else batch.put(key, encode({ key, value, revision: at }));
+      }
+    }
+    for (const entry of [line, head]) batch.put(entry.key, encode(entry));
+    for (const key of done) batch.del(key);
+    await batch.write({ sync: true });
+    for (const { revision: at, changes } of commits) recent.changed(changes, at);
     ledger.wrote();
     revision = last;
     noteReached();
@@ -208,6 +230,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
 
   function fail(cause: unknown, uncertain: readonly Commit[]): void {
     failure = new StoreUnavailable("the store stopped after a write error", { cause });
+    recent.clear();
     showTrouble();
     log.error("the store stopped after a write error", { err: cause });
     recovering = recover(uncertain);
@@ -395,16 +418,18 @@ function revisionOf(key: string, value: Uint8Array): number {
   }
 }
 
-type Operation =
-  | { readonly type: "put"; readonly key: string; readonly value: Uint8Array }
-  | { readonly type: "del"; readonly key: string };
+/** A commit that nothing is held against, with what it rested on. */
+interface Judged extends Commit {
+  readonly changes: readonly Change[];
+}
+
+function bytesOf(changes: readonly Pick<Change, "key" | "value">[]): number {
+  let bytes = 0;
+  for (const { key, value } of changes) bytes += key.length + (value === undefined ? 0 : headerBytes + value.length);
+  return bytes;
+}
 
 const putOf = (entry: Entry) => ({ type: "put" as const, key: entry.key, value: encode(entry) });
-
-const operationsOf = ({ revision, changes }: Commit): Operation[] =>
-  changes.map(({ key, value }: Change) =>
-    value === undefined ? { type: "del", key } : putOf({ key, value, revision }),
-  );
 
 function soundOf(page: readonly (readonly [string, Uint8Array])[]): ScrubStep {
   const damaged: string[] = [];

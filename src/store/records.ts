@@ -66,6 +66,8 @@ interface Collection<S extends DescMessage> {
   readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
 }
 
+const empty = new Uint8Array();
+
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
   const { store, name, schema, secret, key, complete, indexes = {}, facets = {} } = collection;
@@ -73,19 +75,30 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   const { strip = (value: T) => value } = collection;
   const space = `${name}\0`;
   const primaryKey = (value: T) => keyOf(name, ...key(value));
-  const secondaryKeys = (value: T): string[] =>
-    Object.entries(indexes).flatMap(([index, keysOf]) =>
-      keysOf(value).map((parts) => keyOf(`${name}.${index}`, ...parts, ...key(value))),
-    );
+  const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
+  const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
 
-  function facetChanges(before: T | undefined, next: T | undefined): Change[] {
+  function secondaryKeys(value: T | undefined): readonly string[] {
+    if (value === undefined || indexSpaces.length === 0) return [];
+    const own = key(value);
+    const keys: string[] = [];
+    for (const { space, keysOf } of indexSpaces) {
+      for (const parts of keysOf(value)) {
+        const found = keyOf(space, ...parts, ...own);
+        if (!keys.includes(found)) keys.push(found);
+      }
+    }
+    return keys;
+  }
+
+  function addFacets(changes: Change[], before: T | undefined, next: T | undefined): void {
     const holder = next ?? before;
-    return Object.entries(facets).flatMap(([facet, of]) => {
+    for (const { space, of } of facetSpaces) {
       const [old, current] = [before && of(before), next && of(next)];
       // What was made of it formerly may be another thing than would be made of it now: it goes with its record.
-      if (holder === undefined || (next !== undefined && isSame(old, current))) return [];
-      return [{ key: keyOf(`${name}.${facet}`, ...key(holder)), value: current }];
-    });
+      if (holder === undefined || (next !== undefined && isSame(old, current))) continue;
+      changes.push({ key: keyOf(space, ...key(holder)), value: current });
+    }
   }
 
   function decode(value: Uint8Array, revision: number): T {
@@ -144,19 +157,17 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
       }
     },
     change({ before, after: next }) {
-      const expect = before?.revision ?? 0;
-      const old = new Set(before === undefined ? [] : secondaryKeys(before.value));
-      const current = new Set(next === undefined ? [] : secondaryKeys(next));
-      const empty = new Uint8Array();
       const holder = next ?? before?.value;
       if (holder === undefined) return [];
       const written = next === undefined ? undefined : toBinary(schema, strip(next));
-      return [
-        { key: primaryKey(holder), value: written, expect, ...(secret && written !== undefined && { secret }) },
-        ...[...old.difference(current)].map((gone) => ({ key: gone, value: undefined })),
-        ...[...current.difference(old)].map((come) => ({ key: come, value: empty })),
-        ...facetChanges(before?.value, next),
-      ];
+      const primary = { key: primaryKey(holder), value: written, expect: before?.revision ?? 0 };
+      const changes: Change[] = [secret && written !== undefined ? { ...primary, secret } : primary];
+      // There are few of them: sets would cost more than to look twice.
+      const [old, current] = [secondaryKeys(before?.value), secondaryKeys(next)];
+      for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
+      for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
+      addFacets(changes, before?.value, next);
+      return changes;
     },
     unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
     none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),

@@ -11,7 +11,7 @@ const form = { "content-type": "Application/X-WWW-Form-Urlencoded; charset=UTF-8
 function payload(sent: Parameters<typeof receivedOf>[0]) {
   const received = receivedOf(sent);
   const kind = payloadFormOf(undefined, readingOf(received));
-  return { kind, text: payloadOf(kind, passedHeaders(knownRules("calendar"), received), received.body) };
+  return { kind, text: payloadOf(kind, passedHeaders(knownRules("calendar"), readingOf(received)), received.body) };
 }
 
 it("passes the provider's own headers on, less the token, several lines of one joined", () => {
@@ -22,12 +22,13 @@ it("passes the provider's own headers on, less the token, several lines of one j
     ["x-cal-resource-state", "a"],
     ["x-cal-resource-state", "b"],
   ];
-  expect(passedHeaders(knownRules("calendar"), { headers, query: "", body: Buffer.alloc(0) })).toEqual([
+  expect(passedHeaders(knownRules("calendar"), readingOf({ headers, query: "", body: Buffer.alloc(0) }))).toEqual([
     { name: "x-cal-channel-id", value: "c" },
     { name: "x-cal-resource-state", value: "a, b" },
   ]);
-  expect(passedHeaders(undefined, receivedOf({ headers: { a: "b" } }))).toEqual([]);
-  expect(passedHeaders(create(NotificationRulesSchema), receivedOf({ headers: { a: "b" } }))).toEqual([]);
+  const reading = readingOf(receivedOf({ headers: { a: "b" } }));
+  expect(passedHeaders(undefined, reading)).toEqual([]);
+  expect(passedHeaders(create(NotificationRulesSchema), reading)).toEqual([]);
 });
 
 it("makes an object of the headers of a notification that has no body", () => {
