@@ -4,12 +4,14 @@
  * collected, and with them whatever they would have broken off.
  */
 export function whenAborted(signal: AbortSignal, act: () => void): () => void {
-  const acts = waiting.get(signal) ?? listenTo(signal);
+  const waiting = waitingFor.get(signal) ?? listenTo(signal);
   const one: Waiting = { act };
-  acts.add(one);
+  waiting.all.add(one);
   return () => {
     one.act = undefined;
-    acts.delete(one);
+    waiting.all.delete(one);
+    // A signal of signals that is listened to is kept for as long as those are.
+    if (waiting.all.size === 0) waiting.stop();
   };
 }
 
@@ -17,14 +19,37 @@ interface Waiting {
   act: (() => void) | undefined;
 }
 
-const waiting = new WeakMap<AbortSignal, Set<Waiting>>();
+interface AllWaiting {
+  readonly all: Set<Waiting>;
+  stop(): void;
+}
 
-function listenTo(signal: AbortSignal): Set<Waiting> {
-  const acts = new Set<Waiting>();
-  waiting.set(signal, acts);
+const waitingFor = new WeakMap<AbortSignal, AllWaiting>();
+
+function listenTo(signal: AbortSignal): AllWaiting {
+  const all = new Set<Waiting>();
   const tellAll = () => {
-    for (const { act } of [...acts]) act?.();
+    for (const { act } of [...all]) tell(act);
+  };
+  const waiting = {
+    all,
+    stop() {
+      signal.removeEventListener("abort", tellAll);
+      waitingFor.delete(signal);
+    },
   };
   signal.addEventListener("abort", tellAll, { once: true });
-  return acts;
+  waitingFor.set(signal, waiting);
+  return waiting;
+}
+
+/** What one of them throws is reported as that of a listener is, and keeps none of the others from hearing. */
+function tell(act: (() => void) | undefined): void {
+  try {
+    act?.();
+  } catch (error) {
+    process.nextTick(() => {
+      throw error;
+    });
+  }
 }

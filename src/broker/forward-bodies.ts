@@ -10,10 +10,12 @@ export interface ForwardBodies {
   payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
   /** It has just come, and will be asked for at once, by so many forwards. */
   know(notification: StoredNotification, forwards: number): void;
-  /** It was delivered, and is not asked for again. */
+  /** It was delivered, and is seldom asked for again. */
   delivered(forward: StoredForward): void;
 }
 
+// Of those that are on their way. What is kept for longer is collected with the old, which takes a pause.
+const kept = 4_096;
 const keptBytes = 32 * 1024 * 1024;
 
 const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
@@ -22,12 +24,13 @@ const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
 interface Payload {
   readonly from: string;
   readonly json: string;
-  /** Forwards that are still to be made of it. What is kept for longer is collected with the old, which takes a pause. */
+  /** Forwards of it that are not delivered yet. */
   left: number;
 }
 
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
   const payloads = new LRUCache<string, Payload>({
+    max: kept,
     maxSize: keptBytes,
     sizeCalculation: ({ json }) => 200 + json.length,
   });
@@ -46,13 +49,12 @@ export function createForwardBodies({ notifications }: Pick<Collections, "notifi
     const known = payloads.get(keyOf(environment, id));
     if (known !== undefined) return known;
     const stored = await notifications.get(environment, id);
-    return stored === undefined ? undefined : know(stored.value, Number.POSITIVE_INFINITY);
+    if (stored === undefined) return undefined;
+    return know(stored.value, Math.max(1, stored.value.notification?.matches.length ?? 0));
   }
 
   return {
-    know(notification, forwards) {
-      if (forwards > 0) know(notification, forwards);
-    },
+    know: (notification, forwards) => void know(notification, forwards),
     delivered({ environment, notificationId }) {
       const key = keyOf(environment, notificationId);
       const payload = payloads.get(key);

@@ -28,7 +28,7 @@ const revisionAt = 4;
 const countAt = 10;
 const headBytes = 14;
 const changeBytes = 8;
-/** A unit of a string is three bytes at most. */
+/** A unit of a string is three bytes at most: enough to know that there is room. */
 const mostUnitBytes = 3;
 
 export function createPast(maxBytes: number): Past {
@@ -54,14 +54,26 @@ export function createPast(maxBytes: number): Past {
     return chunk;
   }
 
+  function letGo(upTo: number | undefined): void {
+    chunks.length = 0;
+    held = 0;
+    forgotten = upTo;
+  }
+
   return {
     get forgotten() {
       return forgotten;
     },
     add(commit) {
-      const most = mostBytesOf(commit);
       let chunk = chunks.at(-1);
-      if (chunk === undefined || chunk.end + most > chunk.bytes.length) chunk = makeRoom(most);
+      if (chunk === undefined || chunk.end + mostBytesOf(commit) > chunk.bytes.length) {
+        const bytes = bytesOf(commit);
+        if (bytes > maxBytes) {
+          letGo(commit.revision);
+          return;
+        }
+        chunk = makeRoom(bytes);
+      }
       chunk.end = write(chunk, commit);
       chunk.revision = commit.revision;
     },
@@ -73,11 +85,7 @@ export function createPast(maxBytes: number): Past {
         }
       }
     },
-    clear() {
-      chunks.length = 0;
-      held = 0;
-      forgotten = undefined;
-    },
+    clear: () => letGo(undefined),
   };
 }
 
@@ -85,6 +93,12 @@ function mostBytesOf({ changes }: Commit): number {
   let most = headBytes;
   for (const { key, value } of changes) most += changeBytes + key.length * mostUnitBytes + (value?.length ?? 0);
   return most;
+}
+
+function bytesOf({ changes }: Commit): number {
+  let bytes = headBytes;
+  for (const { key, value } of changes) bytes += changeBytes + Buffer.byteLength(key) + (value?.length ?? 0);
+  return bytes;
 }
 
 function write({ bytes, end: from }: Chunk, { revision, changes }: Commit): number {

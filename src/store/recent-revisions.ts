@@ -2,7 +2,7 @@ import type { Change } from "./contract.ts";
 
 /**
  * At which revision those keys are that a commit has just rested on: what is made is often changed a moment later, and
- * to look each up takes 8 µs. Of one process's own commits, where nobody else commits.
+ * to look each up takes 1 to 8 µs. Of one process's own commits, where nobody else commits.
  */
 export interface RecentRevisions {
   /** 0: it is not there; undefined: that is for the store to say. */

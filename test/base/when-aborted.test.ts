@@ -1,4 +1,7 @@
 import { getEventListeners } from "node:events";
+import { setImmediate } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { whenAborted } from "../../src/base/when-aborted.ts";
 
@@ -18,9 +21,46 @@ it("tells all who wait, once, and nobody who has gone", () => {
   expect(told).toEqual(["a", "c"]);
 });
 
-it("listens once to each signal, however many wait", () => {
+it("listens once to each signal, however many wait, and for no longer than somebody does", () => {
   const { signal } = new AbortController();
-  for (let i = 0; i < 100; i += 1) whenAborted(signal, () => {})();
-  whenAborted(signal, () => {});
+  const leaves = Array.from({ length: 100 }, () => whenAborted(signal, () => {}));
   expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  for (const leave of leaves) leave();
+  expect(getEventListeners(signal, "abort")).toHaveLength(0);
+});
+
+it("keeps no signal that was made of others, and that nobody waits for", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const whole = new AbortController();
+  const refs = Array.from({ length: 100 }, () => {
+    const run = AbortSignal.any([whole.signal, new AbortController().signal]);
+    whenAborted(run, () => {})();
+    return new WeakRef(run);
+  });
+  await setImmediate();
+  collect();
+  expect(refs.filter((ref) => ref.deref() !== undefined)).toHaveLength(0);
+});
+
+it("tells the others when one of them throws, which is reported", async () => {
+  const controller = new AbortController();
+  const told: string[] = [];
+  const reported: unknown[] = [];
+  const before = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.once("uncaughtException", (error) => reported.push(error));
+  try {
+    whenAborted(controller.signal, () => {
+      throw new Error("a");
+    });
+    whenAborted(controller.signal, () => told.push("b"));
+    controller.abort();
+    await setImmediate();
+  } finally {
+    process.removeAllListeners("uncaughtException");
+    for (const listener of before) process.on("uncaughtException", listener);
+  }
+  expect(told).toEqual(["b"]);
+  expect(reported).toEqual([new Error("a")]);
 });

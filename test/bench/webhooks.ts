@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
+import { open, rm } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -23,6 +24,9 @@ const sendersTried = [1, 16, 64];
 const perRound = 4_000;
 const openLoopSeconds = 5;
 const openLoopPerSecond = 2_000;
+const warming = 2;
+/** What a webhook and its delivery put into the store's log. */
+const bytesEach = 2_000;
 /** For an eighth of a second in which nothing is acknowledged. */
 const standing = 256;
 const fanOut = 1_000;
@@ -225,21 +229,67 @@ function quantiles(times: readonly number[]) {
   return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) };
 }
 
-/** An open loop: each is sent when it is due, whatever became of those before. Delivered all the while. */
+/**
+ * An open loop: each is sent when it is due, whatever became of those before. Delivered all the while. Beside it as
+ * many bytes as often, put into a file and synced: no promise can be kept sooner than the disk keeps it. What comes
+ * first is not counted: the program has not been compiled by then.
+ */
 async function steady(bench: Bench, rounds: number): Promise<void> {
-  const { application, paths } = bench;
-  const table = createTable(["p50 ms", "p99 ms", "late", "delivered after ms"]);
-  for (let round = 0; round < rounds; round += 1) {
+  const { application, paths, sidecar } = bench;
+  const table = createTable(["p50 ms", "p99 ms", "late", "delivered after ms", "CPU µs each"]);
+  for (let round = -warming; round < rounds; round += 1) {
+    const disk = quantiles(await diskAlone(bench.folder));
     const before = (await application.say()).got["/fast"] ?? 0;
     const count = openLoopPerSecond * openLoopSeconds;
+    const cpu = cpuSeconds(sidecar.pid);
     const { times, late, endedAt } = await openLoop(bench, paths.fast, count);
     const lastAt = await delivered(application, before + standing + count);
-    table.note("webhooks", [quantiles(times).p50Ms, quantiles(times).p99Ms, late, lastAt - endedAt]);
+    const each = ((cpuSeconds(sidecar.pid) - cpu) / (standing + count)) * 1e6;
+    if (round < 0) continue;
+    table.note("the disk alone", [disk.p50Ms, disk.p99Ms]);
+    table.note("webhooks", [quantiles(times).p50Ms, quantiles(times).p99Ms, late, lastAt - endedAt, each]);
   }
   say(
     `\n${openLoopPerSecond} a second for ${openLoopSeconds} s in an open loop, acknowledged, and delivered meanwhile:`,
   );
-  say(table.text({ peers: [], compared: "p50 ms" }));
+  say(table.text({ peers: ["the disk alone"], compared: "p99 ms" }));
+}
+
+/** What comes while some are being synced is synced together, as the store does it. */
+async function diskAlone(folder: string): Promise<readonly number[]> {
+  const file = await open(`${folder}/disk`, "a");
+  const times: number[] = [];
+  let waiting: number[] = [];
+  let syncing: Promise<void> | undefined;
+  async function syncAll(): Promise<void> {
+    while (waiting.length > 0) {
+      const due = waiting;
+      waiting = [];
+      await file.write(Buffer.alloc(due.length * bytesEach));
+      await file.datasync();
+      for (const at of due) times.push(performance.now() - at);
+    }
+    syncing = undefined;
+  }
+  const ask = (at: number) => {
+    waiting.push(at);
+    syncing ??= syncAll();
+  };
+  await openly(openLoopPerSecond * openLoopSeconds, ask);
+  await syncing;
+  await file.close();
+  await rm(`${folder}/disk`);
+  return times;
+}
+
+/** Asks for so many, each when it is due. */
+async function openly(count: number, ask: (due: number) => void): Promise<void> {
+  const since = performance.now();
+  for (let asked = 0; asked < count; ) {
+    const due = Math.min(count, ((performance.now() - since) / 1_000) * openLoopPerSecond);
+    for (; asked < due; asked += 1) ask(since + (asked * 1_000) / openLoopPerSecond);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
 }
 
 /**
@@ -256,7 +306,6 @@ async function openLoop({ sidecar, application }: Bench, path: string, count: nu
   const times: number[] = [];
   const underWay: Promise<void>[] = [];
   let late = 0;
-  const since = performance.now();
   const askOne = async (due: number) => {
     let line = free.pop();
     if (line === undefined) {
@@ -268,11 +317,7 @@ async function openLoop({ sidecar, application }: Bench, path: string, count: nu
     times.push(performance.now() - due);
     free.push(line);
   };
-  for (let sent = 0; sent < count; ) {
-    const due = Math.min(count, ((performance.now() - since) / 1_000) * openLoopPerSecond);
-    for (; sent < due; sent += 1) underWay.push(askOne(since + (sent * 1_000) / openLoopPerSecond));
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  await openly(count, (due) => underWay.push(askOne(due)));
   await Promise.all(underWay);
   for (const { socket } of all) socket.destroy();
   return { times, late, endedAt: performance.timeOrigin + performance.now() };

@@ -41,6 +41,21 @@ it("keeps what fits, and says which history is gone", () => {
   expect(seen).toEqual([46, 47, 48, 49, 50]);
 });
 
+it("keeps nothing of what is larger than all that it may keep, and goes on behind it", () => {
+  const history = open(4_000);
+  for (const [revision, bytes] of [10, 5_000, 10, 3_900, 10].entries()) history.add(commit(revision + 1, bytes));
+  const seen: number[] = [];
+  const watch = (from: number) =>
+    history.watch(
+      from,
+      watcher(({ revision }) => seen.push(revision)),
+    );
+  // The fourth has pushed out the third, and the fifth the fourth.
+  for (const from of [0, 1, 2, 3]) expect(() => watch(from)).toThrow(HistoryLost);
+  watch(4);
+  expect(seen).toEqual([5]);
+});
+
 it("keeps the bytes of commits, and none of the commits", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
