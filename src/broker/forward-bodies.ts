@@ -14,8 +14,6 @@ export interface ForwardBodies {
   delivered(forward: StoredForward): void;
 }
 
-// Of those that are on their way. What is kept for longer is collected with the old, which takes a pause.
-const kept = 4_096;
 const keptBytes = 32 * 1024 * 1024;
 
 const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
@@ -30,7 +28,6 @@ interface Payload {
 
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
   const payloads = new LRUCache<string, Payload>({
-    max: kept,
     maxSize: keptBytes,
     sizeCalculation: ({ json }) => 200 + json.length,
   });

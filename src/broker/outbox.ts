@@ -63,7 +63,7 @@ interface OutboxOptions {
 const pageEntries = 2_000;
 const prefix = `${waitingSpace}\0`;
 const forwardPrefix = `${forwardSpace}\0`;
-/** When more wait, those that come are read when it is their turn. */
+/** When more wait, those that have waited for longest are read when it is their turn: it may never be. */
 const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
@@ -110,6 +110,12 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     rows.delete(name);
   }
 
+  function keepRow(name: string, of: ForwardRow): void {
+    const [oldest] = rows.size < mostRows ? [] : rows.keys();
+    if (oldest !== undefined) forgetRow(oldest);
+    rows.set(name, { of });
+  }
+
   function onCommit({ changes, revision }: Commit): void {
     let forward: ForwardRow["change"] | undefined;
     for (const change of changes) {
@@ -128,8 +134,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       }
       const name = key.slice(prefix.length);
       const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
-      if (forward !== undefined && isOfIt && rows.size < mostRows)
-        rows.set(name, { of: { change: forward, revision } });
+      if (forward !== undefined && isOfIt) keepRow(name, { change: forward, revision });
       put(key, readWaiting(key, value));
     }
   }
