@@ -16,7 +16,7 @@ import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
 import { openLine } from "./proxy-load.ts";
 import { cpuSeconds, loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
-import { type BenchSidecar, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { type BenchSidecar, deployedOptions, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 import { commits } from "./store.ts";
 
 const adminKey = "lk_bench-admin-key-of-the-control-plane";
@@ -40,7 +40,7 @@ export async function webhooks(rounds: number): Promise<void> {
     writeFileSync(`${folder}/latchkey.yaml`, "webhooks: { outbox: 10000000 }\n");
     const sidecar = await startBenchSidecar({
       folder: store,
-      env: { LATCHKEY_ADMIN_KEY: adminKey, LATCHKEY_CONFIG: `${folder}/latchkey.yaml` },
+      env: { LATCHKEY_ADMIN_KEY: adminKey, LATCHKEY_CONFIG: `${folder}/latchkey.yaml`, NODE_OPTIONS: deployedOptions },
     });
     try {
       const bench = await prepare(sidecar, application, folder);

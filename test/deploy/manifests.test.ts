@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/config.ts";
+import { deployedOptions } from "../bench/sidecar-process.ts";
 import { adminKey, sealKey, secretKey, startTestSidecar } from "../harness.ts";
 import { hasKubectl, kubectlRenders, kubernetes, type Manifest, overlays, render } from "./manifests.ts";
 import { mistakesIn } from "./schemas.ts";
@@ -153,9 +154,10 @@ describe.each(overlays)("the overlay %s", (name) => {
 
   it("asks for memory that holds the heap and what lies beside it", () => {
     const { requests, limits } = latchkey.resources;
-    const heap = Number(
-      /--max-old-space-size=(\d+)/.exec(latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value)?.[1],
-    );
+    const options = latchkey.env.find((one: Manifest) => one.name === "NODE_OPTIONS").value;
+    // What is measured is what is deployed.
+    expect(options).toContain(deployedOptions);
+    const heap = Number(/--max-old-space-size=(\d+)/.exec(options)?.[1]);
     expect(heap).toBeLessThan(mebibytes(limits.memory) * 0.65);
     expect(mebibytes(requests.memory)).toBeGreaterThan(130);
     expect(limits).not.toHaveProperty("cpu");
