@@ -38,7 +38,8 @@ export function createLoopShare({ idleForBusy, owedMs, mostMs }: LoopShareOption
         return 0;
       }
       restsUntil ??= now + mostMs;
-      return Math.max(1, Math.min(owed, restsUntil - now));
+      // `now + mostMs - now` may be a little more than `mostMs`.
+      return Math.max(1, Math.min(owed, mostMs, restsUntil - now));
     },
   };
 }

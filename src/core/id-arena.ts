@@ -1,6 +1,6 @@
 /**
- * Short texts as bytes, in chunks: as strings each would take 60 bytes and more. A UUID, as most ids of connections
- * are, takes 20. What is freed is used again by a text of about the same length.
+ * Short texts as bytes, in chunks: as strings each would take 60 bytes and more. What is freed is used again by a text
+ * of about the same length.
  */
 export interface IdArena {
   /** Of 1 to 255 bytes of UTF-8. The number that it is found by, which is never 0. */
@@ -15,10 +15,6 @@ const unitBits = 16;
 /** 256 KiB. */
 const unitsPerChunk = 1 << unitBits;
 const unitMask = unitsPerChunk - 1;
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const uuidBytes = 16;
-/** Stands where the length stands of any other text. */
-const isUuid = 0;
 
 export function createIdArena(): IdArena {
   const chunks: Buffer[] = [];
@@ -51,24 +47,21 @@ export function createIdArena(): IdArena {
 
   return {
     put(id) {
-      const packed = uuidForm.test(id);
-      const length = packed ? uuidBytes : Buffer.byteLength(id);
+      const length = Buffer.byteLength(id);
       if (length < 1 || length > 255) throw new Error("an id has 1 to 255 bytes");
       count += 1;
       const at = take(unitsFor(length));
       const chunk = bufferOf(at);
       const offset = offsetOf(at);
-      chunk[offset] = packed ? isUuid : length;
-      if (packed) chunk.write(hexOf(id), offset + 1, length, "hex");
-      else chunk.write(id, offset + 1, length, "utf8");
+      chunk[offset] = length;
+      chunk.write(id, offset + 1, length, "utf8");
       return at;
     },
     get(at) {
       const chunk = bufferOf(at);
       const begin = offsetOf(at) + 1;
       const length = chunk[begin - 1] ?? 0;
-      if (length !== isUuid) return chunk.toString("utf8", begin, begin + length);
-      return uuidIn(chunk, begin);
+      return chunk.toString("utf8", begin, begin + length);
     },
     free(at) {
       count -= 1;
@@ -80,7 +73,7 @@ export function createIdArena(): IdArena {
       }
       const chunk = bufferOf(at);
       const length = chunk[offsetOf(at)] ?? 0;
-      const units = unitsFor(length === isUuid ? uuidBytes : length);
+      const units = unitsFor(length);
       chunk.writeUInt32LE(free[units] ?? 0, offsetOf(at));
       free[units] = at;
     },
@@ -89,24 +82,3 @@ export function createIdArena(): IdArena {
     },
   };
 }
-
-const hexDigits = Buffer.from("0123456789abcdef");
-/** A UUID as text; its hyphens stand where they always do. */
-const uuidText = Buffer.from("00000000-0000-0000-0000-000000000000");
-/** Where the two digits of each byte stand. */
-const places = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
-
-/** In one text: put together from pieces of a hexadecimal one, it would take twice as long. */
-function uuidIn(bytes: Uint8Array, begin: number): string {
-  for (let i = 0; i < uuidBytes; i += 1) {
-    const byte = bytes[begin + i] ?? 0;
-    const place = places[i] ?? 0;
-    uuidText[place] = hexDigits[byte >>> 4] ?? 0;
-    uuidText[place + 1] = hexDigits[byte & 15] ?? 0;
-  }
-  return uuidText.toString("latin1");
-}
-
-/** Of a UUID, without its hyphens. */
-const hexOf = (id: string): string =>
-  id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { createIdArena } from "./id-arena.ts";
 import { createRowBuckets } from "./row-buckets.ts";
+import { uuidOf, uuidWords } from "./uuid-words.ts";
 import { createWordRows } from "./word-rows.ts";
 
 /**
@@ -36,13 +37,16 @@ const nextOfOwner = 5;
 const nextPosting = 6;
 const previousPosting = 7;
 
-// The words of an owner.
+// The words of an owner. Its id is a UUID, as nearly all are, in four of them, so that whoever has found the owner has
+// found that; or the first of them says where its text is.
 const hashWord = 0;
 const placeWord = 1;
-const idWord = 2;
-const firstPosting = 3;
-const nextOwner = 4;
-const previousOwner = 5;
+const firstPosting = 2;
+const nextOwner = 3;
+const previousOwner = 4;
+const idWord = 5;
+/** Beside the number of its place: its id is a text. */
+const textBit = 0x80000000;
 
 /** Integrations, each named once for all of its connections. */
 interface Place {
@@ -56,7 +60,7 @@ const placeBytes = 250;
 
 export function createResourceIndex(): ResourceIndex {
   const postings = createWordRows(8);
-  const owners = createWordRows(6);
+  const owners = createWordRows(9);
   const ids = createIdArena();
   const places: (Place | undefined)[] = [];
   const placeNumbers = new Map<string, number>();
@@ -143,13 +147,21 @@ export function createResourceIndex(): ResourceIndex {
   const hashOf = (owner: Owner): number =>
     Number.parseInt(hash("sha256", `${secret}${placeKey(owner)}\0${owner.id}`).slice(0, 8), 16);
 
+  const placeAt = (number: number): number => owners.get(number, placeWord) & ~textBit;
+  const hasText = (number: number): boolean => (owners.get(number, placeWord) & textBit) !== 0;
+
+  function idAt(number: number): string {
+    const first = owners.get(number, idWord);
+    if (hasText(number)) return ids.get(first);
+    const [second, third] = [owners.get(number, idWord + 1), owners.get(number, idWord + 2)];
+    return uuidOf(first, second, third, owners.get(number, idWord + 3));
+  }
+
   function numberOf(owner: Owner, hashed: number): number {
     const place = placeNumbers.get(placeKey(owner));
     if (place === undefined) return 0;
     const isIt = (number: number) =>
-      owners.get(number, hashWord) === hashed &&
-      owners.get(number, placeWord) === place &&
-      ids.get(owners.get(number, idWord)) === owner.id;
+      owners.get(number, hashWord) === hashed && placeAt(number) === place && idAt(number) === owner.id;
     let number = byName.first(hashed);
     while (number !== 0 && !isIt(number)) number = owners.get(number, nextOwner);
     return number;
@@ -167,12 +179,13 @@ export function createResourceIndex(): ResourceIndex {
   }
 
   function newOwner(owner: Owner, hashed: number): number {
-    const id = ids.put(owner.id);
+    const uuid = uuidWords(owner.id);
+    const words = uuid ?? [ids.put(owner.id)];
     const place = placeOf(owner);
     const number = owners.take();
     owners.set(number, hashWord, hashed);
-    owners.set(number, placeWord, place);
-    owners.set(number, idWord, id);
+    owners.set(number, placeWord, uuid === undefined ? place | textBit : place);
+    for (const [i, word] of words.entries()) owners.set(number, idWord + i, word);
     const there = places[place];
     if (there !== undefined) there.owners += 1;
     byName.add(number);
@@ -180,9 +193,9 @@ export function createResourceIndex(): ResourceIndex {
   }
 
   function forget(number: number): void {
-    const place = owners.get(number, placeWord);
+    const place = placeAt(number);
     byName.remove(number);
-    ids.free(owners.get(number, idWord));
+    if (hasText(number)) ids.free(owners.get(number, idWord));
     owners.give(number);
     const there = places[place];
     if (there === undefined) throw new Error("every owner has a place");
@@ -241,10 +254,10 @@ export function createResourceIndex(): ResourceIndex {
         next = postings.get(posting, nextPosting);
         if (!isLookedFor(posting)) continue;
         const owner = postings.get(posting, ownerWord);
-        const place = places[owners.get(owner, placeWord)];
+        const place = places[placeAt(owner)];
         if (place === undefined) throw new Error("every owner has a place");
         const { environment, integration } = place;
-        found.push({ environment, integration, id: ids.get(owners.get(owner, idWord)) });
+        found.push({ environment, integration, id: idAt(owner) });
       }
       return found;
     },
