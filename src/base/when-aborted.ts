@@ -9,9 +9,9 @@ export function whenAborted(signal: AbortSignal, act: () => void): () => void {
   waiting.all.add(one);
   return () => {
     one.act = undefined;
-    waiting.all.delete(one);
+    const wasThere = waiting.all.delete(one);
     // A signal of signals that is listened to is kept for as long as those are.
-    if (waiting.all.size === 0) waiting.stop();
+    if (wasThere && waiting.all.size === 0) waiting.stop();
   };
 }
 

@@ -29,6 +29,19 @@ it("listens once to each signal, however many wait, and for no longer than someb
   expect(getEventListeners(signal, "abort")).toHaveLength(0);
 });
 
+it("lets nobody who leaves twice take another's place", () => {
+  const controller = new AbortController();
+  const told: string[] = [];
+  const leave = whenAborted(controller.signal, () => told.push("a"));
+  leave();
+  whenAborted(controller.signal, () => told.push("b"));
+  leave();
+  whenAborted(controller.signal, () => told.push("c"));
+  expect(getEventListeners(controller.signal, "abort")).toHaveLength(1);
+  controller.abort();
+  expect(told).toEqual(["b", "c"]);
+});
+
 it("keeps no signal that was made of others, and that nobody waits for", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
