@@ -6,6 +6,8 @@ export interface DoorGuard {
   check(head: RequestOrigin): void;
   /** The first half of it, for what browsers are meant to reach. */
   checkHost(host: string | undefined): void;
+  /** The names that are served: others once there are others. */
+  served(): ReadonlySet<string>;
   /** The same, of a request that names its host itself and takes the door for a forward proxy. */
   checkPage(head: Omit<RequestOrigin, "host">): void;
 }
@@ -61,6 +63,7 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
   return {
     checkPage,
     checkHost,
+    served: hosts,
     check({ host, origin, fetchSite }) {
       checkHost(host);
       checkPage({ origin, fetchSite });

@@ -19,6 +19,8 @@ export interface TwoProtocols {
 interface TwoProtocolsOptions {
   readonly tls: ListenerTls | undefined;
   readonly socketOptions: ServerOpts;
+  /** Without TLS: what is served in place of a connection that was accepted a moment ago. */
+  readonly inPlaceOf?: (accepted: Socket, server: Server) => Socket;
   /** Without TLS: sees connections before anybody knows what they speak. */
   readonly serveFirst?: (socket: Socket) => void;
   readonly serveHttp1: (socket: Socket) => void;
@@ -28,7 +30,7 @@ interface TwoProtocolsOptions {
 }
 
 export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
-  const { tls: pair, socketOptions, serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
+  const { tls: pair, socketOptions, inPlaceOf = asItIs, serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();
 
@@ -57,13 +59,23 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     return secure;
   }
 
-  const server = pair === undefined ? net.createServer(socketOptions, serveFirst) : createTls(pair);
-  server.on("connection", (socket: Socket) => {
+  function know(socket: Socket): void {
     // Node forgets the address of a peer that has left, unless it was asked before.
     void socket.remoteAddress;
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
-  });
+  }
+
+  function createPlain(): Server {
+    const plain = net.createServer(socketOptions);
+    return plain.on("connection", (accepted) => {
+      const socket = inPlaceOf(accepted, plain);
+      know(socket);
+      serveFirst(socket);
+    });
+  }
+
+  const server = pair === undefined ? createPlain() : createTls(pair).on("connection", know);
   return {
     server,
     tell,
@@ -75,3 +87,5 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     },
   };
 }
+
+const asItIs = (accepted: Socket): Socket => accepted;

@@ -51,5 +51,5 @@ function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]
 }
 
 /** A minted token runs out, and the next one is minted. */
-export const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
+const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
   attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now();

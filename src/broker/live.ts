@@ -70,6 +70,9 @@ interface HeldConnection extends LiveConnection {
 }
 
 class Held implements LiveConnection {
+  /** Since memory began: until then nothing about it changes by itself, and its use is noted. */
+  sureUntil = 0;
+  readonly seat: { live: Held | undefined; memo: Memo } = { live: undefined, memo: new Memo() };
   readonly connection: Connection;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
@@ -78,9 +81,6 @@ class Held implements LiveConnection {
   readonly goodUntil: number;
   aheadFrom: number;
   readonly touched: Touched;
-  readonly seat: { live: Held | undefined; memo: Memo } = { live: undefined, memo: new Memo() };
-  /** As something that is in use. */
-  lookedForAt = 0;
 
   constructor(held: HeldConnection) {
     this.connection = held.connection;
@@ -106,6 +106,7 @@ const aheadAgainMs = 30_000;
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
 export async function openLive(options: LiveOptions): Promise<Live> {
   const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
+  const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
   const patiently = createPatientReads(world.log);
@@ -192,12 +193,6 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     return held(ref);
   }
 
-  function lookedFor(ref: ConnectionRef, now: number): Held | undefined {
-    const found = cache.get(keyFor(ref));
-    if (found !== undefined) found.lookedForAt = now;
-    return found;
-  }
-
   /** Nobody waits for it: what there is, is good. */
   function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
     entry.aheadFrom = now + aheadAgainMs;
@@ -210,12 +205,16 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     peek(ref, before) {
       const now = world.now();
       const there = before?.live;
-      const isSame = there instanceof Held && now - there.lookedForAt < lookedForEveryMs;
-      const known = isSame ? there : lookedFor(ref, now);
+      if (there instanceof Held && now - begunAt < there.sureUntil) {
+        hits.add();
+        return there;
+      }
+      const known = cache.get(keyFor(ref));
       if (known === undefined || known.goodUntil <= now) return undefined;
       if (known.aheadFrom <= now) renewAhead(ref, known, now);
       hits.add();
       touches.touch(known.touched, now);
+      known.sureUntil = Math.min(known.goodUntil, known.aheadFrom, now + lookedForEveryMs) - begunAt;
       return known;
     },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {

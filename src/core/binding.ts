@@ -5,6 +5,8 @@ import { filledUrl, Unbound } from "./filled-url.ts";
 
 /** Where the credentials of a connection may travel. Made once for a connection, and asked for each request. */
 export interface Binding {
+  /** Where all paths lead; undefined: to more than one address. */
+  readonly only: Address | undefined;
   /** The address of a request: the base URL's, or that of the host whose prefix fits best. */
   addressFor(path: string): Address;
   /** The address that a caller wants instead, if the credentials may travel there. */
@@ -46,8 +48,8 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
   const origins = new Set([base.origin, ...hosts.map(({ address }) => address.origin)]);
 
   return {
+    only: byPrefix.length === 0 ? base : undefined,
     addressFor(path) {
-      if (byPrefix.length === 0) return base;
       return byPrefix.find(({ prefix }) => path.startsWith(prefix))?.address ?? base;
     },
     addressAt(baseUrl) {

@@ -35,6 +35,8 @@ export interface Going {
   readonly attachment: Attachment;
   /** Stands for the attachment where that must not be kept; undefined: nothing is to be kept of it. */
   readonly stamp?: object | undefined;
+  /** What `endingOf` says of the attachment. */
+  readonly ending?: string | undefined;
   readonly proxy: ProxyRules | undefined;
   /** The answer is going to be read: it must not be compressed. */
   readonly wantsPlain: boolean;
@@ -81,55 +83,66 @@ export function outgoingParts(going: Going): OutgoingParts {
 export function outgoing(going: Going): Outgoing {
   const { asked, host } = going;
   const { target, fields, attached, contentLength } = outgoingParts(going);
-  const middle = middleOf(host, fields);
+  const middle = middleOf({ host, fields, contentLength: asked.body === "chunked" ? undefined : contentLength });
   const memo = memoFor(going);
-  if (memo !== undefined) kept.keep(memo, keptOf(going, { middle, contentLength }));
-  return { target, head: `${asked.method} ${target}${middle}${endOf(asked, attached, contentLength)}` };
+  if (memo !== undefined) kept.keep(memo, keptOf(going, middle));
+  return { target, head: `${asked.method} ${target}${middle}${endOf(asked, attached)}` };
 }
 
 /** The head of a request whose fields, and what is done to them, are those of one before it; undefined: they are not. */
 export function outgoingAgain(going: Lasting & Pick<Going, "asked" | "basePath" | "attachment">): string | undefined {
-  const { asked, basePath, attachment } = going;
+  const { asked, basePath, ending } = going;
   const known = asked.memo && kept.of(asked.memo);
-  if (known === undefined || attachment.kind !== "fixed" || !isOf(known, going)) return undefined;
+  if (known === undefined || ending === undefined || asked.isHttp2 === true || !isOf(known, going)) return undefined;
   const path = known.isBare ? asked.path : targetWith(asked.path, going);
-  const end = endOf(asked, attachment.headers, known.contentLength);
-  return `${asked.method} ${basePath}${path}${known.middle}${end}`;
+  return `${asked.method} ${basePath}${path}${known.middle}${ending}`;
 }
 
-/** The credentials, what says that we were there, and how a body is framed. */
-function endOf({ body, isHttp2 }: Asked, attached: readonly Pair[], contentLength: string | undefined): string {
+/** What most heads end with that carry a fixed attachment; undefined: of any other. */
+export const endingOf = (attachment: Attachment): string | undefined =>
+  attachment.kind === "fixed" ? inOnePiece(endOf({ body: "none" }, attachment.headers)) : undefined;
+
+/** The credentials, what says that we were there, and that a body comes in chunks. */
+function endOf({ body, isHttp2 }: Pick<Asked, "body" | "isHttp2">, attached: readonly Pair[]): string {
   let lines = "";
-  for (let i = 0; i < attached.length; i += 1) {
-    const pair = attached[i];
-    if (pair !== undefined) lines += `${pair[0]}: ${pair[1]}\r\n`;
-  }
+  for (const [name, value] of attached) lines += `${name}: ${value}\r\n`;
   lines += isHttp2 === true ? `Via: ${viaHttp2}\r\n` : `Via: ${via}\r\n`;
   if (body === "chunked") lines += "Transfer-Encoding: chunked\r\n";
-  else if (contentLength !== undefined) lines += `Content-Length: ${contentLength}\r\n`;
   return `${lines}\r\n`;
 }
 
+interface Middle {
+  readonly host: string;
+  readonly fields: readonly string[];
+  readonly contentLength: string | undefined;
+}
+
 /** What stands between the path and the credentials. */
-function middleOf(host: string, fields: readonly string[]): string {
+function middleOf({ host, fields, contentLength }: Middle): string {
   let lines = ` HTTP/1.1\r\nHost: ${host}\r\n`;
   for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  return lines;
+  return contentLength === undefined ? lines : `${lines}Content-Length: ${contentLength}\r\n`;
 }
+
+/** Of what is written with many requests: pieces would be put together each time. */
+const inOnePiece = (text: string): string => Buffer.from(text, "latin1").toString("latin1");
 
 /** Of a request of which nothing has to be made anew but what is in its first line. */
 const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: Going): Memo | undefined =>
-  attachment.kind !== "fixed" || stamp === undefined || wantsPlain || traceparent !== undefined
+  attachment.kind !== "fixed" ||
+  stamp === undefined ||
+  wantsPlain ||
+  traceparent !== undefined ||
+  asked.body === "chunked"
     ? undefined
     : asked.memo;
 
 /** What a head depends on, beside the caller's fields. */
-type Lasting = Pick<Going, "host" | "stamp" | "proxy">;
+type Lasting = Pick<Going, "host" | "stamp" | "proxy" | "ending">;
 
 /** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
-interface Kept extends Lasting {
+interface Kept extends Omit<Lasting, "ending"> {
   readonly middle: string;
-  readonly contentLength: string | undefined;
   readonly key: string | undefined;
   /** Nothing is put behind the path. */
   readonly isBare: boolean;
@@ -140,14 +153,13 @@ const kept = createNote<Kept>();
 const isOf = (known: Kept, { asked, host, stamp, proxy }: Lasting & Pick<Going, "asked">): boolean =>
   known.stamp === stamp && known.proxy === proxy && known.host === host && known.key === asked.key;
 
-function keptOf(going: Going, { middle, contentLength }: Pick<Kept, "middle" | "contentLength">): Kept {
+function keptOf(going: Going, middle: string): Kept {
   const { asked, host, stamp, proxy } = going;
   const bare = "/";
   return {
-    // In one piece: it is written with each request that follows.
-    middle: Buffer.from(middle, "latin1").toString("latin1"),
+    middle: inOnePiece(middle),
     isBare: targetWith(bare, going) === bare,
-    ...{ contentLength, host, stamp, proxy, key: asked.key },
+    ...{ host, stamp, proxy, key: asked.key },
   };
 }
 

@@ -19,8 +19,13 @@ export function proxyOptions(header: (name: string) => string | undefined): Prox
   if (baseUrl !== undefined && baseUrl.length > maxBaseUrlLength) {
     throw new Fault("host_not_allowed", "the Base-Url-Override is longer than any that is allowed");
   }
-  return { baseUrl, retries: retriesOf(header("retries")), retryOn: statusesOf(header("retry-on")) };
+  const retries = retriesOf(header("retries"));
+  const retryOn = statusesOf(header("retry-on"));
+  return baseUrl === undefined && retries === 0 && retryOn.length === 0 ? nothing : { baseUrl, retries, retryOn };
 }
+
+/** What most callers ask for: one for all of them. */
+const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [] };
 
 function retriesOf(text: string | undefined): number {
   if (text === undefined || text === "") return 0;

@@ -1,11 +1,13 @@
 import type { Metrics } from "../base/metrics.ts";
-import type { Tally, Timing } from "../base/series.ts";
+import type { Tally } from "../base/series.ts";
 
 /** What a door counts of its requests. */
 export interface DoorCount {
   begin(): void;
   /** `since`: of what is answered. How long a tunnel is open says nothing of how long anything took. */
   end(answered: Answered): void;
+  /** The same, for one whose requests are many. */
+  of(route: string): RouteCount;
 }
 
 export interface Answered {
@@ -14,9 +16,8 @@ export interface Answered {
   readonly since: number | undefined;
 }
 
-interface RouteCount {
-  readonly seconds: Timing;
-  readonly byStatus: Map<number, Tally>;
+export interface RouteCount {
+  end(status: number, since: number | undefined): void;
 }
 
 export function createDoorCount({ httpOpen, httpRequests, httpSeconds }: Metrics, door: string): DoorCount {
@@ -26,20 +27,23 @@ export function createDoorCount({ httpOpen, httpRequests, httpSeconds }: Metrics
   function countOf(route: string): RouteCount {
     const known = routes.get(route);
     if (known !== undefined) return known;
-    const made = { seconds: httpSeconds.series({ door, route }), byStatus: new Map<number, Tally>() };
+    const seconds = httpSeconds.series({ door, route });
+    const byStatus: Tally[] = [];
+    const made: RouteCount = {
+      end(status, since) {
+        open.add(-1);
+        byStatus[status] ??= httpRequests.series({ door, route, status: String(status) });
+        byStatus[status].add();
+        if (since !== undefined) seconds.observe((performance.now() - since) / 1_000);
+      },
+    };
     routes.set(route, made);
     return made;
   }
 
   return {
     begin: () => open.add(),
-    end({ route, status, since }) {
-      open.add(-1);
-      const { seconds, byStatus } = countOf(route);
-      const tally = byStatus.get(status) ?? httpRequests.series({ door, route, status: String(status) });
-      byStatus.set(status, tally);
-      tally.add();
-      if (since !== undefined) seconds.observe((performance.now() - since) / 1_000);
-    },
+    end: ({ route, status, since }) => countOf(route).end(status, since),
+    of: countOf,
   };
 }

@@ -40,8 +40,8 @@ const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1
 export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
 
 export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
-  /** Of fields that come again: that there is nothing wrong with them. Which hosts are served may change. */
-  const passed = createNote<true>();
+  /** Of fields that come again: that there was nothing wrong with them while these hosts were served. */
+  const passed = createNote<ReadonlySet<string>>();
 
   function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
     const { rawHeaders, headers, method = "" } = request;
@@ -77,12 +77,10 @@ export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): H
       const { memo, url = "" } = request;
       if (memo === undefined || !url.startsWith("/")) {
         check(request);
-      } else if (passed.of(memo) === true) {
-        guard.checkHost(request.headers.host);
-      } else {
+      } else if (passed.of(memo) !== guard.served()) {
         check(request);
         const { origin, fetchSite } = originOf(request);
-        if (origin === undefined && fetchSite === undefined) passed.keep(memo, true);
+        if (origin === undefined && fetchSite === undefined) passed.keep(memo, guard.served());
       }
       requireShort(url);
     },

@@ -16,6 +16,7 @@ import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import type { Lines } from "../relay/lines.ts";
 import type { RequestHead } from "../relay/request-head.ts";
+import { sharedSocketOf } from "../relay/shared-socket.ts";
 import { ClientGone, readFormBody, readJsonBody, readReceived } from "./body.ts";
 import { createBodyRoom } from "./body-room.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
@@ -70,6 +71,8 @@ interface DoorOptions {
   readonly tls: ListenerTls | undefined;
   /** Ordinary requests to providers do without `node:http`; not over TLS. */
   readonly hasFastLane?: boolean;
+  /** There, callers' connections are read into one buffer. */
+  readonly sharesReads?: boolean;
   /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
   readonly stallMs?: number;
   readonly warn: RareWarning;
@@ -88,7 +91,7 @@ const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
   const { name: door, routes, proxy, alias, aliases, access, guard, pages, limits, tls, warn, world } = options;
-  const { stallMs = defaultStallMs, hasFastLane = false } = options;
+  const { stallMs = defaultStallMs, hasFastLane = false, sharesReads = false } = options;
   const { metrics } = world;
   const router = createRouter(routes, options.otherRoutes);
   const count = createDoorCount(metrics, door);
@@ -395,6 +398,7 @@ export function createDoor(options: DoorOptions): Door {
     // As Node's own server of HTTP/1.1 has it.
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
     ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
+    ...(fastLane === undefined || !sharesReads ? {} : { inPlaceOf: sharedSocketOf }),
     serveHttp1,
     serveHttp2: streams.serve,
     refuse: (fault, { remoteAddress }) => refuse("a peer did not complete the TLS handshake", fault, remoteAddress),

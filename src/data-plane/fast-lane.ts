@@ -10,7 +10,7 @@ import type { Line, LineOwner, Taken } from "../relay/line.ts";
 import { createLines, type Lines } from "../relay/lines.ts";
 import type { RequestFields, RequestHead } from "../relay/request-head.ts";
 import type { DoorAnswers } from "./door-answers.ts";
-import type { DoorCount } from "./door-count.ts";
+import type { DoorCount, RouteCount } from "./door-count.ts";
 import type { HeadCheck } from "./door-head.ts";
 import { singleHeaders } from "./door-head.ts";
 import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
@@ -47,7 +47,8 @@ interface FastLaneOptions {
  * the row of the door's table.
  */
 export function createFastLane(options: FastLaneOptions): Lines {
-  const { proxy, receiving, check, aliasOf, handOver, refuse } = options;
+  const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
+  const counting = { count, answered: count.of(providerRoute), textOf, endless };
 
   function take(line: Line, head: RequestHead): boolean | Promise<void> {
     const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor(head);
@@ -80,7 +81,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
   function toProvider(to: ProviderProxy, line: Line, head: RequestHead): boolean | Promise<void> {
     const headers = headersOf(head.fields);
     if (headers === "of a page") return false;
-    const call = new FastCall(to, options, { line, head, headers });
+    const call = new FastCall(to, counting, { line, head, headers });
     let ready: ProviderCall | Promise<void> | undefined;
     try {
       call.alias = aliasOf(call);
@@ -128,7 +129,9 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
   return headers;
 }
 
-type Counting = Pick<FastLaneOptions, "count" | "textOf" | "endless">;
+interface Counting extends Pick<FastLaneOptions, "count" | "textOf" | "endless"> {
+  readonly answered: RouteCount;
+}
 
 interface Came {
   readonly line: Line;
@@ -151,6 +154,7 @@ class FastCall implements FrontHead, Asking, ProxyCall, Taken {
   readonly #line: Line;
   #since = 0;
   #isOver = false;
+  #isEndless = false;
 
   constructor(proxy: ProviderProxy, counting: Counting, { line, head, headers }: Came) {
     this.#proxy = proxy;
@@ -198,14 +202,15 @@ class FastCall implements FrontHead, Asking, ProxyCall, Taken {
 
   /** That it is the last one on its connection, the line says by itself. */
   beginAnswer(isEndless: boolean): void {
+    this.#isEndless = isEndless;
     if (isEndless) this.#counting.endless.add(this.#line);
   }
 
   over(status: number): void {
-    const { count, endless } = this.#counting;
+    const { answered, endless } = this.#counting;
     this.#isOver = true;
-    endless.delete(this.#line);
+    if (this.#isEndless) endless.delete(this.#line);
     this.#proxy.left();
-    count.end({ route: providerRoute, status, since: this.#since });
+    answered.end(status, this.#since);
   }
 }

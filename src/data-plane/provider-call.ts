@@ -5,12 +5,12 @@ import { Fault, type FaultCode } from "../base/fault.ts";
 import { createNote } from "../base/memo.ts";
 import type { World } from "../base/world.ts";
 import { type Access, type Caller, requireScope } from "../broker/access.ts";
-import { type Attached, type Attachments, isOutdated } from "../broker/attachments.ts";
+import type { Attached, Attachments } from "../broker/attachments.ts";
 import type { Live, LiveConnection, Seat } from "../broker/live.ts";
 import type { Address, Binding } from "../core/binding.ts";
 import { callerKey } from "../core/caller-key.ts";
 import { countedForward } from "../core/max-forwards.ts";
-import type { Asked, Going } from "../core/outgoing.ts";
+import { type Asked, endingOf, type Going } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
@@ -21,6 +21,7 @@ import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream
 import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
+import type { Answers, ProxyCount } from "./proxy-count.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { isUseRecorded, type Use, type Uses } from "./uses.ts";
@@ -70,8 +71,12 @@ export interface ProviderCall {
   readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
-  /** Stands for it. */
+  /** What of its answers is counted by the kind of its credentials. */
+  readonly answers: Answers;
+  /** Stands for the attachment. */
   readonly stamp: object | undefined;
+  /** What the attachment brings and what says that we were there, written out; undefined: it differs each time. */
+  readonly ending: string | undefined;
   readonly asked: Asked;
   readonly options: ProxyOptions;
   readonly binding: Binding;
@@ -95,6 +100,7 @@ interface ProviderCallsOptions {
   readonly upstream: Upstream;
   readonly rates: RateLimits;
   readonly uses: Uses;
+  readonly count: Pick<ProxyCount, "answersOf">;
   readonly world: World;
 }
 
@@ -123,16 +129,20 @@ interface Wanted {
   seat: Seat | undefined;
 }
 
-/** Of a connection in memory: what it carries, and where that went the last time. */
-interface Usual {
+/** Of a connection in memory: what it carries, and where that went the last time; all that a request asks of it. */
+interface Usual extends Pick<ProviderCall, "attachment" | "binding" | "answers" | "ending"> {
+  /** Where all of its requests go, unless they ask for another address. */
+  readonly only: Address | undefined;
+  readonly untilMs: number | undefined;
   readonly own: Attached;
   readonly stamp: object;
   address: Address | undefined;
-  place: Place | undefined;
+  origin: Admitted | undefined;
+  host: string;
 }
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
-  const { access, live, attachments, upstream, rates, uses, world } = options;
+  const { access, live, attachments, upstream, rates, uses, count, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
   const admitted = new WeakMap<Attached, Map<string, Place>>();
   const lastKeys = new WeakMap<Socket, Authenticated>();
@@ -183,17 +193,26 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   function usualOf(found: LiveConnection): Usual {
     const memo = found.seat?.memo;
     const known = memo && usual.of(memo);
-    if (known !== undefined && !isOutdated(known.own.attachment, world)) return known;
-    const made = { own: attachments(found), stamp: {}, address: undefined, place: undefined };
+    if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
+    const own = attachments(found);
+    const { attachment, binding } = own;
+    const made = {
+      ending: endingOf(attachment),
+      answers: count.answersOf(found.credentials.kind.case ?? "none"),
+      only: binding.only,
+      untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
+      ...{ own, attachment, binding, stamp: {}, address: undefined, origin: undefined, host: "" },
+    };
     return memo === undefined ? made : usual.keep(memo, made);
   }
 
-  function placeOf(used: Usual, address: Address): Place {
-    if (used.place !== undefined && used.address === address) return used.place;
-    const place = admit(used.own, address);
+  function originFor(used: Usual, address: Address): Admitted {
+    if (used.origin !== undefined && used.address === address) return used.origin;
+    const { origin, host } = admit(used.own, address);
     used.address = address;
-    used.place = place;
-    return place;
+    used.origin = origin;
+    used.host = host;
+    return origin;
   }
 
   /**
@@ -239,9 +258,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
 
   function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
     const used = usualOf(found);
-    const { stamp } = used;
-    const { attachment, binding } = used.own;
-    const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, binding, options });
+    const { attachment, binding, answers, stamp, ending } = used;
+    const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, used, options });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const { method = "GET" } = request;
@@ -251,7 +269,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const rawHeaders = isLastHop ? request.rawHeaders : counted;
     const { memo } = request;
     const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
-    const { origin, host } = placeOf(used, address);
+    const origin = originFor(used, address);
+    const { host } = used;
     use?.going({ host, path, attachment, key });
     const { basePath } = address;
     const { proxy } = found.provider;
@@ -261,7 +280,9 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       caller,
       live: found,
       attachment,
+      answers,
       stamp,
+      ending,
       binding,
       asked,
       options,
@@ -308,7 +329,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       host: call.host,
       basePath: call.basePath,
       attachment: call.attachment,
-      stamp: call.stamp,
+      ...{ stamp: call.stamp, ending: call.ending },
       proxy: call.proxy,
       wantsPlain: isReflectionGuarded(call.live.integration),
       content,
@@ -359,26 +380,29 @@ function refOf({ headers }: FrontHead, { environment, alias }: Naming): Connecti
 interface Addressed {
   readonly url: string;
   readonly isAlias: boolean;
-  readonly binding: Binding;
+  readonly used: Pick<Usual, "binding" | "only">;
   readonly options: ProxyOptions;
 }
 
 const notAllowed = () => new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
 
-function addressOf({ url, isAlias, binding, options }: Addressed): {
+function addressOf({ url, isAlias, used, options }: Addressed): {
   readonly address: Address;
   readonly path: string;
 } {
   // In absolute form: the caller takes us for its forward proxy.
   if (!url.startsWith("/")) {
     if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
-    const within = binding.pathWithin(url);
+    const within = used.binding.pathWithin(url);
     if (within === undefined) throw notAllowed();
     return within;
   }
   // A call of gRPC has its path from the proto file, and no prefix before it.
   const path = isAlias || !url.startsWith(`${proxyPrefix}/`) ? url : url.slice(proxyPrefix.length);
-  const address = options.baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(options.baseUrl);
+  const address =
+    options.baseUrl === undefined
+      ? (used.only ?? used.binding.addressFor(path))
+      : used.binding.addressAt(options.baseUrl);
   if (address === undefined) throw notAllowed();
   return { address, path };
 }

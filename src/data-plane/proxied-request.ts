@@ -7,7 +7,7 @@ import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../cor
 import { outgoingFields } from "../core/outgoing-fields.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
-import type { Answering, Facing } from "../relay/facing.ts";
+import { type Answering, type Facing, statusLine } from "../relay/facing.ts";
 import type { RelayFailure } from "../relay/failure.ts";
 import type { ResponseHead } from "../relay/response-head.ts";
 import { StreamCaller } from "../relay/stream-caller.ts";
@@ -99,10 +99,10 @@ export class ProxiedRequest implements Answering, Receiver {
     const content = this.#content;
     this.#attempt = this.#trace?.attempt(ready);
     const again = content === undefined && this.#attempt === undefined ? outgoingAgain(ready) : undefined;
-    const head = again ?? outgoing(this.#goingOf(ready, content)).head;
+    const how = again === undefined ? this.#howToSend() : undefined;
+    const head = again ?? outgoing(this.#goingOf({ ready, content, isKept: how === undefined })).head;
     const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
     const request = { origin, method: asked.method, head, body };
-    const how = this.#howToSend();
     const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
     ready.use?.sent(content?.length ?? 0);
     count.added.observe((performance.now() - ready.since) / 1_000);
@@ -117,14 +117,15 @@ export class ProxiedRequest implements Answering, Receiver {
     return exchange;
   }
 
-  #goingOf(ready: ProviderCall, content: Uint8Array | undefined): Going {
+  #goingOf({ ready, content, isKept }: Preparing): Going {
     const { calls } = this.#shared;
     const { asked } = ready;
     const sent: Asked =
       content === undefined
         ? asked
         : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
-    const going = calls.goingOf(ready, sent, content);
+    const made = calls.goingOf(ready, sent, content);
+    const going = isKept ? made : { ...made, stamp: undefined };
     return this.#attempt?.joined(going) ?? going;
   }
 
@@ -237,7 +238,7 @@ export class ProxiedRequest implements Answering, Receiver {
       this.#exchange?.abort();
       return;
     }
-    this.#shared.count.answered(this.#ready.live.credentials.kind.case ?? "none", head.status);
+    this.#ready.answers.add(head.status);
     this.#guard.onHead(head, hasMore);
   }
 
@@ -245,10 +246,10 @@ export class ProxiedRequest implements Answering, Receiver {
     const guard = this.#guard;
     // Whether anything else is to come of it, is found out in pieces.
     if (guard.onWhole === undefined || !(head.status < 400)) return false;
-    if (this.#ready.attachment.kind !== "fixed" || this.#ready.options.retries > 0) return false;
+    if (this.#ready.ending === undefined || this.#ready.options.retries > 0) return false;
     if (!guard.onWhole(head, content)) return false;
     this.#attempt?.answered(head.status);
-    this.#shared.count.answered(this.#ready.live.credentials.kind.case ?? "none", head.status);
+    this.#ready.answers.add(head.status);
     this.#shared.count.down.add(content.length);
     this.#ready.use?.down(content.length);
     return true;
@@ -292,16 +293,20 @@ export class ProxiedRequest implements Answering, Receiver {
 
   linesFor(head: ResponseHead): string {
     const { lines, notable = [] } = head;
-    if (lines === undefined) return written(this.fieldsFor(head));
+    if (lines === undefined) return this.#linesAnew(head);
     if (notable.length === 0) {
       this.#call.beginAnswer(isEventStream(head));
       return lines + addedLines;
     }
     const added = this.#incoming(notable, head);
     // Others that go on keep their place among all of them.
-    if (added.length > addedFields.length) return written(this.fieldsFor(head));
+    if (added.length > addedFields.length) return this.#linesAnew(head);
     this.#call.beginAnswer(isEventStream(head));
     return lines + written(added);
+  }
+
+  #linesAnew(head: ResponseHead): string {
+    return statusLine(head.status, head.reason) + written(this.fieldsFor(head));
   }
 
   #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
@@ -351,6 +356,13 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#shared.count.proxyCut.inc({ by });
     this.#ready.use?.cut(by);
   }
+}
+
+interface Preparing {
+  readonly ready: ProviderCall;
+  readonly content: Uint8Array | undefined;
+  /** The next one may go as this one does. */
+  readonly isKept: boolean;
 }
 
 type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;

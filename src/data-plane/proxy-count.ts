@@ -6,11 +6,16 @@ export interface ProxyCount extends Pick<Metrics, "proxyRefused" | "proxyRefusal
   readonly added: Timing;
   readonly up: Tally;
   readonly down: Tally;
-  answered(credentials: string, status: number): void;
+  answersOf(credentials: string): Answers;
+}
+
+/** Of requests that went with one kind of credentials. */
+export interface Answers {
+  add(status: number): void;
 }
 
 export function createProxyCount(metrics: Metrics): ProxyCount {
-  const byKind = new Map<string, Tally[]>();
+  const byKind = new Map<string, Answers>();
   const { proxyRequests, proxyRefused, proxyRefusals, proxyCut, proxyRetries } = metrics;
   return {
     proxyRefused,
@@ -20,13 +25,19 @@ export function createProxyCount(metrics: Metrics): ProxyCount {
     added: metrics.proxyAddedSeconds.series({}),
     up: metrics.proxyBytes.series({ direction: "up" }),
     down: metrics.proxyBytes.series({ direction: "down" }),
-    answered(credentials, status) {
-      const hundreds = Math.floor(status / 100);
-      const tallies = byKind.get(credentials) ?? [];
-      byKind.set(credentials, tallies);
-      const tally = tallies[hundreds] ?? proxyRequests.series({ credentials, answer: `${hundreds}xx` });
-      tallies[hundreds] = tally;
-      tally.add();
+    answersOf(credentials) {
+      const known = byKind.get(credentials);
+      if (known !== undefined) return known;
+      const tallies: Tally[] = [];
+      const made: Answers = {
+        add(status) {
+          const hundreds = Math.floor(status / 100);
+          tallies[hundreds] ??= proxyRequests.series({ credentials, answer: `${hundreds}xx` });
+          tallies[hundreds].add();
+        },
+      };
+      byKind.set(credentials, made);
+      return made;
     },
   };
 }

@@ -66,7 +66,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
   const uses = createUses(world);
-  const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, world });
+  const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, count, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
   const shared: Shared = { calls, upstream, world, count, fail };

@@ -228,7 +228,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
     function noteAnswer(ready: ProviderCall, { statusCode: status = 0, rawHeaders: fields }: IncomingMessage): void {
       // One that is refused for want of a nonce is not repeated: a caller that opens tunnels opens them again.
       calls.heard(ready, { status, fields });
-      count.answered(ready.live.credentials.kind.case ?? "none", status);
+      ready.answers.add(status);
       attempt?.answered(status);
     }
 

@@ -8,7 +8,7 @@ import type { ResponseHead } from "./response-head.ts";
 export interface Answering {
   /** The fields that the caller is to see: name, value, name, value. */
   fieldsFor(head: ResponseHead): readonly string[];
-  /** The same, written out; latin1. */
+  /** The same, written out behind the status line; latin1. */
   linesFor(head: ResponseHead): string;
   /** Nothing has been sent to the caller yet; it is this one's to answer. */
   answerFailure(failure: RelayFailure): void;
@@ -28,6 +28,8 @@ export interface Facing extends Receiver {
   /** From now on the request's body goes there, and behind it what of its trailers may. */
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void;
 }
+
+export const statusLine = (status: number, reason: string): string => `HTTP/1.1 ${status} ${reason}\r\n`;
 
 /** Of a request whose answer is complete, the rest is not waited for. */
 export const cutAfterMs = 1_000;

@@ -2,11 +2,12 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { lowerCase } from "../base/field-name.ts";
 import type { Exchange } from "./exchange.ts";
-import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
+import { type Answering, cutAfterMs, type Facing, linksIn, statusLine, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
 import { takesMore } from "./pressure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
+import { type Reader, readBytes, SharedSocket } from "./shared-socket.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** Whom a line asks, and tells. */
@@ -55,6 +56,10 @@ const smallBytes = 16 * 1024;
 /** As `node:http` says it: clients that know it use no connection that is about to go. */
 const keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1_000}\r\n`;
 const closes = "Connection: close\r\n";
+const chunked = "Transfer-Encoding: chunked\r\n";
+/** What heads end with. */
+const ends = { closes: `${closes}\r\n`, keepsAlive: `${keepsAlive}\r\n` };
+const chunkedEnds = { closes: `${closes}${chunked}\r\n`, keepsAlive: `${keepsAlive}${chunked}\r\n` };
 
 const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();
@@ -64,7 +69,7 @@ const collectYoung = createYoungCollection();
  * their order, and faces the caller for each of them. A class, because there are as many as callers, and because what
  * happens for each request is to cost no closure.
  */
-export class Line implements Facing {
+export class Line implements Facing, Reader {
   readonly socket: Socket;
   readonly #owner: LineOwner;
   #state: (typeof states)[keyof typeof states] = states.waiting;
@@ -82,6 +87,8 @@ export class Line implements Facing {
   #closes = false;
   /** Of its body, what has not come yet. */
   #bodyLeft = 0;
+  /** What a large body is read into, until a read has filled enough of it to be handed on. */
+  #room: Buffer | undefined;
 
   // Of its answer.
   #status = 200;
@@ -99,7 +106,9 @@ export class Line implements Facing {
     this.socket = socket;
     this.#owner = owner;
     this.#since = owner.nowMs;
-    socket.on("data", this.#read).on("end", this.#ended).on("close", this.#closed);
+    if (socket instanceof SharedSocket) socket.reader = this;
+    else socket.on("data", this.#read);
+    socket.on("end", this.#ended).on("close", this.#closed);
     socket.on("drain", this.#drained).on("error", this.#failed);
   }
 
@@ -199,7 +208,8 @@ export class Line implements Facing {
     let lines = "";
     for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
     this.#isChunked = false;
-    this.#beginAnswer(status, STATUS_CODES[status] ?? "", `${lines}content-length: ${content.length}\r\n`);
+    const first = statusLine(status, STATUS_CODES[status] ?? "");
+    this.#beginAnswer(status, `${first}${lines}content-length: ${content.length}\r\n`);
     if (!this.#isHead) this.#text += content;
     this.#flush();
     this.#finish();
@@ -231,6 +241,28 @@ export class Line implements Facing {
     this.socket.destroy();
   }
 
+  read(length: number, buffer: Buffer): void {
+    if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
+      // Most requests are one read, and are never looked at but as text.
+      this.#readText(buffer.toString("latin1", 0, length), undefined);
+    } else if (buffer === this.#room && length >= readBytes / 2) {
+      const bytes = this.#room.subarray(0, length);
+      this.#room = undefined;
+      this.#read(bytes);
+    } else {
+      this.#read(Buffer.from(buffer.subarray(0, length)));
+    }
+  }
+
+  nextBuffer(): Buffer | undefined {
+    if (this.#bodyLeft > smallBytes && this.#state === states.carrying) {
+      this.#room ??= Buffer.allocUnsafeSlow(readBytes);
+    } else {
+      this.#room = undefined;
+    }
+    return this.#room;
+  }
+
   readonly #read = (bytes: Buffer): void => {
     if (this.#state === states.waiting) {
       this.#readHead(this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]));
@@ -243,24 +275,31 @@ export class Line implements Facing {
 
   #readHead(bytes: Buffer, isAskedAgain = false): void {
     this.#unread = undefined;
-    const text = bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes));
+    this.#readText(bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes)), bytes, isAskedAgain);
+  }
+
+  /** `bytes` are those of the text, and what follows it; undefined: nothing follows. */
+  #readText(text: string, bytes: Buffer | undefined, isAskedAgain = false): void {
     const end = text.indexOf("\r\n\r\n") + 4;
     if (end === 3) {
-      if (text.length === maxHeadBytes || !isBegunHead(text)) this.#handOver(bytes);
-      else this.#waitForMore(bytes);
+      const begun = bytes ?? Buffer.from(text, "latin1");
+      if (text.length === maxHeadBytes || !isBegunHead(text)) this.#handOver(begun);
+      else this.#waitForMore(begun);
       return;
     }
     const head = parseRequestHead(end === text.length ? text : text.slice(0, end));
     if (head === undefined) {
-      this.#handOver(bytes);
+      this.#handOver(bytes ?? Buffer.from(text, "latin1"));
       return;
     }
-    if (bytes.length > end) this.#unread = bytes.subarray(end);
+    if (bytes !== undefined && bytes.length > end) this.#unread = bytes.subarray(end);
+    else if (text.length > end) this.#unread = Buffer.from(text.slice(end), "latin1");
     this.#expect(head);
     const taken = this.#owner.take(this, head);
     if (taken === true) return;
-    if (taken === false || isAskedAgain) this.#handOver(bytes);
-    else this.#askAgain(bytes, taken);
+    const whole = bytes ?? Buffer.from(text, "latin1");
+    if (taken === false || isAskedAgain) this.#handOver(whole);
+    else this.#askAgain(whole, taken);
   }
 
   #expect(head: RequestHead): void {
@@ -308,18 +347,17 @@ export class Line implements Facing {
   }
 
   #beginProviders(head: ResponseHead, isChunked: boolean): void {
-    const { status, reason, framing } = head;
+    const { status, framing } = head;
     this.#framing = framing;
     this.#isChunked = isChunked;
-    this.#beginAnswer(status, reason, this.#answering?.linesFor(head) ?? "");
+    this.#beginAnswer(status, this.#answering?.linesFor(head) ?? "");
   }
 
-  #beginAnswer(status: number, reason: string, lines: string): void {
+  #beginAnswer(status: number, lines: string): void {
     this.#status = status;
     this.#hasBegun = true;
     if (this.#owner.isLeaving) this.#closes = true;
-    const framing = this.#isChunked ? "Transfer-Encoding: chunked\r\n" : "";
-    this.#text = `HTTP/1.1 ${status} ${reason}\r\n${lines}${this.#closes ? closes : keepsAlive}${framing}\r\n`;
+    this.#text = lines + (this.#isChunked ? chunkedEnds : ends)[this.#closes ? "closes" : "keepsAlive"];
   }
 
   #writeLarge(content: Buffer, release: (() => void) | undefined): boolean {
@@ -411,6 +449,7 @@ export class Line implements Facing {
     const socket = this.socket;
     this.#state = states.handedOver;
     this.#unread = undefined;
+    if (socket instanceof SharedSocket) socket.reader = undefined;
     socket.off("data", this.#read).off("end", this.#ended).off("close", this.#closed);
     socket.off("drain", this.#drained).off("error", this.#failed);
     socket.pause();

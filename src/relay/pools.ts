@@ -32,6 +32,8 @@ const forgetAfterMs = 600_000;
 /** `extraCa`: PEM, trusted beside the usual authorities. */
 export function createPools(extraCa: string | undefined): Pools {
   const pools = new Map<string, Pool>();
+  /** Most requests follow one to the same place. */
+  let last: { readonly key: string; readonly pool: Pool } | undefined;
   const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
 
   function make(origin: Admitted): Pool {
@@ -59,10 +61,11 @@ export function createPools(extraCa: string | undefined): Pools {
 
   return {
     of(origin) {
-      const known = pools.get(origin.key);
-      if (known !== undefined) return known;
-      const pool = make(origin);
-      pools.set(origin.key, pool);
+      const { key } = origin;
+      if (last?.key === key) return last.pool;
+      const pool = pools.get(key) ?? make(origin);
+      pools.set(key, pool);
+      last = { key, pool };
       return pool;
     },
     all: () => pools.values(),
@@ -71,6 +74,7 @@ export function createPools(extraCa: string | undefined): Pools {
         if (pool.carrying + pool.tunnels + pool.waiting.length > 0) pool.usedAt = nowMs;
         else if (nowMs - pool.usedAt > forgetAfterMs) pools.delete(key);
       }
+      last = undefined;
     },
   };
 }

@@ -1,5 +1,6 @@
 import { byFieldName, FieldNames, isAt, lowerCase } from "../base/field-name.ts";
 import { afterBlanks, beforeBlanks, trimmed } from "../base/field-value.ts";
+import { statusLine } from "./facing.ts";
 
 /** The head of an answer, read strictly: what could be read in two ways is refused. */
 export interface ResponseHead {
@@ -13,7 +14,10 @@ export interface ResponseHead {
   /** For how long it may be idle, when it said so. */
   readonly idleSeconds: number | undefined;
   readonly isHttp2?: boolean;
-  /** The same fields as `fields`, but for those that are notable, as lines that stand; undefined: only in pieces. */
+  /**
+   * A status line, and the same fields as `fields`, but for those that are notable, as lines that stand; undefined:
+   * only in pieces.
+   */
   readonly lines?: string | undefined;
   /** Name, value, name, value: those that `lines` is without. */
   readonly notable?: readonly string[];
@@ -79,7 +83,7 @@ export function createHeadReader(notable: Notable): ReadHead {
     const read = new TextHead(text);
     // Each line is looked at once; those that nothing is to be known of go on in one piece with their neighbours.
     let from = read.begin;
-    let at = from;
+    let at = read.firstField;
     while (text.charCodeAt(at) !== cr) {
       const colon = text.indexOf(":", at);
       const next = text.indexOf("\r\n", colon) + 2;
@@ -102,7 +106,6 @@ export function createHeadReader(notable: Notable): ReadHead {
 /** A head as it came. Its fields are taken to pieces when somebody asks for them: most are handed on as they stand. */
 class TextHead implements ResponseHead {
   readonly status: number;
-  readonly reason: string;
   framing: Framing = "none";
   keepsAlive = false;
   idleSeconds: number | undefined;
@@ -113,16 +116,24 @@ class TextHead implements ResponseHead {
   #length: number | undefined;
   #isChunked = false;
   #options: string[] = none;
-  /** Where its first field stands. */
-  readonly begin: number;
+  readonly firstField: number;
 
   constructor(text: string) {
-    const end = text.indexOf("\r\n");
     this.#text = text;
     this.#isHttp11 = text.charCodeAt(7) === 49;
     this.status = numberAt(text, 9, 12);
-    this.reason = text.slice(13, end);
-    this.begin = end + 2;
+    this.firstField = text.indexOf("\r\n", 12) + 2;
+  }
+
+  get reason(): string {
+    return this.#text.slice(13, this.firstField - 2);
+  }
+
+  /** From where on what came goes on as it is: all of it, of our own version and with a blank before the reason. */
+  get begin(): number {
+    if (this.#isHttp11 && this.#text.charCodeAt(12) !== cr) return 0;
+    this.#lines = statusLine(this.status, this.reason);
+    return this.firstField;
   }
 
   get lines(): string | undefined {
@@ -136,7 +147,7 @@ class TextHead implements ResponseHead {
   get fields(): readonly string[] {
     const text = this.#text;
     const fields: string[] = [];
-    for (let at = this.begin; text.charCodeAt(at) !== cr; ) {
+    for (let at = this.firstField; text.charCodeAt(at) !== cr; ) {
       const colon = text.indexOf(":", at);
       const end = text.indexOf("\r\n", colon);
       const name = text.slice(at, colon);

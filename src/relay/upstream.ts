@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { createRecent } from "../base/recent.ts";
 import type { Receiver } from "./connection.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
@@ -49,6 +50,7 @@ interface UpstreamOptions {
   readonly onCounts?: (counts: UpstreamCounts) => void;
 }
 
+const mostRemembered = 1_024;
 /** One look at everything, in place of a timer for each request. */
 const sweepEveryMs = 250;
 
@@ -59,6 +61,8 @@ const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { egress, limits, extraCa, notable = { names: [], prefix: "" }, onCounts = () => {} } = options;
   const clock = { nowMs: performance.now() };
+  /** One for all that go there: a thousand connections to one provider hold none each. */
+  const admitted = createRecent<Admitted>(mostRemembered);
   const pools = createPools(extraCa);
   const tunnels = createTunnels({ pools, egress, limits });
   const sessions = createSessions({
@@ -120,7 +124,13 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   return {
     admit(asked) {
       const origin = egress.admit(asked);
-      return { ...origin, key: poolKey(origin) };
+      const key = poolKey(origin);
+      const known = admitted.get(key);
+      if (known !== undefined) return known;
+      const made = { ...origin, key };
+      // Nobody's private key is remembered here.
+      if (origin.clientCertificate === undefined) admitted.set(key, made);
+      return made;
     },
     open: tunnels.open,
     send(request, receiver) {

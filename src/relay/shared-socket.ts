@@ -1,0 +1,111 @@
+import { connect, createServer, type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Who reads a connection without a stream between. */
+export interface Reader {
+  /** Nothing of `buffer` may be kept once this returns, unless it came from `nextBuffer`. */
+  read(length: number, buffer: Buffer): void;
+  /** A buffer of the reader's own for what comes next; undefined: that which all share. */
+  nextBuffer(): Buffer | undefined;
+}
+
+/** As much as Node reads at once. */
+export const readBytes = 64 * 1024;
+const shared = Buffer.allocUnsafeSlow(readBytes);
+
+/**
+ * A connection that a caller has opened, read into one buffer for all of them. Node gives each read 64 KiB of its own
+ * and takes back what was too much: 1 of the 22 µs of a proxied request, and of several hundred connections that are
+ * read in one turn of the loop, each in other memory, more.
+ */
+export class SharedSocket extends Socket {
+  /** Without one it is read as any other. */
+  reader: Reader | undefined = undefined;
+
+  constructor({ handle, server }: Accepted) {
+    const read: { by: SharedSocket | undefined } = { by: undefined };
+    const onread: OnReadOpts = {
+      buffer: () => read.by?.reader?.nextBuffer() ?? shared,
+      // Each is one of those above.
+      callback: (length, buffer) => read.by?.took(length, buffer as Buffer) ?? true,
+    };
+    super({ handle, allowHalfOpen: true, onread } as SocketConstructorOpts);
+    read.by = this;
+    // The server counts those that are open, and ends with the last.
+    Object.assign(this, { server, _server: server });
+  }
+
+  /** Returns false when no more is wanted for now. */
+  took(length: number, buffer: Buffer): boolean {
+    if (this.reader === undefined) return this.push(Buffer.from(buffer.subarray(0, length)));
+    this.reader.read(length, buffer);
+    return true;
+  }
+}
+
+interface Accepted {
+  readonly handle: unknown;
+  readonly server: Server;
+}
+
+/** In place of a connection that was accepted a moment ago, and that nobody has listened to yet. */
+export function sharedSocketOf(accepted: Socket, server: Server): SharedSocket {
+  const inside = accepted as unknown as { _handle: unknown };
+  const handle = inside._handle;
+  inside._handle = null;
+  return new SharedSocket({ handle, server });
+}
+
+/**
+ * Node documents buffers of one's own for connections that one opens, and not for those that are accepted. So this is
+ * tried before anybody relies on it: that bytes come, that they come to a stream once there is no reader, that the end
+ * comes, and that the server knows it.
+ */
+export function canShareReads(): Promise<boolean> {
+  tried ??= Promise.race([tryIt().catch(() => false), sleep(trialMs, false, { ref: false })]);
+  return tried;
+}
+
+const trialMs = 2_000;
+let tried: Promise<boolean> | undefined;
+
+async function tryIt(): Promise<boolean> {
+  const server = createServer({ allowHalfOpen: true });
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen({ port: 0, host: "127.0.0.1" }, resolve);
+  });
+  const address = server.address();
+  const caller = connect({ port: typeof address === "object" ? (address?.port ?? 0) : 0, host: "127.0.0.1" });
+  try {
+    const came = new Promise<string>((resolve, reject) => {
+      caller.once("error", reject);
+      server.once("connection", (accepted) => {
+        const socket = sharedSocketOf(accepted, server);
+        let said = "";
+        socket.reader = {
+          nextBuffer: () => undefined,
+          read(length, buffer) {
+            said += buffer === shared ? shared.toString("latin1", 0, length) : "?";
+            socket.reader = undefined;
+            socket.write(".");
+          },
+        };
+        socket.on("data", (bytes) => {
+          said += String(bytes);
+        });
+        socket.on("end", () => resolve(said)).on("error", reject);
+        socket.on("end", () => socket.end());
+      });
+    });
+    caller.write("a");
+    caller.once("data", () => caller.end("b"));
+    const isRead = (await came) === "ab";
+    server.close();
+    await closed;
+    return isRead;
+  } finally {
+    caller.destroy();
+    server.close();
+  }
+}
