@@ -1,9 +1,10 @@
 import type { Socket } from "node:net";
 import type { Bulk, BulkBuffers } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
-import { connectedEvent, type Dialled, dial, failureOf } from "./dial.ts";
+import { connectedEvent, dial, failureOf } from "./dial.ts";
+import type { Egress } from "./egress.ts";
 import { RelayFailure } from "./failure.ts";
-import type { Origin } from "./origin.ts";
+import type { Pool } from "./pools.ts";
 import { takesMore } from "./pressure.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
 
@@ -50,14 +51,15 @@ export interface Carried {
   stood(): void;
 }
 
-export interface ConnectionOptions extends Dialled {
+/** Whose connections they are: one for all of them. */
+export interface ConnectionOwner {
+  readonly egress: Egress;
   readonly bulk: BulkBuffers;
   readonly readHead: ReadHead;
-  readonly onSession: (session: Buffer) => void;
   /** It has carried one exchange to its end and can carry another. */
-  readonly onIdle: (connection: Connection) => void;
+  onIdle(connection: Connection): void;
   /** It is gone. What it carried and had not begun to be answered may go to another one. */
-  readonly onGone: (connection: Connection, unanswered: Carried | undefined, failure: RelayFailure) => void;
+  onGone(connection: Connection, unanswered: Carried | undefined, failure: RelayFailure): void;
 }
 
 /** As Node and nginx have it; a provider with more to say than that says something else. */
@@ -77,7 +79,7 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
  */
 export class Connection {
-  readonly origin: Origin;
+  readonly pool: Pool;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
   /** While it carries something: its place among all that do. */
@@ -94,7 +96,7 @@ export class Connection {
   #wasConnecting = false;
   /** When it was last seen to have moved. */
   #movedAt = 0;
-  readonly #options: ConnectionOptions;
+  readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   #carried: Carried | undefined;
   #state: (typeof states)[keyof typeof states] = states.idle;
@@ -111,12 +113,12 @@ export class Connection {
   #bulk: Bulk | undefined;
   #failure: RelayFailure | undefined;
 
-  constructor(options: ConnectionOptions) {
-    this.#options = options;
-    this.origin = options.origin;
-    const { origin } = options;
+  constructor(pool: Pool, owner: ConnectionOwner) {
+    this.pool = pool;
+    this.#owner = owner;
+    const { origin, secureContext, session } = pool;
     this.#socket = dial({
-      ...options,
+      ...{ origin, secureContext, session, egress: owner.egress },
       onread: {
         buffer: () => this.#nextBuffer(),
         callback: (length: number, buffer: Uint8Array) => {
@@ -126,7 +128,7 @@ export class Connection {
       },
     });
     this.#socket.once(connectedEvent(origin), () => this.#ready());
-    if (origin.scheme === "https") this.#socket.on("session", options.onSession);
+    if (origin.scheme === "https") this.#socket.on("session", (ticket) => (pool.session = ticket));
     this.#socket.on("error", (error) => {
       this.#failure ??= failureOf(error, this.#isReady);
     });
@@ -256,7 +258,7 @@ export class Connection {
     this.#readBody(bytes, buffer);
     // A read that fills the buffer is one of many: from now on into larger ones, that need not be copied.
     if (length === sharedBytes && this.#bulk === undefined && this.#carried !== undefined) {
-      this.#bulk = this.#options.bulk.take(() => this.resume());
+      this.#bulk = this.#owner.bulk.take(() => this.resume());
     }
   }
 
@@ -276,7 +278,7 @@ export class Connection {
       return;
     }
     const carried = this.#carried;
-    const head = this.#options.readHead(text, carried?.isHead === true);
+    const head = this.#owner.readHead(text, carried?.isHead === true);
     if (head === undefined || head.status === 101 || carried === undefined) {
       this.#malformed("the head of the answer is not well-formed");
       return;
@@ -379,7 +381,7 @@ export class Connection {
       this.#socket.destroy();
     }
     carried.receiver.onEnd(trailers);
-    if (isReusable) this.#options.onIdle(this);
+    if (isReusable) this.#owner.onIdle(this);
   }
 
   #malformed(message: string): void {
@@ -413,7 +415,7 @@ export class Connection {
     if (carried !== undefined && hasBegun) {
       carried.receiver.onFailure(this.#hasAnswered ? new RelayFailure("cut_off", failure.message) : failure);
     }
-    this.#options.onGone(this, hasBegun ? undefined : carried, failure);
+    this.#owner.onGone(this, hasBegun ? undefined : carried, failure);
   }
 }
 

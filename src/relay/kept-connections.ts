@@ -1,5 +1,5 @@
 import { createBulkBuffers } from "./bulk.ts";
-import { Connection } from "./connection.ts";
+import { Connection, type ConnectionOwner } from "./connection.ts";
 import { wantsHttp2 } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import type { UpstreamRequest } from "./exchange.ts";
@@ -44,13 +44,12 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   const { pools, egress, limits, readHead, clock, onHttp2 } = options;
   /** A list, and each knows its place in it: to go into a set and out again costs each request 0.2 µs. */
   const carrying: Connection[] = [];
-  const bulk = createBulkBuffers();
   let isDraining = false;
 
   function dispatch(pool: Pool, going: Going): void {
     pool.carrying += 1;
     const idle = idleFor(pool, going.request);
-    const connection = idle ?? connect(pool);
+    const connection = idle ?? new Connection(pool, owner);
     connection.at = carrying.push(connection) - 1;
     connection.watch(clock.nowMs);
     going.goOn(connection);
@@ -65,22 +64,11 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     return idle.pop();
   }
 
-  function connect(pool: Pool): Connection {
-    const connection: Connection = new Connection({
-      origin: pool.origin,
-      egress,
-      secureContext: pool.secureContext,
-      session: pool.session,
-      bulk,
-      readHead,
-      onSession: (session) => {
-        pool.session = session;
-      },
-      onIdle: () => rest(pool, connection),
-      onGone: (_, unanswered, failure) => gone({ pool, connection, unanswered: unanswered as Going, failure }),
-    });
-    return connection;
-  }
+  const owner: ConnectionOwner = {
+    ...{ egress, readHead, bulk: createBulkBuffers() },
+    onIdle: rest,
+    onGone: (connection, unanswered, failure) => gone({ connection, unanswered: unanswered as Going, failure }),
+  };
 
   /** Returns whether it was one of them. */
   function isNoMore(connection: Connection): boolean {
@@ -95,7 +83,8 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     return true;
   }
 
-  function rest(pool: Pool, connection: Connection): void {
+  function rest(connection: Connection): void {
+    const { pool } = connection;
     isNoMore(connection);
     pool.carrying -= 1;
     const saidMs = connection.idleSeconds === undefined ? idleForMs : connection.idleSeconds * 1_000 - idleMarginMs;
@@ -111,13 +100,13 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   }
 
   interface Gone {
-    readonly pool: Pool;
     readonly connection: Connection;
     readonly unanswered: Going | undefined;
     readonly failure: RelayFailure;
   }
 
-  function gone({ pool, connection, unanswered, failure }: Gone): void {
+  function gone({ connection, unanswered, failure }: Gone): void {
+    const { pool } = connection;
     const at = pool.idle.indexOf(connection);
     if (at !== -1) pool.idle.splice(at, 1);
     if (isNoMore(connection)) pool.carrying -= 1;

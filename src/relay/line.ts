@@ -106,7 +106,7 @@ export class Line implements Facing, Reader {
     this.socket = socket;
     this.#owner = owner;
     this.#since = owner.nowMs;
-    if (socket instanceof SharedSocket) socket.reader = this;
+    if (socket instanceof SharedSocket) socket.readBy(this);
     else socket.on("data", this.#read);
     socket.on("end", this.#ended).on("close", this.#closed);
     socket.on("drain", this.#drained).on("error", this.#failed);
@@ -449,7 +449,7 @@ export class Line implements Facing, Reader {
     const socket = this.socket;
     this.#state = states.handedOver;
     this.#unread = undefined;
-    if (socket instanceof SharedSocket) socket.reader = undefined;
+    if (socket instanceof SharedSocket) socket.readBy(undefined);
     socket.off("data", this.#read).off("end", this.#ended).off("close", this.#closed);
     socket.off("drain", this.#drained).off("error", this.#failed);
     socket.pause();

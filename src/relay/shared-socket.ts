@@ -19,28 +19,38 @@ const shared = Buffer.allocUnsafeSlow(readBytes);
  * read in one turn of the loop, each in other memory, more.
  */
 export class SharedSocket extends Socket {
-  /** Without one it is read as any other. */
-  reader: Reader | undefined = undefined;
+  #reader: Reader | undefined = undefined;
+  readonly #askForBuffers: (reader: Reader | undefined) => void;
 
   constructor({ handle, server }: Accepted) {
-    const read: { by: SharedSocket | undefined } = { by: undefined };
-    const onread: OnReadOpts = {
-      buffer: () => read.by?.reader?.nextBuffer() ?? shared,
-      // Each is one of those above.
-      callback: (length, buffer) => read.by?.took(length, buffer as Buffer) ?? true,
-    };
+    let asked: Reader | undefined;
+    const onread: OnReadOpts = { buffer: () => asked?.nextBuffer() ?? shared, callback: took };
     super({ handle, allowHalfOpen: true, onread } as SocketConstructorOpts);
-    read.by = this;
+    this.#askForBuffers = (reader) => {
+      asked = reader;
+    };
     // The server counts those that are open, and ends with the last.
     Object.assign(this, { server, _server: server });
   }
 
+  /** From now on by this one; by undefined: as any other socket. */
+  readBy(reader: Reader | undefined): void {
+    this.#reader = reader;
+    this.#askForBuffers(reader);
+  }
+
   /** Returns false when no more is wanted for now. */
   took(length: number, buffer: Buffer): boolean {
-    if (this.reader === undefined) return this.push(Buffer.from(buffer.subarray(0, length)));
-    this.reader.read(length, buffer);
+    if (this.#reader === undefined) return this.push(Buffer.from(buffer.subarray(0, length)));
+    this.#reader.read(length, buffer);
     return true;
   }
+}
+
+/** One for all, told by Node whose bytes they are. */
+function took(this: unknown, length: number, given: Uint8Array): boolean {
+  // The buffer is that which all share, or a reader's own.
+  return this instanceof SharedSocket && this.took(length, given as Buffer);
 }
 
 interface Accepted {
@@ -83,14 +93,14 @@ async function tryIt(): Promise<boolean> {
       server.once("connection", (accepted) => {
         const socket = sharedSocketOf(accepted, server);
         let said = "";
-        socket.reader = {
+        socket.readBy({
           nextBuffer: () => undefined,
           read(length, buffer) {
             said += buffer === shared ? shared.toString("latin1", 0, length) : "?";
-            socket.reader = undefined;
+            socket.readBy(undefined);
             socket.write(".");
           },
-        };
+        });
         socket.on("data", (bytes) => {
           said += String(bytes);
         });
