@@ -14,6 +14,11 @@ export class Memo {
   n7: unknown = undefined;
   /** Of kinds beyond those: one sidecar has fewer. */
   more: unknown[] | undefined = undefined;
+
+  forget(): void {
+    for (const field of fields) this[field] = undefined;
+    this.more = undefined;
+  }
 }
 
 /** One kind of what is kept. */

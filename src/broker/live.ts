@@ -32,11 +32,17 @@ export interface LiveConnection {
   readonly seat?: Seat;
 }
 
-/** Where memory has a connection. Who wants to find it again keeps this: it is empty once memory lets go of it. */
-export interface Seat {
-  readonly live: LiveConnection | undefined;
-  /** What was made of it, with its credentials. */
-  readonly memo: Memo;
+/**
+ * Where memory has a connection, and what was made of it, with its credentials. Who wants to find it again keeps this:
+ * it is empty once memory lets go of it.
+ */
+export class Seat extends Memo {
+  live: LiveConnection | undefined = undefined;
+
+  leave(): void {
+    this.live = undefined;
+    this.forget();
+  }
 }
 
 export interface Live {
@@ -72,7 +78,7 @@ interface HeldConnection extends LiveConnection {
 class Held implements LiveConnection {
   /** Since memory began: until then nothing about it changes by itself, and its use is noted. */
   sureUntil = 0;
-  readonly seat: { live: Held | undefined; memo: Memo } = { live: undefined, memo: new Memo() };
+  readonly seat = new Seat();
   readonly connection: Connection;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
@@ -117,10 +123,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     onInsert: (held) => {
       held.seat.live = held;
     },
-    dispose: ({ seat }) => {
-      seat.live = undefined;
-      seat.memo = new Memo();
-    },
+    dispose: ({ seat }) => seat.leave(),
     fetchMethod: (_key, _stale, { context: ref }) => patiently(() => load(ref)),
   });
 

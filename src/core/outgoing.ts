@@ -143,23 +143,23 @@ type Lasting = Pick<Going, "host" | "stamp" | "proxy" | "ending">;
 /** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
 interface Kept extends Omit<Lasting, "ending"> {
   readonly middle: string;
-  readonly key: string | undefined;
   /** Nothing is put behind the path. */
   readonly isBare: boolean;
 }
 
 const kept = createNote<Kept>();
 
-const isOf = (known: Kept, { asked, host, stamp, proxy }: Lasting & Pick<Going, "asked">): boolean =>
-  known.stamp === stamp && known.proxy === proxy && known.host === host && known.key === asked.key;
+// The key of the caller, which does not go on, is one of the fields.
+const isOf = (known: Kept, { host, stamp, proxy }: Lasting): boolean =>
+  known.stamp === stamp && known.proxy === proxy && known.host === host;
 
 function keptOf(going: Going, middle: string): Kept {
-  const { asked, host, stamp, proxy } = going;
+  const { host, stamp, proxy } = going;
   const bare = "/";
   return {
     middle: inOnePiece(middle),
     isBare: targetWith(bare, going) === bare,
-    ...{ host, stamp, proxy, key: asked.key },
+    ...{ host, stamp, proxy },
   };
 }
 

@@ -18,7 +18,7 @@ import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { type FailureKind, RelayFailure } from "../relay/failure.ts";
 import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
-import { type Admitted, authorityOf, parseOrigin } from "../relay/origin.ts";
+import { type Admitted, parseOrigin } from "../relay/origin.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { createProviderNonces } from "./provider-nonces.ts";
 import type { Answers, ProxyCount } from "./proxy-count.ts";
@@ -186,13 +186,13 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     // Why it cannot be had, whoever asks for it in full is told.
     if (held === undefined) return live.get(ref).then(nothing, nothing);
     if (isUseRecorded(held)) return undefined;
-    wantedNow.seat = held.seat;
+    if (wantedNow.seat !== held.seat) wantedNow.seat = held.seat;
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
   }
 
   function usualOf(found: LiveConnection): Usual {
-    const memo = found.seat?.memo;
-    const known = memo && usual.of(memo);
+    const { seat } = found;
+    const known = seat && usual.of(seat);
     if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
     const own = attachments(found);
     const { attachment, binding } = own;
@@ -203,7 +203,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
       ...{ own, attachment, binding, stamp: {}, address: undefined, origin: undefined, host: "" },
     };
-    return memo === undefined ? made : usual.keep(memo, made);
+    // Of one that memory has let go of meanwhile, nothing is kept.
+    return seat?.live === undefined ? made : usual.keep(seat, made);
   }
 
   function originFor(used: Usual, address: Address): Admitted {
@@ -304,7 +305,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const { attachment } = attached;
     const { clientCertificate } = attachment;
     const origin = upstream.admit({ ...parsed, clientCertificate });
-    const made = { origin, host: authorityOf(origin) };
+    const made = { origin, host: origin.authority };
     const all = admitted.get(attached) ?? new Map<string, Place>();
     admitted.set(attached, all.set(href, made));
     return made;

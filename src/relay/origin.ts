@@ -14,6 +14,8 @@ export interface Origin {
 export interface Admitted extends Origin {
   /** Connections are shared by those who have it in common. */
   readonly key: string;
+  /** As a Host header has it. */
+  readonly authority: string;
 }
 
 export interface ClientCertificate {

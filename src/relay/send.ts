@@ -7,7 +7,7 @@ import { whenAborted } from "../base/when-aborted.ts";
 import type { Receiver } from "./connection.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import { authorityOf, originOf } from "./origin.ts";
+import { originOf } from "./origin.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -96,7 +96,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
   const fields = new Map([["user-agent", userAgent]]);
   for (const [name, value] of Object.entries(headers)) fields.set(name.toLowerCase(), value);
   for (const name of ours) fields.delete(name);
-  fields.set("accept-encoding", "identity").set("host", authorityOf(origin));
+  fields.set("accept-encoding", "identity").set("host", origin.authority);
   if (hasBody) fields.set("content-length", String(body.length));
   let lines = "";
   for (const [name, value] of fields) {

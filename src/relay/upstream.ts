@@ -7,7 +7,7 @@ import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { Going, type Routes } from "./going.ts";
 import { createKeptConnections } from "./kept-connections.ts";
 import type { Limits } from "./limits.ts";
-import type { Admitted, Origin } from "./origin.ts";
+import { type Admitted, authorityOf, type Origin } from "./origin.ts";
 import { createPools, poolKey } from "./pools.ts";
 import { createHeadReader, type Notable } from "./response-head.ts";
 import { createSessions } from "./sessions.ts";
@@ -127,7 +127,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const key = poolKey(origin);
       const known = admitted.get(key);
       if (known !== undefined) return known;
-      const made = { ...origin, key };
+      const made = { ...origin, key, authority: authorityOf(origin) };
       // Nobody's private key is remembered here.
       if (origin.clientCertificate === undefined) admitted.set(key, made);
       return made;

@@ -98,7 +98,8 @@ export function kindsThere({ origins, folder }: Kinds): Kind[] {
     ),
     native(
       "caddy",
-      (file) => ["caddy", "run", "--adapter", "caddyfile", "--config", file],
+      // It writes down what it runs with.
+      (file) => ["env", `XDG_CONFIG_HOME=${folder}`, "caddy", "run", "--adapter", "caddyfile", "--config", file],
       (hops) => caddyConfiguration({ ...configured, hops }),
     ),
   ];

@@ -124,7 +124,7 @@ export function caddyConfiguration({ hops, ca }: Configured): string {
     const tls =
       origin.scheme === "https"
         ? `transport http {
-        tls_trust_pool file ${ca}
+        tls_trusted_ca_certs ${ca}
         tls_server_name localhost
         keepalive_idle_conns_per_host 512
       }`
@@ -144,7 +144,6 @@ export function caddyConfiguration({ hops, ca }: Configured): string {
   return `{
   admin off
   auto_https off
-  persist_config off
   log {
     level ERROR
   }

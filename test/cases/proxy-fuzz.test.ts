@@ -6,7 +6,7 @@ import { apiKey, type ProxiedSidecar, startProxied } from "../provider.ts";
 import { below, seeded } from "../seeded.ts";
 
 /** Each on both lanes. The long form is a million: LATCHKEY_FUZZ_COUNT=1000000. What a seed has found, it finds again. */
-const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 50_000);
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 100_000);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const connectionsAtOnce = 12;
 /** What waits for more is told that there is none. */
