@@ -1,0 +1,136 @@
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { expect, it } from "vitest";
+import type { Answering } from "../../src/relay/facing.ts";
+import type { Line } from "../../src/relay/line.ts";
+import { createLines } from "../../src/relay/lines.ts";
+import { canShareReads, sharedSocketOf } from "../../src/relay/shared-socket.ts";
+import { below, seeded } from "../seeded.ts";
+
+it("finds at start that this Node reads accepted connections into a buffer of ours", async () => {
+  expect(await canShareReads()).toBe(true);
+});
+
+const nothing: Answering = {
+  fieldsFor: () => [],
+  linesFor: () => "",
+  answerFailure() {},
+  leave() {},
+  passedOn() {},
+  takeMore() {},
+  cut() {},
+};
+
+/** Answers each request with its body, which it keeps until all of it is there. */
+function echo(line: Line, length: number): void {
+  const pieces: Buffer[] = [];
+  line.begin(nothing, { over() {} });
+  const answer = () => line.answer({ status: 200, headers: {}, body: Buffer.concat(pieces).toString("latin1") });
+  // Never while the line is in the middle of what it reads.
+  const done = () => void setImmediate(answer);
+  if (length === 0) {
+    done();
+    return;
+  }
+  const write = (bytes: Buffer) => pieces.push(bytes) > 0;
+  const exchange = { mayHaveArrived: true, write, end: done, resume() {}, abort() {} };
+  line.sendBody(exchange);
+}
+
+/** Another text of that length for each caller, and at each place in it. */
+const textOf = (caller: number, length: number): string =>
+  Array.from({ length: Math.ceil(length / 8) }, (_, at) => `${caller}:${at}`.padEnd(8, "."))
+    .join("")
+    .slice(0, length);
+
+async function serve(inPlaceOf: (accepted: Socket, server: ReturnType<typeof createServer>) => Socket) {
+  const handedOver = new Map<Socket, string>();
+  const lines = createLines({
+    take(line, { fields }) {
+      echo(line, fields.contentLength);
+      return true;
+    },
+    handOver(socket) {
+      socket.on("end", () => socket.end("bye"));
+      socket.on("data", (bytes) => {
+        handedOver.set(socket, (handedOver.get(socket) ?? "") + bytes.toString("latin1"));
+        socket.pause();
+        setTimeout(() => socket.resume(), 2);
+      });
+    },
+    refuse: (socket) => socket.destroy(),
+  });
+  const server = createServer({ allowHalfOpen: true });
+  server.on("connection", (accepted) => lines.open(inPlaceOf(accepted, server)));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const address = server.address();
+  const port = typeof address === "object" ? (address?.port ?? 0) : 0;
+  const stop = async () => {
+    const closed = once(server, "close");
+    server.close();
+    lines.destroy();
+    await closed;
+  };
+  return { port, handedOver, stop };
+}
+
+const ways = [
+  ["into one buffer", sharedSocketOf],
+  ["as Node reads them", (accepted: Socket) => accepted],
+] as const;
+
+it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlaceOf) => {
+  const { port, stop } = await serve(inPlaceOf);
+  const random = seeded(7);
+  const turn = () => new Promise(setImmediate);
+  const bodies = [0, 1, 900, 16_000, 70_000, 300_000];
+
+  async function call(i: number): Promise<void> {
+    const socket = connect(port, "127.0.0.1").setNoDelay(true);
+    const asked = bodies.map((length) => textOf(i, length));
+    const sent = asked.map((body) => `PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    const whole = sent.join("");
+    let came = "";
+    socket.on("data", (bytes) => {
+      came += bytes.toString("latin1");
+    });
+    for (let at = 0; at < whole.length; ) {
+      const size = 1 + below(random, random() < 0.5 ? 100 : 90_000);
+      socket.write(whole.slice(at, at + size));
+      at += size;
+      await turn();
+    }
+    const expected = asked.join("");
+    const echoed = () => came.replaceAll(/HTTP\/1\.1 200 OK\r\n(?:[^\r\n]+\r\n)*\r\n/g, "");
+    await expect.poll(() => echoed().length, { timeout: 10_000 }).toBe(expected.length);
+    expect(echoed() === expected).toBe(true);
+    socket.destroy();
+  }
+
+  await Promise.all(Array.from({ length: 12 }, (_, i) => call(i)));
+  await stop();
+});
+
+it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, inPlaceOf) => {
+  const { port, handedOver, stop } = await serve(inPlaceOf);
+  const odd = Array.from({ length: 6 }, (_, i) => `NONSENSE\r\n${textOf(i, 400_000)}`);
+
+  async function call(text: string): Promise<void> {
+    const socket = connect(port, "127.0.0.1").setNoDelay(true);
+    let came = "";
+    socket.on("data", (bytes) => {
+      came += String(bytes);
+    });
+    socket.write("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    await expect.poll(() => came).toContain("200 OK");
+    socket.end(text);
+    await once(socket, "close");
+    expect(came.endsWith("bye")).toBe(true);
+  }
+
+  await Promise.all(odd.map(call));
+  const read = [...handedOver.values()].sort();
+  expect(read.map(({ length }) => length)).toEqual(odd.map(({ length }) => length));
+  expect(read.every((text, i) => text === odd[i])).toBe(true);
+  await stop();
+});
