@@ -48,12 +48,12 @@ interface FastLaneOptions {
  */
 export function createFastLane(options: FastLaneOptions): Lines {
   const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
-  const counting = { count, answered: count.of(providerRoute), textOf, endless };
+  const relaying = proxy && { proxy, counting: { count, answered: count.of(providerRoute), textOf, endless } };
 
   function take(line: Line, head: RequestHead): boolean | Promise<void> {
     const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor(head);
     if (match !== undefined) return receive(line, head, match);
-    return proxy === undefined ? false : toProvider(proxy, line, head);
+    return relaying === undefined ? false : toProvider(relaying, line, head);
   }
 
   function receive(line: Line, head: RequestHead, match: Match): boolean | Promise<void> {
@@ -78,7 +78,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
     return true;
   }
 
-  function toProvider(to: ProviderProxy, line: Line, head: RequestHead): boolean | Promise<void> {
+  function toProvider({ proxy: to, counting }: Relaying, line: Line, head: RequestHead): boolean | Promise<void> {
     const headers = headersOf(head.fields);
     if (headers === "of a page") return false;
     const call = new FastCall(to, counting, { line, head, headers });
@@ -127,6 +127,11 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
     else if (ofPages.has(lower)) return "of a page";
   }
   return headers;
+}
+
+interface Relaying {
+  readonly proxy: ProviderProxy;
+  readonly counting: Counting;
 }
 
 interface Counting extends Pick<FastLaneOptions, "count" | "textOf" | "endless"> {

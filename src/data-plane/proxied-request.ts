@@ -7,9 +7,9 @@ import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../cor
 import { outgoingFields } from "../core/outgoing-fields.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
-import { type Answering, type Facing, statusLine } from "../relay/facing.ts";
+import type { Answering, Facing } from "../relay/facing.ts";
 import type { RelayFailure } from "../relay/failure.ts";
-import type { ResponseHead } from "../relay/response-head.ts";
+import { type ResponseHead, statusLine } from "../relay/response-head.ts";
 import { StreamCaller } from "../relay/stream-caller.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { HeldAnswer } from "./held-answer.ts";

@@ -1,10 +1,11 @@
 import type { Socket } from "node:net";
+import type { SecureContext } from "node:tls";
 import type { Bulk, BulkBuffers } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
 import { connectedEvent, dial, failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import { RelayFailure } from "./failure.ts";
-import type { Pool } from "./pools.ts";
+import type { Origin } from "./origin.ts";
 import { takesMore } from "./pressure.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
 
@@ -51,15 +52,22 @@ export interface Carried {
   stood(): void;
 }
 
+/** Where connections lead, and what the next one may begin with. */
+export interface ConnectionPlace {
+  readonly origin: Origin;
+  readonly secureContext: SecureContext | undefined;
+  session: Buffer | undefined;
+}
+
 /** Whose connections they are: one for all of them. */
-export interface ConnectionOwner {
+export interface ConnectionOwner<P extends ConnectionPlace> {
   readonly egress: Egress;
   readonly bulk: BulkBuffers;
   readonly readHead: ReadHead;
   /** It has carried one exchange to its end and can carry another. */
-  onIdle(connection: Connection): void;
+  onIdle(connection: Connection<P>): void;
   /** It is gone. What it carried and had not begun to be answered may go to another one. */
-  onGone(connection: Connection, unanswered: Carried | undefined, failure: RelayFailure): void;
+  onGone(connection: Connection<P>, unanswered: Carried | undefined, failure: RelayFailure): void;
 }
 
 /** As Node and nginx have it; a provider with more to say than that says something else. */
@@ -78,8 +86,8 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * A connection to a provider, carrying one request at a time. A class, because there are many of them and each has
  * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
  */
-export class Connection {
-  readonly pool: Pool;
+export class Connection<P extends ConnectionPlace = ConnectionPlace> {
+  readonly pool: P;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
   /** While it carries something: its place among all that do. */
@@ -96,7 +104,7 @@ export class Connection {
   #wasConnecting = false;
   /** When it was last seen to have moved. */
   #movedAt = 0;
-  readonly #owner: ConnectionOwner;
+  readonly #owner: ConnectionOwner<P>;
   readonly #socket: Socket;
   #carried: Carried | undefined;
   #state: (typeof states)[keyof typeof states] = states.idle;
@@ -113,7 +121,7 @@ export class Connection {
   #bulk: Bulk | undefined;
   #failure: RelayFailure | undefined;
 
-  constructor(pool: Pool, owner: ConnectionOwner) {
+  constructor(pool: P, owner: ConnectionOwner<P>) {
     this.pool = pool;
     this.#owner = owner;
     const { origin, secureContext, session } = pool;

@@ -29,8 +29,6 @@ export interface Facing extends Receiver {
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void;
 }
 
-export const statusLine = (status: number, reason: string): string => `HTTP/1.1 ${status} ${reason}\r\n`;
-
 /** Of a request whose answer is complete, the rest is not waited for. */
 export const cutAfterMs = 1_000;
 

@@ -43,7 +43,7 @@ const notNeeded = new RelayFailure("closed", "it is not needed any more");
 export function createKeptConnections(options: KeptConnectionsOptions): KeptConnections {
   const { pools, egress, limits, readHead, clock, onHttp2 } = options;
   /** A list, and each knows its place in it: to go into a set and out again costs each request 0.2 µs. */
-  const carrying: Connection[] = [];
+  const carrying: Connection<Pool>[] = [];
   let isDraining = false;
 
   function dispatch(pool: Pool, going: Going): void {
@@ -56,7 +56,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     if (idle !== undefined && !going.isSent) going.receiver.onDrain();
   }
 
-  function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection | undefined {
+  function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
     const last = needsNew ? undefined : idle.at(-1);
     if (last === undefined) return undefined;
     // Not by the clock of the sweeps, which stands still between them.
@@ -64,14 +64,14 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     return idle.pop();
   }
 
-  const owner: ConnectionOwner = {
+  const owner: ConnectionOwner<Pool> = {
     ...{ egress, readHead, bulk: createBulkBuffers() },
     onIdle: rest,
     onGone: (connection, unanswered, failure) => gone({ connection, unanswered: unanswered as Going, failure }),
   };
 
   /** Returns whether it was one of them. */
-  function isNoMore(connection: Connection): boolean {
+  function isNoMore(connection: Connection<Pool>): boolean {
     const { at } = connection;
     if (at === -1) return false;
     const last = carrying.pop();
@@ -83,7 +83,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
     return true;
   }
 
-  function rest(connection: Connection): void {
+  function rest(connection: Connection<Pool>): void {
     const { pool } = connection;
     isNoMore(connection);
     pool.carrying -= 1;
@@ -100,7 +100,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   }
 
   interface Gone {
-    readonly connection: Connection;
+    readonly connection: Connection<Pool>;
     readonly unanswered: Going | undefined;
     readonly failure: RelayFailure;
   }

@@ -2,11 +2,11 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { lowerCase } from "../base/field-name.ts";
 import type { Exchange } from "./exchange.ts";
-import { type Answering, cutAfterMs, type Facing, linksIn, statusLine, trailersIn } from "./facing.ts";
+import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./facing.ts";
 import type { RelayFailure } from "./failure.ts";
 import { takesMore } from "./pressure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.ts";
-import type { ResponseHead } from "./response-head.ts";
+import { type ResponseHead, statusLine } from "./response-head.ts";
 import { type Reader, readBytes, SharedSocket } from "./shared-socket.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
@@ -60,6 +60,9 @@ const chunked = "Transfer-Encoding: chunked\r\n";
 /** What heads end with. */
 const ends = { closes: `${closes}\r\n`, keepsAlive: `${keepsAlive}\r\n` };
 const chunkedEnds = { closes: `${closes}${chunked}\r\n`, keepsAlive: `${keepsAlive}${chunked}\r\n` };
+
+/** A read that fills less of its buffer is copied: whoever keeps it would keep all of that. */
+const handedOnBytes = readBytes * (7 / 8);
 
 const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();
@@ -245,7 +248,7 @@ export class Line implements Facing, Reader {
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
       // Most requests are one read, and are never looked at but as text.
       this.#readText(buffer.toString("latin1", 0, length), undefined);
-    } else if (buffer === this.#room && length >= readBytes / 2) {
+    } else if (buffer === this.#room && length >= handedOnBytes) {
       const bytes = this.#room.subarray(0, length);
       this.#room = undefined;
       this.#read(bytes);

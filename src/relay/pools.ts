@@ -1,16 +1,13 @@
 import { createHash } from "node:crypto";
-import tls, { type SecureContext } from "node:tls";
-import type { Connection } from "./connection.ts";
+import tls from "node:tls";
+import type { Connection, ConnectionPlace } from "./connection.ts";
 import type { Going } from "./going.ts";
 import { type Admitted, hrefOf, type Origin } from "./origin.ts";
 
 /** What is kept of an origin (and client certificate), for as long as anything goes there. */
-export interface Pool {
-  readonly origin: Origin;
-  readonly secureContext: SecureContext | undefined;
-  session: Buffer | undefined;
+export interface Pool extends ConnectionPlace {
   /** The last one used is the next one used: the others grow old and go. */
-  readonly idle: Connection[];
+  readonly idle: Connection<Pool>[];
   carrying: number;
   tunnels: number;
   readonly waiting: Going[];

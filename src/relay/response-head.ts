@@ -1,6 +1,5 @@
 import { byFieldName, FieldNames, isAt, lowerCase } from "../base/field-name.ts";
 import { afterBlanks, beforeBlanks, trimmed } from "../base/field-value.ts";
-import { statusLine } from "./facing.ts";
 
 /** The head of an answer, read strictly: what could be read in two ways is refused. */
 export interface ResponseHead {
@@ -207,6 +206,8 @@ class TextHead implements ResponseHead {
     return this.#options.some((option) => option !== "close" && option !== "keep-alive");
   }
 }
+
+export const statusLine = (status: number, reason: string): string => `HTTP/1.1 ${status} ${reason}\r\n`;
 
 const none: string[] = [];
 const isCommon = (connection: string): boolean => connection === "keep-alive" || connection === "close";

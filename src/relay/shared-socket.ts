@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, createServer, type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -72,7 +73,7 @@ export function sharedSocketOf(accepted: Socket, server: Server): SharedSocket {
  * comes, and that the server knows it.
  */
 export function canShareReads(): Promise<boolean> {
-  tried ??= Promise.race([tryIt().catch(() => false), sleep(trialMs, false, { ref: false })]);
+  tried ??= tryIt();
   return tried;
 }
 
@@ -81,41 +82,61 @@ let tried: Promise<boolean> | undefined;
 
 async function tryIt(): Promise<boolean> {
   const server = createServer({ allowHalfOpen: true });
-  const closed = new Promise<void>((resolve) => server.once("close", resolve));
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen({ port: 0, host: "127.0.0.1" }, resolve);
-  });
-  const address = server.address();
-  const caller = connect({ port: typeof address === "object" ? (address?.port ?? 0) : 0, host: "127.0.0.1" });
-  try {
-    const came = new Promise<string>((resolve, reject) => {
-      caller.once("error", reject);
-      server.once("connection", (accepted) => {
-        const socket = sharedSocketOf(accepted, server);
-        let said = "";
-        socket.readBy({
-          nextBuffer: () => undefined,
-          read(length, buffer) {
-            said += buffer === shared ? shared.toString("latin1", 0, length) : "?";
-            socket.readBy(undefined);
-            socket.write(".");
-          },
-        });
-        socket.on("data", (bytes) => {
-          said += String(bytes);
-        });
-        socket.on("end", () => resolve(said)).on("error", reject);
-        socket.on("end", () => socket.end());
-      });
-    });
+  const sockets = new Set<Socket>();
+  const noted = <S extends Socket>(socket: S): S => {
+    sockets.add(socket);
+    return socket;
+  };
+  const trial = async () => {
+    await once(server.listen({ port: 0, host: "127.0.0.1" }), "listening");
+    const address = server.address();
+    const caller = noted(connect({ port: typeof address === "object" ? (address?.port ?? 0) : 0, host: "127.0.0.1" }));
+    const accepting = acceptedFrom(server, caller);
+    // Whatever becomes of it, the time runs out.
+    caller.on("error", () => {});
     caller.write("a");
     caller.once("data", () => caller.end("b"));
-    const isRead = (await came) === "ab";
+    const socket = noted(sharedSocketOf(noted(await accepting), server));
+    const said = await saidOver(socket);
     server.close();
-    await closed;
-    return isRead;
-  } finally {
-    caller.destroy();
+    await once(server, "close");
+    return said === "ab";
+  };
+  const late = sleep(trialMs, false, { ref: false });
+  return Promise.race([trial().catch(() => false), late]).finally(() => {
+    // However it ended, nothing of it is left.
+    for (const socket of sockets) socket.destroy();
     server.close();
-  }
+  });
+}
+
+/** The connection of this caller's: anybody may come to a port. */
+function acceptedFrom(server: Server, caller: Socket): Promise<Socket> {
+  return new Promise((resolve) => {
+    server.on("connection", (accepted) => {
+      if (accepted.remotePort === caller.localPort) resolve(accepted);
+      else accepted.destroy();
+    });
+  });
+}
+
+/** What came, the first of it into the shared buffer, until its end. */
+function saidOver(socket: SharedSocket): Promise<string> {
+  let said = "";
+  return new Promise((resolve, reject) => {
+    socket.readBy({
+      nextBuffer: () => undefined,
+      read(length, buffer) {
+        said += buffer === shared ? shared.toString("latin1", 0, length) : "?";
+        socket.readBy(undefined);
+        socket.write(".");
+      },
+    });
+    socket.on("data", (bytes) => {
+      said += String(bytes);
+      // Not read by us: then nobody has said a word, and the rest would be waited for in vain.
+      if (said === "a") reject(new Error("the buffer was ignored"));
+    });
+    socket.on("end", () => void socket.end(() => resolve(said))).on("error", reject);
+  });
 }

@@ -17,6 +17,7 @@ import {
 import { createBundler, readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
+import { createRests } from "./rests.ts";
 import { placeLine, placesOf } from "./stack.ts";
 import { type Entry, type Ready, settleEndpoints, takeUp } from "./take-up.ts";
 import { createThreads, type ThreadTask } from "./threads.ts";
@@ -70,6 +71,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const readingTurn = createTurns(takeUpAtOnce);
   const listeners = new Set<() => void>();
   const toolRows = createToolRows();
+  const rests = createRests();
   /** What a script that was handed out runs, for as long as somebody has it. */
   const handedOut = new WeakMap<Script, Ready>();
   let entries = new Map<string, Entry>();
@@ -110,7 +112,9 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     for (const { ready } of all) if (ready !== undefined) handedOut.set(ready.script, ready);
     const versions = new Set(all.flatMap(versionsIn));
     for (const version of new Set([...before.values()].flatMap(versionsIn))) {
-      if (!versions.has(version)) threads.forget(version);
+      if (versions.has(version)) continue;
+      threads.forget(version);
+      rests.forget(version);
     }
     const hadChanged =
       all.length !== before.size ||
@@ -178,17 +182,31 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   async function runInTurn(ready: Ready, job: ScriptJob): Promise<ScriptOutcome> {
     const since = performance.now();
     const { deadlineMs } = job.limits;
-    const granted = turn(job.row);
+    const { version } = ready.script;
     const given = AbortSignal.any([job.signal, AbortSignal.timeout(Math.ceil(deadlineMs))]);
+    const isResting = rests.has(version);
+    const isNested = job.row === "nested";
+    const letOn = isResting ? await rests.over(version, { signal: given, isNested }) : undefined;
+    const granted = turn(job.row);
     const isTooLate = await Promise.race([granted.then(() => false), aborted(given)]);
     const done = isTooLate ? () => void granted.then((back) => back()) : await granted;
     try {
       if (job.signal.aborted) return failed("cancelled", "ended before it began");
       const leftMs = Math.ceil(deadlineMs - (performance.now() - since));
-      if (isTooLate || leftMs <= 0) return failed("deadline", `had no turn within ${deadlineMs} ms`);
-      return await runNow(ready, { ...job, limits: { ...job.limits, deadlineMs: leftMs } });
+      if (isTooLate || leftMs <= 0) {
+        const why = isResting ? ": those before it were ended for what they took" : "";
+        return failed("deadline", `had no turn within ${deadlineMs} ms${why}`);
+      }
+      const began = performance.now();
+      const outcome = await runNow(ready, { ...job, limits: { ...job.limits, deadlineMs: leftMs } });
+      if (rests.note(version, { outcome, ms: performance.now() - began })) {
+        const { integration, name } = ready.script;
+        world.log.warn("a script takes more than it may, and rests between its runs", { integration, script: name });
+      }
+      return outcome;
     } finally {
       done();
+      letOn?.();
     }
   }
 

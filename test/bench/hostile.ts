@@ -7,7 +7,7 @@ import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider } from "./provider-process.ts";
 import { loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
-import { type BenchSidecar, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { type BenchSidecar, deployedOptions, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
 /** Whose scripts they are, and whose requests go on beside them: of another provider, in a process of its own. */
 const integration = "sandbox-unified";
@@ -66,6 +66,7 @@ export async function hostile(askedRounds: number): Promise<void> {
     const sidecar = await startBenchSidecar({
       folder: join(folder, "store"),
       env: {
+        NODE_OPTIONS: deployedOptions,
         LATCHKEY_CONFIG: file,
         LATCHKEY_SCRIPTS: join(folder, "scripts"),
         LATCHKEY_ALLOW_PRIVATE: [provider, other].map(({ origin }) => allowPrivateFor(origin)).join(),
@@ -118,7 +119,7 @@ const target = ({ data }: BenchSidecar) => ({
   ids: ["one"],
 });
 
-function ask({ data }: BenchSidecar, path: string, body: object): Promise<Response> {
+function ask({ data }: BenchSidecar, path: string, body: object, signal?: AbortSignal): Promise<Response> {
   const headers = {
     authorization: `Bearer ${secretKey}`,
     "content-type": "application/json",
@@ -129,6 +130,7 @@ function ask({ data }: BenchSidecar, path: string, body: object): Promise<Respon
     method: "POST",
     headers,
     body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
   });
 }
 
@@ -154,15 +156,20 @@ async function keepRunning(
 ): Promise<number> {
   let ended = 0;
   const one = async () => {
-    while (!signal.aborted) {
-      const answer = await ask(sidecar, "/action/trigger", { action_name: nameOf(kind), input: {} });
-      const text = await answer.text();
-      if (answer.status !== 424 || !isEnded.test(text))
-        throw new Error(`${kind}: ${answer.status} ${text.slice(0, 500)}`);
-      ended += 1;
-    }
+    const answer = await ask(sidecar, "/action/trigger", { action_name: nameOf(kind), input: {} }, signal);
+    const text = await answer.text();
+    if (answer.status !== 424 || !isEnded.test(text))
+      throw new Error(`${kind}: ${answer.status} ${text.slice(0, 500)}`);
+    ended += 1;
   };
-  await Promise.all(Array.from({ length: atOnce }, one));
+  const again = async () => {
+    while (!signal.aborted) await one();
+  };
+  // Those that rest when it is over are not waited for.
+  const unlessOver = (error: unknown) => {
+    if (!signal.aborted) throw error;
+  };
+  await Promise.all(Array.from({ length: atOnce }, () => again().catch(unlessOver)));
   return ended;
 }
 

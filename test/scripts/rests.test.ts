@@ -1,0 +1,79 @@
+import { expect, it } from "vitest";
+import { action, failure, type Hosted, hosted, output } from "./hosting.ts";
+
+/** Spins once it has said that it began, unless it is told not to. */
+const spins = action("await nango.getMetadata(); if (input.spins) for (;;); return 'done';");
+const busyMs = 150;
+/** As long as it took, ten times, but for what a clock rounds. */
+const restMs = busyMs * 9;
+
+/** Runs it, and says when it began. */
+async function run({ run }: Hosted, input: { readonly spins: boolean }, signal = new AbortController().signal) {
+  let beganAt = Number.NaN;
+  const ran = await run("it", {
+    input,
+    signal,
+    limits: { busyMs },
+    tool() {
+      beganAt = performance.now();
+      return {};
+    },
+  });
+  return { ...ran, beganAt };
+}
+
+async function resting(): Promise<Hosted> {
+  const at = await hosted({ "calendar/actions/it.ts": spins, "calendar/actions/other.ts": action("return 'other';") });
+  for (let i = 0; i < 2; i += 1) expect(failure(await run(at, { spins: true }))).toMatchObject({ code: "busy" });
+  return at;
+}
+
+it("lets a script rest that takes too much run after run, its runs one after another, and no other", async () => {
+  const at = await resting();
+  expect(at.logged.join("\n")).toContain('rests between its runs {"integration":"calendar","script":"it"}');
+  const since = performance.now();
+  const both = Promise.all([run(at, { spins: true }), run(at, { spins: true })]);
+  expect(output(await at.run("other"))).toBe("other");
+  expect(performance.now() - since).toBeLessThan(restMs);
+  const [first, second] = await both;
+  expect(first.beganAt - since).toBeGreaterThan(restMs);
+  expect(second.beganAt - first.beganAt).toBeGreaterThan(restMs);
+});
+
+it("has it run as any other once it came to another end, or there is another file of that name", async () => {
+  const at = await resting();
+  expect(output(await run(at, { spins: false }))).toBe("done");
+  const since = performance.now();
+  expect(output(await run(at, { spins: false }))).toBe("done");
+  expect(performance.now() - since).toBeLessThan(restMs);
+  for (let i = 0; i < 2; i += 1) await run(at, { spins: true });
+  const version = () => at.host.find({ integration: "calendar", kind: "action", name: "it" })?.version;
+  const before = version();
+  await at.write("calendar/actions/it.ts", action("return 'changed';"));
+  await expect.poll(version).not.toBe(before);
+  const changedAt = performance.now();
+  expect(output(await at.run("it"))).toBe("changed");
+  expect(performance.now() - changedAt).toBeLessThan(restMs);
+});
+
+it("keeps nobody waiting who does not want to any more, and nobody behind them", async () => {
+  const at = await resting();
+  const leaving = new AbortController();
+  const since = performance.now();
+  const left = [run(at, { spins: false }, leaving.signal), run(at, { spins: false }, leaving.signal)];
+  const stays = run(at, { spins: false });
+  leaving.abort();
+  for (const one of left) expect(failure(await one)).toMatchObject({ code: "cancelled" });
+  expect(performance.now() - since).toBeLessThan(restMs);
+  expect((await stays).beganAt - since).toBeGreaterThan(restMs / 2);
+});
+
+it("says of one that had no turn for it why that was", async () => {
+  const at = await resting();
+  const late = await at.run("it", { input: { spins: false }, limits: { deadlineMs: 50 } });
+  expect(failure(late)).toEqual({
+    code: "deadline",
+    message: "had no turn within 50 ms: those before it were ended for what they took",
+    stack: [],
+  });
+});
