@@ -146,7 +146,7 @@ async function requests(bench: Bench): Promise<void> {
 /** Until the compilers of V8 have done with it: they work beside it, on its core. */
 async function warm(target: Target, folder: string): Promise<void> {
   const until = performance.now() + 15_000;
-  for (let answered = 0; answered < 60_000 && performance.now() < until; ) {
+  for (let answered = 0; answered < 240_000 && performance.now() < until; ) {
     answered += (await loadWith(target, { connections: 32, seconds: 3, folder })).requests;
   }
 }
