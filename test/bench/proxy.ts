@@ -40,7 +40,11 @@ interface Bench extends ProxyOptions {
   readonly kinds: readonly Kind[];
 }
 
-const parts: Readonly<Record<string, (bench: Bench) => Promise<void>>> = { requests, bulk, idle, streams, latency };
+const parts: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
+  requests: (bench) => requestsTo(bench, "http"),
+  tls: (bench) => requestsTo(bench, "https"),
+  ...{ bulk, idle, streams, latency },
+};
 
 /**
  * The proxy beside others that stand in the same place, in turns: the sidecar checks the key, finds the connection,
@@ -96,23 +100,17 @@ const targetOf = ({ count }: Bench, { portTo }: Pick<Candidate, "portTo">, way: 
 const direct = ({ origins }: Bench): Pick<Candidate, "portTo"> => ({ portTo: (way) => origins.ports[way] });
 
 const cells = [
-  { way: "http", path: "small", connections: 32 },
-  { way: "http", path: "small", connections: 256 },
-  { way: "http", path: "small", connections: 1 },
-  { way: "http", path: "fields", connections: 32 },
-  { way: "https", path: "small", connections: 32 },
-  { way: "https", path: "small", connections: 256 },
-  { way: "https", path: "small", connections: 1 },
-  { way: "https", path: "fields", connections: 32 },
+  { path: "small", connections: 32 },
+  { path: "small", connections: 256 },
+  { path: "small", connections: 1 },
+  { path: "fields", connections: 32 },
 ] as const;
 
-async function requests(bench: Bench): Promise<void> {
+async function requestsTo(bench: Bench, way: "http" | "https"): Promise<void> {
   const { kinds, rounds, seconds, folder } = bench;
   await withAll(kinds, async (all) => {
-    for (const [, candidate] of all) {
-      for (const way of ["http", "https"] as const) await warm(targetOf(bench, candidate, way, "/proxy/small"), folder);
-    }
-    for (const { way, path, connections } of cells) {
+    for (const [, candidate] of all) await warm(targetOf(bench, candidate, way, "/proxy/small"), folder);
+    for (const { path, connections } of cells) {
       const table = createTable(["req/s", "CPU µs/req", "p50 µs", "p99 µs", "failed"]);
       for (let round = 0; round < rounds; round += 1) {
         if (way === "http") {
