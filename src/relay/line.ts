@@ -90,8 +90,9 @@ export class Line implements Facing, Reader {
   #closes = false;
   /** Of its body, what has not come yet. */
   #bodyLeft = 0;
-  /** What a large body is read into, until a read has filled enough of it to be handed on. */
+  /** What is read of a large body next, once a read has filled its buffer: who sends slowly holds none of its own. */
   #room: Buffer | undefined;
+  #isFilled = false;
 
   // Of its answer.
   #status = 200;
@@ -245,24 +246,20 @@ export class Line implements Facing, Reader {
   }
 
   read(length: number, buffer: Buffer): void {
+    this.#isFilled = length >= handedOnBytes;
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
       // Most requests are one read, and are never looked at but as text.
       this.#readText(buffer.toString("latin1", 0, length), undefined);
-    } else if (buffer === this.#room && length >= handedOnBytes) {
-      const bytes = this.#room.subarray(0, length);
-      this.#room = undefined;
-      this.#read(bytes);
+    } else if (buffer === this.#room && this.#isFilled) {
+      this.#read(buffer.subarray(0, length));
     } else {
       this.#read(Buffer.from(buffer.subarray(0, length)));
     }
   }
 
   nextBuffer(): Buffer | undefined {
-    if (this.#bodyLeft > smallBytes && this.#state === states.carrying) {
-      this.#room ??= Buffer.allocUnsafeSlow(readBytes);
-    } else {
-      this.#room = undefined;
-    }
+    const isMany = this.#isFilled && this.#bodyLeft > smallBytes && this.#state === states.carrying;
+    this.#room = isMany ? Buffer.allocUnsafeSlow(readBytes) : undefined;
     return this.#room;
   }
 

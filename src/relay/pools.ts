@@ -60,8 +60,9 @@ export function createPools(extraCa: string | undefined): Pools {
     of(origin) {
       const { key } = origin;
       if (last?.key === key) return last.pool;
-      const pool = pools.get(key) ?? make(origin);
-      pools.set(key, pool);
+      const known = pools.get(key);
+      const pool = known ?? make(origin);
+      if (known === undefined) pools.set(key, pool);
       last = { key, pool };
       return pool;
     },
