@@ -10,7 +10,7 @@ export function generate(folder: string): boolean {
   const schema = toJsonSchema(fileSchema, { errorMode: "ignore" });
   const titled = { ...schema, title: "The configuration file of latchkey" };
   writeFileSync(join(folder, "src/config/file.schema.json"), `${JSON.stringify(titled, undefined, 2)}\n`);
-  return tool("buf", "generate", "--output", folder) && script("catalogue.ts", folder);
+  return tool("buf", "generate", "--output", folder) && script("encoders.ts", folder) && script("catalogue.ts", folder);
 }
 
 if (import.meta.main) process.exitCode = generate(root) ? 0 : 1;

@@ -19,26 +19,48 @@ const keptBytes = 32 * 1024 * 1024;
 const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString();
 
-interface Payload {
+/** Of a notification, what all of its forwards say. */
+class Payload {
   readonly from: string;
-  readonly json: string;
   /** Forwards of it that are not delivered yet. */
   left: number;
+  /** Until somebody wants to send it. */
+  #stored: StoredNotification | undefined;
+  #json = "";
+
+  constructor(from: string, stored: StoredNotification, left: number) {
+    this.from = from;
+    this.#stored = stored;
+    this.left = left;
+  }
+
+  get json(): string {
+    if (this.#stored !== undefined) {
+      const { notification, payloadForm } = this.#stored;
+      const { headers, body } = notification ?? { headers: [], body: new Uint8Array() };
+      const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
+      this.#json = payloadOf(payloadForm, passed, body);
+      this.#stored = undefined;
+    }
+    return this.#json;
+  }
 }
 
+/** What one takes beside what it says, about. */
+const apartBytes = 1_000;
+
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
-  const payloads = new LRUCache<string, Payload>({
-    maxSize: keptBytes,
-    sizeCalculation: ({ json }) => 200 + json.length,
-  });
+  const payloads = new LRUCache<string, Payload>({ maxSize: keptBytes });
   const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
 
-  function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
+  function know(stored: StoredNotification, left: number): Payload {
+    const { notification } = stored;
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, id, provider, headers, body } = notification;
-    const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
-    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
-    payloads.set(keyOf(environment, id), payload);
+    const payload = new Payload(provider, stored, left);
+    let size = apartBytes + 2 * body.length;
+    for (const { name, value } of headers) size += 2 * (name.length + value.length);
+    payloads.set(keyOf(environment, id), payload, { size });
     return payload;
   }
 

@@ -11,10 +11,12 @@ export interface Outbox {
   readonly size: number;
   /** How many wait for one destination. */
   sizeAt(destination: Heading): number;
+  /** Whether so few wait for it that what comes now is soon on its way: what it needs is worth keeping in memory. */
+  isSoon(destination: Heading): boolean;
   /** When the one that has waited longest was made; undefined when none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<Waiting>;
-  /** As it was committed last, by all that was told here: of a few of them, since most are delivered at once. */
+  /** As it was committed last, by all that was told here: of those that were soon on their way when they came. */
   rowOf(waiting: Pick<Waiting, "environment" | "id">): ForwardRow | undefined;
   /** It turned out not to be that. */
   forgetRow(waiting: Pick<Waiting, "environment" | "id">): void;
@@ -63,8 +65,10 @@ interface OutboxOptions {
 const pageEntries = 2_000;
 const prefix = `${waitingSpace}\0`;
 const forwardPrefix = `${forwardSpace}\0`;
-/** When more wait, those that have waited for longest are read when it is their turn: it may never be. */
-const mostRows = 1_000;
+/** Behind as many it takes a while: what comes then is read when it is its turn, which may never be. */
+const soonBehind = 1_000;
+/** Of all destinations together; beyond it the oldest go. */
+const mostRows = 8 * soonBehind;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();
@@ -80,6 +84,9 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     if (size === 0) sizes.delete(key);
     else sizes.set(key, size);
   }
+
+  const sizeAt = (destination: Heading) => sizes.get(headingKey(destination)) ?? 0;
+  const isSoon = (destination: Heading) => sizeAt(destination) < soonBehind;
 
   function put(key: string, found: Waiting): void {
     const before = waiting.get(key);
@@ -134,8 +141,9 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       }
       const name = key.slice(prefix.length);
       const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
-      if (forward !== undefined && isOfIt) keepRow(name, { change: forward, revision });
-      put(key, readWaiting(key, value));
+      const found = readWaiting(key, value);
+      if (forward !== undefined && isOfIt && isSoon(found)) keepRow(name, { change: forward, revision });
+      put(key, found);
     }
   }
 
@@ -158,7 +166,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     get size() {
       return waiting.size;
     },
-    sizeAt: (destination) => sizes.get(headingKey(destination)) ?? 0,
+    sizeAt,
+    isSoon,
     oldestMs() {
       let oldest: number | undefined;
       for (const { createdMs } of waiting.values()) if (oldest === undefined || createdMs < oldest) oldest = createdMs;

@@ -1,6 +1,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Fault, type Mistake } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
+import { bytesFor } from "../base/message-bytes.ts";
 import type { World } from "../base/world.ts";
 import { baseVariant, nameMistake, type RecordAction } from "../core/record-change.ts";
 import {
@@ -10,13 +11,13 @@ import {
   type RecordPlace,
   RecordPlaceSchema,
   type StoredRecord,
+  StoredRecordSchema,
 } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../store/contract.ts";
 import type { Stored } from "../store/records.ts";
 import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordPlaceKey } from "./collections.ts";
 import type { Connections } from "./connections.ts";
-import { placeBytes, recordBytes } from "./record-bytes.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
 /** Whose records: those of one model of a connection. */
@@ -222,12 +223,12 @@ function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[
   const changes: Change[] = [
     {
       key: recordKey(space, sequence),
-      value: recordBytes(record),
+      value: bytesOfRecord(record),
       secret: true,
     },
     {
       key: recordPlaceKey(space, at),
-      value: placeBytes(place),
+      value: bytesOfPlace(place),
       secret: true,
     },
   ];
@@ -244,6 +245,9 @@ function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[
   }
   return changes;
 }
+
+const bytesOfRecord = bytesFor(StoredRecordSchema);
+const bytesOfPlace = bytesFor(RecordPlaceSchema);
 
 const isAbout = (condition: Condition, key: string): boolean =>
   "empty" in condition ? key >= condition.empty.from && key < condition.empty.to : condition.key === key;

@@ -1,4 +1,5 @@
-import { create, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type JsonObject } from "@bufbuild/protobuf";
+import { bytesFor } from "../base/message-bytes.ts";
 import type { World } from "../base/world.ts";
 import {
   mergedRecord,
@@ -206,7 +207,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
       // One that was deleted since it was pruned has moved.
       if (record.prunedMs > 0) return [];
       const pruned = { ...record, data: new Uint8Array(), prunedMs: nowMs };
-      return [{ key, value: toBinary(StoredRecordSchema, pruned), secret: true as const }];
+      return [{ key, value: bytesOfRecord(pruned), secret: true as const }];
     });
     const lastKey = shown.at(-1)?.key;
     const hasMore = found.length > limit;
@@ -284,6 +285,7 @@ interface Slicing<T> {
 
 /** Of a record that is there, before it was read. */
 const assumedBytes = 4_096;
+const bytesOfRecord = bytesFor(StoredRecordSchema);
 
 /** Our own bytes: `newRecords` has written them. */
 export const dataIn = ({ data }: Pick<StoredRecord, "data">): JsonObject =>

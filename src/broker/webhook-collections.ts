@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import { toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { bytesFor } from "../base/message-bytes.ts";
 import {
   type StoredDestination,
   StoredDestinationSchema,
@@ -60,8 +60,10 @@ function waitingOf(forward: StoredForward): Uint8Array | undefined {
   const createdMs = createdAt === undefined ? 0 : timestampMs(createdAt);
   const sinceMs = updatedAt === undefined ? 0 : timestampMs(updatedAt);
   const first = attemptCount === 0;
-  return toBinary(WaitingForwardSchema, {
+  return bytesOfWaiting({
     $typeName: "latchkey.stored.v1.WaitingForward",
     ...{ address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first },
   });
 }
+
+const bytesOfWaiting = bytesFor(WaitingForwardSchema);

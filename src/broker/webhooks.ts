@@ -1,7 +1,8 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
+import { bytesFor } from "../base/message-bytes.ts";
 import type { World } from "../base/world.ts";
 import type { Received } from "../core/notification.ts";
 import { challengeAnswer } from "../core/notification-challenge.ts";
@@ -91,6 +92,8 @@ interface WebhooksOptions {
 
 /** What a provider is told to wait, where it listens. */
 const retryAfterSeconds = 30;
+const bytesOfHeard = bytesFor(ChannelHeardSchema);
+const bytesOfSeen = bytesFor(NotificationSeenSchema);
 const taken = { status: 200, body: { status: "success" } } as const;
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
@@ -159,7 +162,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     requireRoom(waiting);
     coming += waiting.length;
     try {
-      bodies.know(stored, waiting.length);
+      if (waiting.some((forward) => outbox.isSoon(forward))) bodies.know(stored, waiting.length);
       if (
         !(await file({
           stored,
@@ -213,7 +216,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     if (id === undefined || tokens.connectionOf({ environment, integration, id }) === undefined) return [];
     const at = receivedAt === undefined ? {} : { at: receivedAt };
     const heard = create(ChannelHeardSchema, { number, resourceId, ...at });
-    return [{ key: channelHeardKey(environment, id), value: toBinary(ChannelHeardSchema, heard) }];
+    return [{ key: channelHeardKey(environment, id), value: bytesOfHeard(heard) }];
   }
 
   interface Filing {
@@ -228,15 +231,16 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const { notification } = stored;
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, integration, messageId, id } = notification;
-    const changes = [...collections.notifications.change({ before: undefined, after: stored }), ...heard];
+    const changes = [...collections.notifications.added(stored), ...heard];
     if (messageId === "") {
-      await store.commit([...changes, ...forwards.changes(made)]);
+      // They go by the id of the notification, which nobody else has.
+      await store.commit([...changes, ...made.flatMap((forward) => collections.forwards.added(forward))]);
       return true;
     }
     const key = seenKey(environment, integration, messageId);
     const receivedAt = timestampFromMs(nowMs);
     const seen: NotificationSeen = { $typeName: "latchkey.stored.v1.NotificationSeen", notificationId: id, receivedAt };
-    const value = toBinary(NotificationSeenSchema, seen);
+    const value = bytesOfSeen(seen);
     try {
       await store.commit([{ key, value, expect: 0 }, ...changes, ...forwards.changes(made)]);
       return true;

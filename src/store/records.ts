@@ -1,4 +1,5 @@
-import { type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
+import { bytesFor } from "../base/message-bytes.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "./contract.ts";
 import { after, keyOf, partsOf, under } from "./keys.ts";
 
@@ -13,6 +14,8 @@ export interface Records<T> {
   pageBy(index: string, request: PageRequest): Promise<readonly Positioned<T>[]>;
   /** What takes `before` to `after`, its secondary keys with it. The commit fails if `before` is no longer true. */
   change(step: { readonly before: Stored<T> | undefined; readonly after: T | undefined }): Change[];
+  /** The same for one under a key that was never used, nor ever will be by another: nothing has to be looked up for it. */
+  added(value: T): Change[];
   /** For a commit that rests on this record being there as it was read. */
   unchanged(stored: Stored<T>): Condition;
   /** For a commit that rests on there being none of these, or none that a secondary key finds. */
@@ -74,6 +77,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   const { keyParts = Number.MAX_SAFE_INTEGER } = collection;
   const { strip = (value: T) => value } = collection;
   const space = `${name}\0`;
+  const bytesOf = bytesFor(schema);
   const primaryKey = (value: T) => keyOf(name, ...key(value));
   const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
   const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
@@ -99,6 +103,21 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
       if (holder === undefined || (next !== undefined && isSame(old, current))) continue;
       changes.push({ key: keyOf(space, ...key(holder)), value: current });
     }
+  }
+
+  function primaryOf(holder: T, next: T | undefined): Change {
+    const primary = { key: primaryKey(holder), value: next === undefined ? undefined : bytesOf(strip(next)) };
+    return secret && next !== undefined ? { ...primary, secret } : primary;
+  }
+
+  function withSecondary(primary: Change, before: T | undefined, next: T | undefined): Change[] {
+    const changes = [primary];
+    // There are few of them: sets would cost more than to look twice.
+    const [old, current] = [secondaryKeys(before), secondaryKeys(next)];
+    for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
+    for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
+    addFacets(changes, before, next);
+    return changes;
   }
 
   function decode(value: Uint8Array, revision: number): T {
@@ -159,16 +178,10 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     change({ before, after: next }) {
       const holder = next ?? before?.value;
       if (holder === undefined) return [];
-      const written = next === undefined ? undefined : toBinary(schema, strip(next));
-      const primary = { key: primaryKey(holder), value: written, expect: before?.revision ?? 0 };
-      const changes: Change[] = [secret && written !== undefined ? { ...primary, secret } : primary];
-      // There are few of them: sets would cost more than to look twice.
-      const [old, current] = [secondaryKeys(before?.value), secondaryKeys(next)];
-      for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
-      for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
-      addFacets(changes, before?.value, next);
-      return changes;
+      const primary = { ...primaryOf(holder, next), expect: before?.revision ?? 0 };
+      return withSecondary(primary, before?.value, next);
     },
+    added: (value) => withSecondary(primaryOf(value, value), undefined, value),
     unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
     none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),
     read(change, revision) {

@@ -1,0 +1,173 @@
+import { type DescMessage, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type MessageWriter, messageWriters } from "../gen/latchkey/stored/v1/stored_writers.ts";
+
+/**
+ * What puts messages of a kind into bytes: for those that are stored with every notification a function of their own,
+ * which takes a third of the time of `toBinary` and leaves no buffers behind but the one that is asked for.
+ */
+export function bytesFor<S extends DescMessage>(schema: S): (message: MessageShape<S>) => Uint8Array {
+  const written: Readonly<Record<string, unknown>> = messageWriters;
+  const write = written[schema.typeName] as ((to: MessageWriter, message: MessageShape<S>) => void) | undefined;
+  if (write === undefined) return (message) => toBinary(schema, message);
+  return (message) => {
+    page.at = 0;
+    write(page, message);
+    return page.taken();
+  };
+}
+
+/** Larger ones are let go of once they were copied. */
+const pageBytes = 64 * 1024;
+/** A varint of 64 bits. */
+const mostVarintBytes = 10;
+/** Up to so long, it is quicker to look at each character than to ask for what knows of UTF-8. */
+const shortChars = 40;
+/** A unit of a string is three bytes at most. */
+const mostUnitBytes = 3;
+
+/** One for all: a message is written at once. */
+class Page implements MessageWriter {
+  at = 0;
+  #bytes = Buffer.allocUnsafeSlow(pageBytes);
+
+  text(tag: number, value: string): void {
+    const { length } = value;
+    this.#makeRoom(2 * mostVarintBytes + length * mostUnitBytes);
+    this.#varint(tag);
+    if (length <= shortChars && this.#ascii(value)) return;
+    // As long as most are: of what is longer than it looks, the bytes are moved.
+    const from = this.at + varintBytes(length);
+    const written = this.#bytes.write(value, from, "utf8");
+    const textAt = this.at + varintBytes(written);
+    if (textAt !== from) this.#bytes.copyWithin(textAt, from, from + written);
+    this.#varint(written);
+    this.at = textAt + written;
+  }
+
+  bytes(tag: number, value: Uint8Array): void {
+    this.#makeRoom(2 * mostVarintBytes + value.length);
+    this.#varint(tag);
+    this.#varint(value.length);
+    this.#bytes.set(value, this.at);
+    this.at += value.length;
+  }
+
+  flag(tag: number, value: boolean): void {
+    this.unsigned(tag, value ? 1 : 0);
+  }
+
+  unsigned(tag: number, value: number): void {
+    if (value >>> 0 !== value) throw new RangeError(`${value} is no unsigned number of 32 bits`);
+    this.#makeRoom(2 * mostVarintBytes);
+    this.#varint(tag);
+    this.#varint(value);
+  }
+
+  signed(tag: number, value: number): void {
+    if ((value | 0) !== value) throw new RangeError(`${value} is no number of 32 bits`);
+    if (value < 0) {
+      this.signedLong(tag, BigInt(value));
+      return;
+    }
+    this.unsigned(tag, value);
+  }
+
+  unsignedLong(tag: number, value: bigint): void {
+    this.#makeRoom(2 * mostVarintBytes);
+    this.#varint(tag);
+    const low = Number(value);
+    if (low >= 0 && Number.isSafeInteger(low)) this.#varint(low);
+    else this.#longVarint(value);
+  }
+
+  signedLong(tag: number, value: bigint): void {
+    this.unsignedLong(tag, value < 0n ? BigInt.asUintN(64, value) : value);
+  }
+
+  double(tag: number, value: number): void {
+    this.#makeRoom(2 * mostVarintBytes);
+    this.#varint(tag);
+    this.at = this.#bytes.writeDoubleLE(value, this.at);
+  }
+
+  /** One byte is left for its length: more are made when it is longer. */
+  begin(tag: number): number {
+    this.#makeRoom(2 * mostVarintBytes);
+    this.#varint(tag);
+    this.at += 1;
+    return this.at;
+  }
+
+  end(from: number): void {
+    const length = this.at - from;
+    const more = varintBytes(length) - 1;
+    if (more > 0) {
+      this.#makeRoom(more);
+      this.#bytes.copyWithin(from + more, from, this.at);
+    }
+    this.at = from - 1;
+    this.#varint(length);
+    this.at += length;
+  }
+
+  unknown(fields: Parameters<MessageWriter["unknown"]>[0]): void {
+    for (const { no, wireType, data } of fields) {
+      this.#makeRoom(mostVarintBytes + data.length);
+      this.#varint(((no << 3) | wireType) >>> 0);
+      this.#bytes.set(data, this.at);
+      this.at += data.length;
+    }
+  }
+
+  /** A copy of what was written. */
+  taken(): Uint8Array {
+    const bytes = Buffer.allocUnsafe(this.at);
+    this.#bytes.copy(bytes, 0, 0, this.at);
+    if (this.#bytes.length > pageBytes) this.#bytes = Buffer.allocUnsafeSlow(pageBytes);
+    return bytes;
+  }
+
+  #ascii(value: string): boolean {
+    const bytes = this.#bytes;
+    const { length } = value;
+    let { at } = this;
+    bytes[at++] = length;
+    for (let i = 0; i < length; i += 1) {
+      const code = value.charCodeAt(i);
+      if (code > 0x7f) return false;
+      bytes[at++] = code;
+    }
+    this.at = at;
+    return true;
+  }
+
+  #varint(value: number): void {
+    const bytes = this.#bytes;
+    let left = value;
+    while (left > 0x7f) {
+      bytes[this.at++] = (left % 0x80) | 0x80;
+      left = Math.floor(left / 0x80);
+    }
+    bytes[this.at++] = left;
+  }
+
+  #longVarint(value: bigint): void {
+    const bytes = this.#bytes;
+    let left = BigInt.asUintN(64, value);
+    for (; left > 0x7fn; left >>= 7n) bytes[this.at++] = Number(left & 0x7fn) | 0x80;
+    bytes[this.at++] = Number(left);
+  }
+
+  #makeRoom(bytes: number): void {
+    const wanted = this.at + bytes;
+    if (wanted <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(wanted, 2 * this.#bytes.length));
+    this.#bytes.copy(larger, 0, 0, this.at);
+    this.#bytes = larger;
+  }
+}
+
+const page = new Page();
+
+const varintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
