@@ -87,6 +87,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   const watch = await follow({
     store,
     world,
+    spaces: ["key", "key-digest"],
     async read() {
       const [readDigests, readKeys] = await Promise.all([
         store.list({ ...under("key-digest"), limit: Number.MAX_SAFE_INTEGER }),

@@ -64,6 +64,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   const watch = await follow({
     store,
     world,
+    spaces: [channelTokenSpace, channelStateSpace],
     async read() {
       const [freshTokens, freshStates] = [await readAll(channelTokenSpace), await readAll(channelStateSpace)];
       return () => {

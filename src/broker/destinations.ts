@@ -108,6 +108,7 @@ export async function openDestinations({
   const watch = await follow({
     store,
     world,
+    spaces: [environments.name, destinations.name, overrideSpace],
     async read() {
       const everything = { under: [], limit: Number.MAX_SAFE_INTEGER };
       const [all, held, own] = await Promise.all([

@@ -130,6 +130,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
   const watch = await follow({
     store,
     world,
+    spaces: ["connection", "credentials", "integration", "integration-secrets", "provider"],
     // Whatever changed while nobody could say what: everything is read anew when it is asked for.
     read: async () => () => cache.clear(),
     onCommit({ changes }) {

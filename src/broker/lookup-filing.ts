@@ -60,6 +60,7 @@ export async function openLookupFiling(options: LookupFilingOptions): Promise<Lo
   const watch = await follow({
     store,
     world,
+    spaces: [lookupFilings.name, "integration", "provider"],
     async read() {
       const filings = await lookupFilings.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       return () => {

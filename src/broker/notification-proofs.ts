@@ -8,7 +8,7 @@ import type { Receiver } from "./webhook-receivers.ts";
 
 /** Whether notifications come from whom they say, by what is in memory. */
 export interface NotificationProofs {
-  of(receiver: Receiver, proven: ToProve): Promise<Proof>;
+  of(receiver: Receiver, proven: ToProve): Proof | Promise<Proof>;
 }
 
 interface ToProve {
@@ -25,7 +25,7 @@ interface ProofsOptions {
 }
 
 export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions): NotificationProofs => ({
-  async of({ provider, integration, secrets }, { reading, method, url }) {
+  of({ provider, integration, secrets }, { reading, method, url }) {
     const rules = provider.notification?.signature;
     const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
     const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });

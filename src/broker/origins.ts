@@ -29,6 +29,7 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
   const watch = await follow({
     store,
     world,
+    spaces: [collections.environments.name],
     async read() {
       const found = await collections.environments.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       return () => {

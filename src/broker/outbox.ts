@@ -150,6 +150,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   const watch = await follow({
     store,
     world,
+    spaces: [forwardSpace, waitingSpace],
     async read() {
       const found = new Map<string, Waiting>();
       for await (const { key, value } of everyWaiting(store)) found.set(key, readWaiting(key, value));

@@ -34,6 +34,7 @@ export async function openOutcomes({ store, collections, world }: OutcomesOption
   const watch = await follow({
     store,
     world,
+    spaces: [connectOutcomes.name],
     // Only what comes from now on: nobody waited here before.
     read: async () => () => {},
     onCommit({ changes, revision }) {

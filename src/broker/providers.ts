@@ -50,6 +50,7 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
   const watch = await follow({
     store,
     world,
+    spaces: [providers.name],
     async read() {
       const stored = await providers.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       return () => {

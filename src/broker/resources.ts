@@ -36,6 +36,7 @@ export async function openResources({ store, world }: { store: Store; world: Wor
   const watch = await follow({
     store,
     world,
+    spaces: [lookupSpace],
     async read() {
       const fresh = createResourceIndex();
       const { from, to } = under(lookupSpace);
@@ -55,12 +56,10 @@ export async function openResources({ store, world }: { store: Store; world: Wor
       };
     },
     onCommit({ changes }) {
-      let isConcerned = false;
-      for (const { key, value } of changes.filter((change) => change.key.startsWith(`${lookupSpace}\0`))) {
-        index.put(ownerOf(key), value ?? nothing);
-        isConcerned = true;
+      for (const { key, value } of changes) {
+        if (key.startsWith(lookupPrefix)) index.put(ownerOf(key), value ?? nothing);
       }
-      if (isConcerned) show();
+      show();
     },
   });
 
@@ -81,6 +80,7 @@ export async function openResources({ store, world }: { store: Store; world: Wor
   };
 }
 
+const lookupPrefix = `${lookupSpace}\0`;
 const nothing = new Uint8Array();
 
 function ownerOf(key: string) {

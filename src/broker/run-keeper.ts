@@ -107,6 +107,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   const watch = await follow({
     store,
     world,
+    spaces: ["run", "run.queued"],
     read: async () => () => {
       forgetQueue();
       lookSoon();

@@ -63,6 +63,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
   const watch = await follow({
     store,
     world,
+    spaces: [signingSecrets.name, environments.name],
     read: async () => () => {
       changesSeen += 1;
       stored.clear();

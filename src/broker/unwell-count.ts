@@ -35,6 +35,7 @@ export async function openUnwellCount({ store, world }: { store: Store; world: W
   return follow({
     store,
     world,
+    spaces: [unwellSpace],
     async read() {
       const fresh = new Map<string, Set<string>>();
       let { from, to } = under(unwellSpace);
@@ -51,9 +52,10 @@ export async function openUnwellCount({ store, world }: { store: Store; world: W
       };
     },
     onCommit({ changes }) {
-      const concerned = changes.filter(({ key }) => key.startsWith(`${unwellSpace}\0`));
-      for (const { key, value } of concerned) note(unwell, key, value !== undefined);
-      if (concerned.length > 0) show();
+      for (const { key, value } of changes) {
+        if (key.startsWith(`${unwellSpace}\0`)) note(unwell, key, value !== undefined);
+      }
+      show();
     },
   });
 }

@@ -35,7 +35,7 @@ interface ReceiversOptions {
 }
 
 const kept = 1_000;
-const spaces = ["environment\0", "integration\0", "integration-secrets\0", "provider\0"];
+const spaces = ["environment", "integration", "integration-secrets", "provider"];
 
 export async function openWebhookReceivers(options: ReceiversOptions): Promise<WebhookReceivers> {
   const { store, destinations, integrations, providers } = options;
@@ -50,9 +50,8 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
 
   function listen() {
     return store.watch(store.status().revision, {
-      onCommit: (commit) => {
-        if (commit.changes.some(({ key }) => spaces.some((space) => key.startsWith(space)))) forget();
-      },
+      spaces,
+      onCommit: forget,
       onLost() {
         forget();
         listen().then(

@@ -104,16 +104,6 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
 
-  /**
-   * A notification is judged and matched by everything that was committed when it came: what another replica did a
-   * moment ago may be the very cause of it. True: there was something to wait for.
-   */
-  async function caughtUp(): Promise<boolean> {
-    const behind = store.caughtUp();
-    await behind;
-    return behind !== undefined;
-  }
-
   function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
     const found = resources.match({ environment, integration }, values.lookups);
     const { channel } = values;
@@ -200,10 +190,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const eachAtMost = 10 * limits.maxWaiting - 9 * (outbox.size + coming + wanted.length);
     // What is being committed may be for it too.
     const sizeAt = (destination: StoredForward) => outbox.sizeAt(destination) + coming;
-    const isRoom = Map.groupBy(wanted, headingKey)
-      .values()
-      .every(([first, ...rest]) => first === undefined || sizeAt(first) + 1 + rest.length <= eachAtMost);
-    if (isRoom) return;
+    const isRoomFor = (some: readonly StoredForward[]) =>
+      some[0] === undefined || sizeAt(some[0]) + some.length <= eachAtMost;
+    if (wanted.length < 2 ? isRoomFor(wanted) : Map.groupBy(wanted, headingKey).values().every(isRoomFor)) return;
     metrics.notifications.series({ outcome: "overloaded" }).add();
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
@@ -277,7 +266,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   async function readReceiver(environmentId: string, integration: string): Promise<void> {
     await receivers.find(environmentId, integration).catch(async (error: unknown) => {
       const isMiss = error instanceof Fault && error.status === 404;
-      if (!isMiss || !(await caughtUp())) throw error;
+      const behind = isMiss ? store.caughtUp() : undefined;
+      if (behind === undefined) throw error;
+      await behind;
       await receivers.find(environmentId, integration);
     });
   }
@@ -295,8 +286,13 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
-      const receiver = (await caughtUp()) ? await receivers.find(environmentId, integration) : addressed;
-      const proof = await proofs.of(receiver, { reading, method, url });
+      // Judged and matched by everything that was committed when it came: what another replica did a moment ago may be
+      // the very cause of it.
+      const behind = store.caughtUp();
+      const receiver =
+        behind === undefined ? addressed : await behind.then(() => receivers.find(environmentId, integration));
+      const proving = proofs.of(receiver, { reading, method, url });
+      const proof = proving instanceof Promise ? await proving : proving;
       if (!proof.proven) {
         const { reason } = proof;
         if (isTaken(proof)) metrics.notificationsUnproven.inc({ reason });
@@ -311,7 +307,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       return taken;
     },
     async accept(receiver, received) {
-      await caughtUp();
+      await store.caughtUp();
       const notification = await take(receiver, readingOf(received));
       if (notification === undefined) {
         throw new Fault("already_exists", "a notification with this message id has come within 24 hours");
@@ -322,7 +318,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     async explain(receiver, received) {
       const { notification: rules } = receiver.provider;
       const reading = readingOf(received);
-      await caughtUp();
+      await store.caughtUp();
       const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
       // The URL and the method are part of what some sign: those of a webhook are meant.
       const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });

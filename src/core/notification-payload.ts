@@ -13,15 +13,25 @@ export function passedHeaders(
   rules: NotificationRules | undefined,
   reading: Pick<Reading, "headers">,
 ): readonly PassedHeader[] {
-  const { headerPrefix = "", secretHeaders = [], signature } = rules ?? {};
-  if (headerPrefix === "") return [];
-  const prefix = headerPrefix.toLowerCase();
-  const held = [signature?.header ?? "", ...secretHeaders].map((name) => name.toLowerCase());
+  if (rules === undefined || rules.headerPrefix === "") return [];
+  const { prefix, held } = passingOf(rules);
   const passed: PassedHeader[] = [];
-  for (const [name, value] of reading.headers()) {
+  for (const [name, value] of reading.headers) {
     if (name.startsWith(prefix) && !held.includes(name)) passed.push({ name, value });
   }
   return passed;
+}
+
+/** Of rules, in lower case, as names of headers are here. */
+const passings = new WeakMap<NotificationRules, { readonly prefix: string; readonly held: readonly string[] }>();
+
+function passingOf(rules: NotificationRules) {
+  const known = passings.get(rules);
+  if (known !== undefined) return known;
+  const held = [rules.signature?.header ?? "", ...rules.secretHeaders].map((name) => name.toLowerCase());
+  const passing = { prefix: rules.headerPrefix.toLowerCase(), held };
+  passings.set(rules, passing);
+  return passing;
 }
 
 /** How a notification's payload is made: settled when it is received, so that it stays the same. */

@@ -69,7 +69,8 @@ export function wantsWebhookSecret({ notification }: Pick<Provider, "notificatio
 const proven: Proof = { proven: true };
 const unproven = (reason: Unproven): Proof => ({ proven: false, reason });
 
-export async function proofOf(request: ProofRequest): Promise<Proof> {
+/** A promise only where keys may have to be fetched. */
+export function proofOf(request: ProofRequest): Proof | Promise<Proof> {
   const { rules, secret } = request;
   if (rules === undefined || rules.scheme === "") return unproven("no_scheme");
   if (rules.scheme === "channel_token") return channelToken(rules, request);

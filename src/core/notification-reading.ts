@@ -6,38 +6,59 @@ import type { Received } from "./notification.ts";
 
 /**
  * A notification as it is looked at: each part is read when it is first asked for, and once. Nothing here throws,
- * whatever strangers send.
+ * whatever strangers send. A class, because there is one for each.
  */
-export interface Reading {
+export class Reading {
   readonly received: Received;
-  /** By name; several lines of one are joined (RFC 9110, section 5.3). */
-  headers(): ReadonlyMap<string, string>;
-  header(name: string): string | undefined;
+  #headers: Received["headers"] | undefined;
+  #form: Once<readonly (readonly [name: string, value: string])[] | undefined>;
+  #json: Once<ReadJson | undefined>;
+
+  constructor(received: Received) {
+    this.received = received;
+  }
+
+  /** Each name once, with text; several lines of one are joined (RFC 9110, section 5.3). */
+  get headers(): Received["headers"] {
+    this.#headers ??= joinedHeaders(this.received);
+    return this.#headers;
+  }
+
+  header(name: string): string | undefined {
+    for (const [one, text] of this.headers) if (one === name) return text;
+    return undefined;
+  }
+
   /** The first parameter of that name; undefined where it does not decode. */
-  query(name: string): string | undefined;
+  query(name: string): string | undefined {
+    return parameter(this.received.query, name);
+  }
+
   /** Fields of a form in their order; undefined where the body is none. */
-  form(): readonly (readonly [name: string, value: string])[] | undefined;
+  form(): readonly (readonly [name: string, value: string])[] | undefined {
+    this.#form ??= { made: isForm(this.header("content-type")) ? formOf(this.received.body) : undefined };
+    return this.#form.made;
+  }
+
   /** The body where it is a JSON object or a list. */
-  json(): JsonValue | undefined;
+  json(): JsonValue | undefined {
+    return this.#readJson()?.value;
+  }
+
   /** Texts and numbers of the body, as many as the path leads to; undefined in place of anything else. */
-  textsAt(path: string): readonly (string | undefined)[];
+  textsAt(path: string): readonly (string | undefined)[] {
+    return this.#readJson()?.textsAt(path) ?? [];
+  }
+
+  #readJson(): ReadJson | undefined {
+    this.#json ??= { made: readJson(this.received.body) };
+    return this.#json.made;
+  }
 }
 
-export function readingOf(received: Received): Reading {
-  const { body } = received;
-  const headers = once(() => joinedHeaders(received));
-  const form = once(() => (isForm(headers().get("content-type")) ? formOf(body) : undefined));
-  const json = once(() => readJson(body));
-  return {
-    received,
-    headers,
-    header: (name) => headers().get(name),
-    query: (name) => parameter(received.query, name),
-    form,
-    json: () => json()?.value,
-    textsAt: (path) => json()?.textsAt(path) ?? [],
-  };
-}
+export const readingOf = (received: Received): Reading => new Reading(received);
+
+type Once<T> = { readonly made: T } | undefined;
 
 /**
  * Bytes as text: UTF-8 where they are, and otherwise Latin-1, in which every byte means something. The same bytes are
@@ -58,16 +79,32 @@ export function utf8Of(bytes: Uint8Array): string | undefined {
 
 /** Of a field's value, with one character a byte, what it says. */
 export const textOfField = (value: string): string =>
-  /[\x80-\xff]/.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
+  beyondAscii.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
+const beyondAscii = /[\x80-\xff]/;
 
-function joinedHeaders({ headers }: Received): ReadonlyMap<string, string> {
+/** Most have no name twice and nothing but ASCII, and stay as they are. */
+function joinedHeaders({ headers }: Received): Received["headers"] {
+  if (isPlain(headers)) return headers;
   const joined = new Map<string, string>();
   for (const [name, value] of headers) {
     const before = joined.get(name);
     const text = textOfField(value);
     joined.set(name, before === undefined ? text : `${before}, ${text}`);
   }
-  return joined;
+  return [...joined];
+}
+
+/** So few names are compared with each other sooner than they are filed. */
+const fewHeaders = 24;
+
+function isPlain(headers: Received["headers"]): boolean {
+  if (headers.length > fewHeaders) return false;
+  for (let i = 0; i < headers.length; i += 1) {
+    const [name, value] = headers[i] as Received["headers"][number];
+    if (beyondAscii.test(value)) return false;
+    for (let j = 0; j < i; j += 1) if (headers[j]?.[0] === name) return false;
+  }
+  return true;
 }
 
 /** JSON of a value that a notification holds, with its numbers as they are written. */

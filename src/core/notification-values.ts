@@ -26,22 +26,61 @@ const maxLength = 16_384;
 const maxValues = 1_000;
 
 export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
-  const { values = {}, messageId = [], lookups = [], channel = "", number = "" } = rules ?? {};
-  const { state = "", resourceId = "", kind = "" } = rules ?? {};
-  const found = new Map<string, readonly string[]>();
-  for (const [name, rule] of Object.entries(values)) found.set(name, valuesOf(rule, reading));
-  const first = (name: string) => found.get(name)?.[0];
+  if (rules === undefined) return nothing;
+  const { messageId, lookups, channel, number, state, syncState, resourceId, kind } = rules;
+  const read = new ValuesRead(rules, reading);
   return {
-    messageId: messageIdOf(messageId.map((name) => found.get(name) ?? [])),
-    lookups: lookups.flatMap(({ field, value, transform }, rule) =>
-      (found.get(value) ?? []).map((one) => ({ rule, field, value: transformed(one, transform) })),
-    ),
-    channel: first(channel),
-    number: first(number),
-    resourceId: first(resourceId),
-    kinds: found.get(kind) ?? [],
-    isSync: state !== "" && rules?.syncState !== "" && first(state) === rules?.syncState,
+    messageId: messageIdOf(messageId.map((name) => read.all(name))),
+    lookups: lookupsIn(lookups, read),
+    channel: read.first(channel),
+    number: read.first(number),
+    resourceId: read.first(resourceId),
+    kinds: read.all(kind),
+    isSync: state !== "" && syncState !== "" && read.first(state) === syncState,
   };
+}
+
+const none: readonly string[] = [];
+const nothing: NotificationValues = {
+  ...{ messageId: undefined, lookups: [], channel: undefined, number: undefined, resourceId: undefined },
+  ...{ kinds: none, isSync: false },
+};
+
+/** What rules find, by their names, each looked for once. There are few: a map of them would cost more. */
+class ValuesRead {
+  readonly #rules: NotificationRules;
+  readonly #reading: Reading;
+  readonly #names: string[] = [];
+  readonly #found: (readonly string[])[] = [];
+
+  constructor(rules: NotificationRules, reading: Reading) {
+    this.#rules = rules;
+    this.#reading = reading;
+  }
+
+  all(name: string): readonly string[] {
+    if (name === "") return none;
+    const known = this.#found[this.#names.indexOf(name)];
+    if (known !== undefined) return known;
+    const { values } = this.#rules;
+    const rule = Object.hasOwn(values, name) ? values[name] : undefined;
+    const found = rule === undefined ? none : valuesOf(rule, this.#reading);
+    this.#names.push(name);
+    this.#found.push(found);
+    return found;
+  }
+
+  first(name: string): string | undefined {
+    return this.all(name)[0];
+  }
+}
+
+function lookupsIn(rules: NotificationRules["lookups"], read: ValuesRead): readonly Lookup[] {
+  const lookups: Lookup[] = [];
+  rules.forEach(({ field, value, transform }, rule) => {
+    for (const one of read.all(value)) lookups.push({ rule, field, value: transformed(one, transform) });
+  });
+  return lookups;
 }
 
 /** The message of this number of a channel; undefined where something else makes it the same message. */
@@ -72,7 +111,7 @@ export function valuesOf(rule: ValueRule, reading: Reading): readonly string[] {
   if (base64) found = found.flatMap(decodedFrom);
   if (json !== "") found = found.flatMap((value) => textsIn(value, json));
   if (mark !== "") found = found.flatMap((value) => segmentAfter(mark, value));
-  found = found.filter(isUsable);
+  if (!found.every(isUsable)) found = found.filter(isUsable);
   return found.length < 2 ? found : [...new Set(found)].slice(0, maxValues);
 }
 

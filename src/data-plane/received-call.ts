@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Fault } from "../base/fault.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import type { Received } from "../core/notification.ts";
 import type { Exchange } from "../relay/exchange.ts";
 import type { Answering } from "../relay/facing.ts";
 import type { Line, Taken } from "../relay/line.ts";
@@ -9,8 +10,8 @@ import { bodyNotInTime, bodyWithinMs, headerPairs } from "./body.ts";
 import type { BodyRoom } from "./body-room.ts";
 import type { DoorAnswers } from "./door-answers.ts";
 import type { DoorCount } from "./door-count.ts";
-import { readQuery } from "./query.ts";
-import { type Match, patternOf } from "./routes.ts";
+import { type Query, readQuery } from "./query.ts";
+import { type Match, patternOf, type RouteRequest } from "./routes.ts";
 
 /** What all requests have in common that are taken as they come. */
 export interface Receiving {
@@ -87,13 +88,8 @@ export class ReceivedCall implements Answering, Taken, Exchange {
   }
 
   async #answer(body: Buffer): Promise<void> {
-    const { match, head, headers } = this.#begun;
-    const { url: target, fields } = head;
-    const rawQuery = queryOf(target);
-    const received = { headers: headerPairs(fields.rawHeaders), query: rawQuery, body };
-    const asked = { caller: undefined, params: match.params, query: readQuery(rawQuery), rawQuery };
     try {
-      const answer = await match.route.answer({ ...asked, target, body: {}, received, headers });
+      const answer = await this.#begun.match.route.answer(new ReceivedRequest(this.#begun, body));
       if (!this.#isOver) this.#begun.line.answer(this.#shared.textOfAnswer(answer));
     } catch (error) {
       if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(faultOfStore(error)));
@@ -139,6 +135,32 @@ export class ReceivedCall implements Answering, Taken, Exchange {
   resume(): void {}
   abort(): void {}
 }
+
+/** What a row is asked of it. */
+class ReceivedRequest implements RouteRequest {
+  readonly caller = undefined;
+  readonly body = nothing;
+  readonly params: RouteRequest["params"];
+  readonly headers: IncomingHttpHeaders;
+  readonly target: string;
+  readonly rawQuery: string;
+  readonly received: Received;
+
+  constructor({ match, head, headers }: Begun, body: Buffer) {
+    this.params = match.params;
+    this.headers = headers;
+    this.target = head.url;
+    this.rawQuery = queryOf(head.url);
+    this.received = { headers: headerPairs(head.fields.rawHeaders), query: this.rawQuery, body };
+  }
+
+  /** For whoever wants it: most look at what came. */
+  get query(): Query {
+    return readQuery(this.rawQuery);
+  }
+}
+
+const nothing = {};
 
 const queryOf = (target: string): string => {
   const at = target.indexOf("?");

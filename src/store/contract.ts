@@ -96,6 +96,8 @@ export interface Commit {
 }
 
 export interface Watcher {
+  /** Told only of commits that change something in one of these, by the first parts of keys; left out: of all. */
+  readonly spaces?: readonly string[];
   onCommit(commit: Commit): void;
   /**
    * What comes next is no longer known. The watch has ended: list anew, and watch again. Until a promise that it returns

@@ -3,6 +3,8 @@ import type { World } from "../base/world.ts";
 import type { Commit, Store, Watch } from "./contract.ts";
 
 interface Follower {
+  /** What is followed: the first parts of its keys. */
+  readonly spaces: readonly string[];
   /** Reads everything that is followed; what it returns puts that in the place of what was known before. */
   readonly read: () => Promise<() => void>;
   readonly onCommit: (commit: Commit) => void;
@@ -19,7 +21,7 @@ const retryEveryMs = 1_000;
  * Keeps something in memory in step with the store: watches, then reads all of it, and does both again whenever
  * the store can no longer say what has changed. Resolves once it is in step.
  */
-export async function follow({ store, world, read, onCommit }: FollowOptions): Promise<Watch> {
+export async function follow({ store, world, spaces, read, onCommit }: FollowOptions): Promise<Watch> {
   const ended = new AbortController();
   let watch: Watch | undefined;
   let isBeginning = false;
@@ -32,6 +34,7 @@ export async function follow({ store, world, read, onCommit }: FollowOptions): P
     const early: Commit[] = [];
     let isEarly = true;
     watch = await store.watch(store.status().revision, {
+      spaces,
       onCommit: (commit) => {
         if (isEarly) early.push(commit);
         else onCommit(commit);

@@ -27,7 +27,8 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   /** What it began at, or lost its thread at. */
   let began = revision;
   let newest = revision;
-  const watchers = new Set<Watcher>();
+  /** Another list each time that one comes or goes: whoever is told of a commit may be what ends a watch. */
+  let watchers: readonly Watcher[] = [];
   let relearning: Promise<void> | undefined;
 
   function tell<T>(call: () => T): T | undefined {
@@ -53,14 +54,15 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
     add(commit) {
       past.add(commit);
       newest = commit.revision;
-      for (const watcher of [...watchers]) tell(() => watcher.onCommit(commit));
+      const spaces = spacesIn(commit);
+      for (const watcher of watchers) if (concerns(watcher, spaces)) tell(() => watcher.onCommit(commit));
     },
     lose(at) {
       past.clear();
       began = at;
       newest = at;
-      const told = [...watchers];
-      watchers.clear();
+      const told = watchers;
+      watchers = [];
       waitFor(told.map((watcher) => tell(() => watcher.onLost())));
     },
     get relearning() {
@@ -69,11 +71,38 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
     watch(from, watcher) {
       const oldest = past.forgotten ?? began;
       if (from < oldest || from > newest) throw new HistoryLost(oldest);
-      for (const commit of past.after(from)) tell(() => watcher.onCommit(commit));
+      for (const commit of past.after(from)) {
+        if (concerns(watcher, spacesIn(commit))) tell(() => watcher.onCommit(commit));
+      }
       // Its own, so that one watcher may watch twice.
-      const own: Watcher = { onCommit: (commit) => watcher.onCommit(commit), onLost: () => watcher.onLost() };
-      watchers.add(own);
-      return { close: () => void watchers.delete(own) };
+      const own: Watcher = {
+        ...watcher,
+        onCommit: (commit) => watcher.onCommit(commit),
+        onLost: () => watcher.onLost(),
+      };
+      watchers = [...watchers, own];
+      return {
+        close() {
+          watchers = watchers.filter((one) => one !== own);
+        },
+      };
     },
   };
+}
+
+/** Which parts of the store a commit changes: a handful. */
+function spacesIn({ changes }: Commit): readonly string[] {
+  const spaces: string[] = [];
+  for (const { key } of changes) {
+    const end = key.indexOf("\0");
+    const space = end === -1 ? key : key.slice(0, end);
+    if (!spaces.includes(space)) spaces.push(space);
+  }
+  return spaces;
+}
+
+function concerns({ spaces }: Watcher, changed: readonly string[]): boolean {
+  if (spaces === undefined) return true;
+  for (const space of spaces) if (changed.includes(space)) return true;
+  return false;
 }

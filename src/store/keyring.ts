@@ -46,8 +46,10 @@ interface KeyringOptions {
 }
 
 const space = "seal";
+const ownPrefix = `${space}\0`;
+const besidePrefix = `${space}-`;
 const authenticationEpoch = 0;
-export const isKeyringKey = (key: string): boolean => key.startsWith(`${space}\0`) || key.startsWith(`${space}-`);
+export const isKeyringKey = (key: string): boolean => key.startsWith(ownPrefix) || key.startsWith(besidePrefix);
 /** A data key as it lies in a store; undefined for anything else that does. */
 export const dataKeyIn = ({ key, value }: Pick<Entry, "key" | "value">): DataKey | undefined =>
   key.startsWith(`${space}\0`) ? fromBinary(DataKeySchema, value) : undefined;

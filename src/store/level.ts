@@ -153,13 +153,14 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
 
   /** No commit of a group rests on what another one of it changes: what is stored decides. */
   async function judge(group: readonly Asked[]): Promise<readonly (Judged | StaleWrite)[]> {
-    const resting = group.map((asked) => ({ asked, expectations: expectationsOf(asked) }));
-    const revisions = await revisionsOf(resting.flatMap(({ expectations }) => expectations));
+    const expectations = group.map(expectationsOf);
+    const revisions = await revisionsOf(expectations);
     const judged: (Judged | StaleWrite)[] = [];
     let next = revision;
-    for (const { asked, expectations } of resting) {
-      const stale = expectations.find(({ key, expect }) => revisions.get(key) !== expect);
-      const key = stale?.key ?? (await heldAgainst(asked));
+    for (const [i, asked] of group.entries()) {
+      const stale = expectations[i]?.find(({ key, expect }) => revisions.get(key) !== expect);
+      const empties = stale === undefined && asked.conditions.length > 0 ? emptiesOf(asked) : [];
+      const key = stale?.key ?? (empties.length === 0 ? undefined : await heldIn(empties));
       if (key !== undefined) {
         judged.push(new StaleWrite({ key, current: revisions.get(key) ?? revision }));
       } else {
@@ -170,14 +171,18 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     return judged;
   }
 
-  async function revisionsOf(all: readonly { readonly key: string }[]): Promise<ReadonlyMap<string, number>> {
+  async function revisionsOf(
+    all: readonly (readonly { readonly key: string }[])[],
+  ): Promise<ReadonlyMap<string, number>> {
     const revisions = new Map<string, number>();
     const asked: string[] = [];
-    for (const { key } of all) {
-      if (revisions.has(key)) continue;
-      const known = recent.of(key);
-      revisions.set(key, known ?? 0);
-      if (known === undefined) asked.push(key);
+    for (const some of all) {
+      for (const { key } of some) {
+        if (revisions.has(key)) continue;
+        const known = recent.of(key);
+        revisions.set(key, known ?? 0);
+        if (known === undefined) asked.push(key);
+      }
     }
     if (asked.length === 0) return revisions;
     const values = asked.length <= readAtOnce ? asked.map((key) => db.getSync(key)) : await db.getMany(asked);
@@ -189,8 +194,8 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   }
 
   /** A key that lies in a range which should be empty. */
-  async function heldAgainst(one: Asked): Promise<string | undefined> {
-    for (const { from, to } of emptiesOf(one)) {
+  async function heldIn(empties: ReturnType<typeof emptiesOf>): Promise<string | undefined> {
+    for (const { from, to } of empties) {
       const [held] = await db.keys({ gte: from, lt: to, limit: 1 }).all();
       if (held !== undefined) return held;
     }

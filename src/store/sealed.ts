@@ -126,8 +126,8 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
       return allOpened(await backend.list(range));
     },
     commit,
-    watch: (from, { onCommit, onLost }) =>
-      backend.watch(from, { onCommit: (committed) => onCommit(shown(committed)), onLost }),
+    watch: (from, { onCommit, ...watcher }) =>
+      backend.watch(from, { ...watcher, onCommit: (committed) => onCommit(shown(committed)) }),
     caughtUp: () => backend.caughtUp(),
     clock: () => backend.clock(),
     status: () => backend.status(),

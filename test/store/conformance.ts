@@ -199,6 +199,26 @@ export function conforms(name: string, prepare: () => Promise<Ground>): void {
       expect(seen).toEqual(["1:a=2", "1:b=1", "2:a=gone"]);
     });
 
+    it("tells a watcher that names spaces of commits that change something there, and of no others", async () => {
+      const seen: string[] = [];
+      const watch = (from: number, name: string) =>
+        store.watch(from, {
+          ...watcher(
+            ({ changes }) => void seen.push(`${name}: ${changes.map(({ key }) => key.replace("\0", "/")).join()}`),
+          ),
+          spaces: ["a", "c.d"],
+        });
+      await watch(store.status().revision, "live");
+      for (const keys of [["ab\x001", "c\x001"], ["b\x001", "a\x001"], ["a"], ["c.d\x001", "a\x002"], ["a.b\0a"]]) {
+        await store.commit(keys.map((key) => put(key, "1")));
+      }
+      await store.commit([remove("a\x001")]);
+      const wanted = ["b/1,a/1", "a", "c.d/1,a/2", "a/1"];
+      expect(seen).toEqual(wanted.map((keys) => `live: ${keys}`));
+      await watch(0, "resumed");
+      expect(seen.slice(wanted.length)).toEqual(wanted.map((keys) => `resumed: ${keys}`));
+    });
+
     it("has told its watchers of a commit when the commit resolves", async () => {
       const seen: number[] = [];
       await store.watch(

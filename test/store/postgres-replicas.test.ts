@@ -211,6 +211,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const followed = await follow({
       store: b.store,
       world: { now: Date.now, log: silent, metrics: b.metrics },
+      spaces: [],
       async read() {
         await mayRead;
         const found = await contentsOf(b.store);
@@ -264,6 +265,7 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     const followed = await follow({
       store: away.store,
       world: { now: Date.now, log: silent, metrics: away.metrics },
+      spaces: ["goes", "stays", "comes"],
       async read() {
         const entries = await away.store.list(everything);
         return () => {
