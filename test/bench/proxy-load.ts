@@ -1,10 +1,7 @@
-import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import { cores, isThere, pinnedTo } from "./proxy-process.ts";
+import { cores, pinnedTo } from "./proxy-process.ts";
 import { quantile } from "./sidecar-process.ts";
+import { hasWrk, type Outcome, runWrk } from "./wrk.ts";
 
 /** Whom to ask, for what: each request is for the next of the connections. */
 export interface Target {
@@ -14,35 +11,20 @@ export interface Target {
   readonly ids: readonly string[];
 }
 
-export interface Outcome {
-  readonly requests: number;
-  readonly seconds: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly failed: number;
-}
-
 interface Asking {
   readonly connections: number;
   readonly seconds: number;
   readonly folder: string;
 }
 
-const hasWrk = isThere("wrk");
-
 /** As many requests as go, over so many connections: by wrk, or by ourselves where there is none. */
 export async function loadWith(target: Target, asking: Asking): Promise<Outcome> {
   return hasWrk ? byWrk(target, asking) : closedLoop(target, asking);
 }
 
-const run = promisify(execFile);
-
-async function byWrk({ port, path, fields, ids }: Target, { connections, seconds, folder }: Asking): Promise<Outcome> {
-  const script = join(folder, `wrk-${port}.lua`);
+async function byWrk({ port, path, fields, ids }: Target, asking: Asking): Promise<Outcome> {
   const headers = fields.map(([name, value]) => `wrk.headers["${name}"] = "${value}"`).join("\n");
-  writeFileSync(
-    script,
-    `${headers}
+  const script = `${headers}
 local ids, made, at = { "${ids.join('", "')}" }, {}, 0
 init = function(args)
   for i, id in ipairs(ids) do
@@ -53,26 +35,8 @@ end
 request = function()
   at = at % #made + 1
   return made[at]
-end
-done = function(summary, latency, requests)
-  local e = summary.errors
-  io.write(string.format('\\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"failed":%d}\\n', summary.requests,
-    summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
-    e.connect + e.read + e.write + e.status + e.timeout))
-end
-`,
-  );
-  const [program = "", ...args] = [
-    ...pinnedTo(cores.load),
-    "wrk",
-    "-t1",
-    `-c${connections}`,
-    `-d${seconds}s`,
-    "-s",
-    script,
-  ];
-  const { stdout } = await run(program, [...args, `http://127.0.0.1:${port}`]);
-  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Outcome;
+end`;
+  return runWrk({ ...asking, port, script, pinned: pinnedTo(cores.load) });
 }
 
 /** A connection that is kept, for one request at a time whose answer has a Content-Length, or is read by the caller. */

@@ -1,0 +1,47 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { isThere } from "./proxy-process.ts";
+
+export interface Outcome {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly failed: number;
+}
+
+interface WrkRun {
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly folder: string;
+  /** In Lua: what it asks. */
+  readonly script: string;
+  /** What its command line begins with. */
+  readonly pinned?: readonly string[];
+}
+
+/** Who asks takes a third of what a client of Node's takes of the cores that it shares with who is asked. */
+export const hasWrk = isThere("wrk");
+
+const run = promisify(execFile);
+
+export async function runWrk({ port, connections, seconds, folder, script, pinned = [] }: WrkRun): Promise<Outcome> {
+  const path = join(folder, `wrk-${port}.lua`);
+  writeFileSync(
+    path,
+    `${script}
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format('\\n{"requests":%d,"seconds":%f,"p50Ms":%f,"p99Ms":%f,"failed":%d}\\n', summary.requests,
+    summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    e.connect + e.read + e.write + e.status + e.timeout))
+end
+`,
+  );
+  const [program = "", ...args] = [...pinned, "wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "-s", path];
+  const { stdout } = await run(program, [...args, `http://127.0.0.1:${port}`]);
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Outcome;
+}
