@@ -1,5 +1,5 @@
 /**
- * Writes, for the few messages that are stored with every notification and every record, a function each that puts it
+ * Writes, for the few messages that are stored with every notification, record and use, a function each that puts it
  * into bytes: what `toBinary` gives, without asking the description of the message for each field.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -12,6 +12,7 @@ import {
   StoredForwardSchema,
   StoredNotificationSchema,
   StoredRecordSchema,
+  TouchSchema,
   WaitingForwardSchema,
 } from "../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { root } from "./steps.ts";
@@ -23,6 +24,7 @@ const stored = [
   StoredForwardSchema,
   StoredNotificationSchema,
   StoredRecordSchema,
+  TouchSchema,
   WaitingForwardSchema,
 ];
 const home = "src/gen/latchkey/stored/v1";

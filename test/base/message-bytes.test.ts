@@ -58,7 +58,7 @@ function messageOf(random: () => number, schema: DescMessage) {
   return message;
 }
 
-it("has a way of its own to write what is stored with every notification and every record", () => {
+it("has a way of its own to write what is stored with every notification, record and use", () => {
   expect(schemas.map(({ typeName }) => typeName).toSorted()).toEqual(Object.keys(messageWriters).toSorted());
 });
 

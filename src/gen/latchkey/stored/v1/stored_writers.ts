@@ -2,7 +2,7 @@
 
 import type { ConnectionRef } from "../../../latchkey/v1/connection_pb.ts";
 import type { Attempt, Header, Notification } from "../../../latchkey/v1/webhook_pb.ts";
-import type { ChannelHeard, NotificationSeen, RecordPlace, StoredForward, StoredNotification, StoredRecord, WaitingForward } from "./stored_pb.ts";
+import type { ChannelHeard, NotificationSeen, RecordPlace, StoredForward, StoredNotification, StoredRecord, Touch, WaitingForward } from "./stored_pb.ts";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /** Whom the fields are told to, in their order: each with the number and the kind that stand before it. */
@@ -188,6 +188,15 @@ function writeStoredRecord(w: MessageWriter, m: StoredRecord): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
+function writeTouch(w: MessageWriter, m: Touch): void {
+  if (m.at !== undefined) {
+    const from = w.begin(10);
+    writeTimestamp(w, m.at);
+    w.end(from);
+  }
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
 function writeWaitingForward(w: MessageWriter, m: WaitingForward): void {
   if (!Object.is(m.dueMs, 0)) w.double(9, m.dueMs);
   if (!Object.is(m.createdMs, 0)) w.double(17, m.createdMs);
@@ -208,5 +217,6 @@ export const messageWriters = {
   "latchkey.stored.v1.StoredForward": writeStoredForward,
   "latchkey.stored.v1.StoredNotification": writeStoredNotification,
   "latchkey.stored.v1.StoredRecord": writeStoredRecord,
+  "latchkey.stored.v1.Touch": writeTouch,
   "latchkey.stored.v1.WaitingForward": writeWaitingForward,
 } as const;
