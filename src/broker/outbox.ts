@@ -77,6 +77,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   const rows = new Map<string, Row>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
+  /** Undefined: it is among all that wait, if any does. */
+  let firstMade: Waiting | undefined;
 
   function count(of: Heading, by: 1 | -1): void {
     const key = headingKey(of);
@@ -93,6 +95,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     if (before !== undefined) count(before, -1);
     count(found, 1);
     waiting.set(key, found);
+    if (before !== undefined && before === firstMade) firstMade = undefined;
+    else if (firstMade !== undefined && found.createdMs < firstMade.createdMs) firstMade = found;
     depth.value = waiting.size;
     for (const { onWaiting } of listeners) onWaiting(found);
   }
@@ -101,6 +105,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     const gone = waiting.get(key);
     if (gone === undefined) return;
     waiting.delete(key);
+    if (gone === firstMade) firstMade = undefined;
     count(gone, -1);
     depth.value = waiting.size;
     for (const { onGone } of listeners) onGone(gone);
@@ -170,9 +175,12 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     sizeAt,
     isSoon,
     oldestMs() {
-      let oldest: number | undefined;
-      for (const { createdMs } of waiting.values()) if (oldest === undefined || createdMs < oldest) oldest = createdMs;
-      return oldest;
+      if (firstMade === undefined) {
+        for (const one of waiting.values()) {
+          if (firstMade === undefined || one.createdMs < firstMade.createdMs) firstMade = one;
+        }
+      }
+      return firstMade?.createdMs;
     },
     all: () => waiting.values(),
     rowOf: (of) => rows.get(nameOf(of))?.of,
