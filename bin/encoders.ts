@@ -5,6 +5,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence as Presence } from "@bufbuild/protobuf/wkt";
 import {
   ChannelHeardSchema,
   NotificationSeenSchema,
@@ -54,15 +55,15 @@ const sourceOf = ({ file }: DescMessage): string =>
 const nameOf = ({ typeName, file }: DescMessage): string =>
   typeName.slice(file.proto.package.length + 1).replaceAll(".", "_");
 
-/** Those of which messages are made, before them. */
+/** And those of which they are made. */
 function needed(from: readonly DescMessage[], found = new Set<DescMessage>()): Set<DescMessage> {
   for (const desc of from) {
     if (found.has(desc)) continue;
+    found.add(desc);
     needed(
       desc.fields.flatMap(({ message }) => message ?? []),
       found,
     );
-    found.add(desc);
   }
   return found;
 }
@@ -74,6 +75,7 @@ function linesFor(field: DescField): string[] {
   if (field.fieldKind === "list" && field.listKind === "message") {
     return [`for (const one of ${of}) {`, ...within(field, "one"), "}"];
   }
+  if (field.presence !== Presence.IMPLICIT) throw new Error(`${field}: what is unsaid is not told from what is empty`);
   if (field.fieldKind === "enum")
     return [`if (${of} !== ${field.enum.values[0]?.number}) w.signed(${tagOf(field, 0)}, ${of});`];
   const [method, wireType, isThere] = (field.fieldKind === "scalar" && scalars[field.scalar]) || [];

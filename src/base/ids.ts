@@ -29,8 +29,10 @@ function randomHex(bytes: number): string {
 
 let lastTime = 0;
 let sequence = 0;
-/** Of four digits: as many are left for those that follow in the same millisecond. */
-const firstSequences = 36 ** 4 / 2;
+/** Of four digits. */
+const sequences = 36 ** 4;
+/** As many are left for those that follow in the same millisecond. */
+const firstSequences = sequences / 2;
 
 /** An id that sorts by the time it was made, and within one process strictly so. */
 export function sequentialId(now: number): string {
@@ -38,8 +40,11 @@ export function sequentialId(now: number): string {
     lastTime = now;
     // Replicas make theirs in the same millisecond: 19 bits more by which two of those differ.
     sequence = Number.parseInt(randomHex(3), 16) % firstSequences;
-  } else {
+  } else if (sequence < sequences - 1) {
     sequence += 1;
+  } else {
+    lastTime += 1;
+    sequence = 0;
   }
   const time = lastTime.toString(36).padStart(9, "0");
   return `${time}${sequence.toString(36).padStart(4, "0")}${randomHex(4)}`;

@@ -8,8 +8,10 @@ export interface ForwardBodies {
   of(forward: StoredForward): Promise<Uint8Array>;
   /** What a notification said, as JSON text; undefined: it is gone. */
   payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
-  /** It has just come, and will be asked for at once, by so many forwards. */
+  /** It has just come, and will be asked for soon, by so many forwards. */
   know(notification: StoredNotification, forwards: number): void;
+  /** It was not stored after all. */
+  forget(notification: StoredNotification): void;
   /** It was delivered, and is seldom asked for again. */
   delivered(forward: StoredForward): void;
 }
@@ -19,48 +21,26 @@ const keptBytes = 32 * 1024 * 1024;
 const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString();
 
-/** Of a notification, what all of its forwards say. */
-class Payload {
+interface Payload {
   readonly from: string;
+  readonly json: string;
   /** Forwards of it that are not delivered yet. */
   left: number;
-  /** Until somebody wants to send it. */
-  #stored: StoredNotification | undefined;
-  #json = "";
-
-  constructor(from: string, stored: StoredNotification, left: number) {
-    this.from = from;
-    this.#stored = stored;
-    this.left = left;
-  }
-
-  get json(): string {
-    if (this.#stored !== undefined) {
-      const { notification, payloadForm } = this.#stored;
-      const { headers, body } = notification ?? { headers: [], body: new Uint8Array() };
-      const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
-      this.#json = payloadOf(payloadForm, passed, body);
-      this.#stored = undefined;
-    }
-    return this.#json;
-  }
 }
 
-/** What one takes beside what it says, about. */
-const apartBytes = 1_000;
-
 export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
-  const payloads = new LRUCache<string, Payload>({ maxSize: keptBytes });
+  const payloads = new LRUCache<string, Payload>({
+    maxSize: keptBytes,
+    sizeCalculation: ({ json }) => 200 + json.length,
+  });
   const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
 
-  function know(stored: StoredNotification, left: number): Payload {
-    const { notification } = stored;
+  function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, id, provider, headers, body } = notification;
-    const payload = new Payload(provider, stored, left);
-    let size = apartBytes + 2 * body.length;
-    for (const { name, value } of headers) size += 2 * (name.length + value.length);
-    payloads.set(keyOf(environment, id), payload, { size });
+    const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
+    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
+    payloads.set(keyOf(environment, id), payload);
     return payload;
   }
 
@@ -74,6 +54,9 @@ export function createForwardBodies({ notifications }: Pick<Collections, "notifi
 
   return {
     know: (notification, forwards) => void know(notification, forwards),
+    forget({ notification }) {
+      if (notification !== undefined) payloads.delete(keyOf(notification.environment, notification.id));
+    },
     delivered({ environment, notificationId }) {
       const key = keyOf(environment, notificationId);
       const payload = payloads.get(key);

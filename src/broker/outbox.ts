@@ -67,8 +67,8 @@ const prefix = `${waitingSpace}\0`;
 const forwardPrefix = `${forwardSpace}\0`;
 /** Behind as many it takes a while: what comes then is read when it is its turn, which may never be. */
 const soonBehind = 1_000;
-/** Of all destinations together; beyond it the oldest go. */
-const mostRows = 8 * soonBehind;
+/** Of all destinations together: beyond it those go that came first, as of one that takes none. */
+const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   const waiting = new Map<string, Waiting>();

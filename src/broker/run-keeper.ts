@@ -116,7 +116,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
       for (const change of changes) {
         if (!change.key.startsWith("run")) continue;
         const [space, , second = ""] = partsOf(change.key);
-        // A value is opened when it is looked at, and most are records that syncs save.
+        // A value is opened when it is looked at.
         if (space === "run.queued" && change.value !== undefined) {
           queue.heard(change.key);
           isScheduleDue = true;

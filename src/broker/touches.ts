@@ -26,7 +26,7 @@ export const touchedBy = (key: string): Touched => ({ key, at: 0 });
 
 const stepMs = 60_000;
 const flushEveryMs = 5_000;
-/** Many are written in slices: a thousand at once hold up every request for 10 ms. */
+/** Many are written in slices: a thousand at once hold up every request for 5 to 10 ms. */
 const sliceEveryMs = 50;
 const minSlice = 50;
 /** What is remembered to spare writes; forgotten beyond this, a touch is at worst written twice. */

@@ -151,20 +151,16 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const waiting = made.filter(({ state }) => state === Forward_State.PENDING);
     requireRoom(waiting);
     coming += waiting.length;
+    let isFiled = false;
     try {
       if (waiting.some((forward) => outbox.isSoon(forward))) bodies.know(stored, waiting.length);
-      if (
-        !(await file({
-          stored,
-          made,
-          heard: [...heardOf(notification, values), ...notified(notification, values.kinds)],
-          nowMs,
-        }))
-      )
-        return undefined;
+      const heard = [...heardOf(notification, values), ...notified(notification, values.kinds)];
+      isFiled = await file({ stored, made, heard, nowMs });
     } finally {
       coming -= waiting.length;
+      if (!isFiled) bodies.forget(stored);
     }
+    if (!isFiled) return undefined;
     metrics.notificationsMatched.series({ rule: rule < 0 ? "none" : String(rule) }).add();
     return notification;
   }
@@ -222,7 +218,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const { environment, integration, messageId, id } = notification;
     const changes = [...collections.notifications.added(stored), ...heard];
     if (messageId === "") {
-      // They go by the id of the notification, which nobody else has.
+      // They go by the id of the notification, which nobody else has. By a message's id there may be some from before.
       await store.commit([...changes, ...made.flatMap((forward) => collections.forwards.added(forward))]);
       return true;
     }

@@ -59,7 +59,6 @@ class ValuesRead {
   }
 
   all(name: string): readonly string[] {
-    if (name === "") return none;
     const known = this.#found[this.#names.indexOf(name)];
     if (known !== undefined) return known;
     const { values } = this.#rules;

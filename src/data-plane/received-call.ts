@@ -154,7 +154,7 @@ class ReceivedRequest implements RouteRequest {
     this.received = { headers: headerPairs(head.fields.rawHeaders), query: this.rawQuery, body };
   }
 
-  /** For whoever wants it: most look at what came. */
+  /** Another one each time, for whoever wants it: most look at what came. */
   get query(): Query {
     return readQuery(this.rawQuery);
   }

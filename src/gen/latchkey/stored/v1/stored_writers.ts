@@ -21,12 +21,6 @@ export interface MessageWriter {
   unknown(fields: readonly { readonly no: number; readonly wireType: number; readonly data: Uint8Array }[]): void;
 }
 
-function writeTimestamp(w: MessageWriter, m: Timestamp): void {
-  if (m.seconds !== 0n) w.signedLong(8, m.seconds);
-  if (m.nanos !== 0) w.signed(16, m.nanos);
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
 function writeChannelHeard(w: MessageWriter, m: ChannelHeard): void {
   if (m.number !== "") w.text(10, m.number);
   if (m.at !== undefined) {
@@ -35,6 +29,12 @@ function writeChannelHeard(w: MessageWriter, m: ChannelHeard): void {
     w.end(from);
   }
   if (m.resourceId !== "") w.text(26, m.resourceId);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeTimestamp(w: MessageWriter, m: Timestamp): void {
+  if (m.seconds !== 0n) w.signedLong(8, m.seconds);
+  if (m.nanos !== 0) w.signed(16, m.nanos);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -53,30 +53,6 @@ function writeRecordPlace(w: MessageWriter, m: RecordPlace): void {
   if (m.dataHash.byteLength > 0) w.bytes(18, m.dataHash);
   if (!Object.is(m.firstSeenMs, 0)) w.double(25, m.firstSeenMs);
   if (!Object.is(m.deletedMs, 0)) w.double(33, m.deletedMs);
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeDuration(w: MessageWriter, m: Duration): void {
-  if (m.seconds !== 0n) w.signedLong(8, m.seconds);
-  if (m.nanos !== 0) w.signed(16, m.nanos);
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeAttempt(w: MessageWriter, m: Attempt): void {
-  if (m.number !== 0) w.unsigned(8, m.number);
-  if (m.startedAt !== undefined) {
-    const from = w.begin(18);
-    writeTimestamp(w, m.startedAt);
-    w.end(from);
-  }
-  if (m.duration !== undefined) {
-    const from = w.begin(26);
-    writeDuration(w, m.duration);
-    w.end(from);
-  }
-  if (m.status !== 0) w.signed(32, m.status);
-  if (m.error !== "") w.text(42, m.error);
-  if (m.answer.byteLength > 0) w.bytes(50, m.answer);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -126,16 +102,38 @@ function writeStoredForward(w: MessageWriter, m: StoredForward): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeHeader(w: MessageWriter, m: Header): void {
-  if (m.name !== "") w.text(10, m.name);
-  if (m.value.byteLength > 0) w.bytes(18, m.value);
+function writeAttempt(w: MessageWriter, m: Attempt): void {
+  if (m.number !== 0) w.unsigned(8, m.number);
+  if (m.startedAt !== undefined) {
+    const from = w.begin(18);
+    writeTimestamp(w, m.startedAt);
+    w.end(from);
+  }
+  if (m.duration !== undefined) {
+    const from = w.begin(26);
+    writeDuration(w, m.duration);
+    w.end(from);
+  }
+  if (m.status !== 0) w.signed(32, m.status);
+  if (m.error !== "") w.text(42, m.error);
+  if (m.answer.byteLength > 0) w.bytes(50, m.answer);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeConnectionRef(w: MessageWriter, m: ConnectionRef): void {
-  if (m.environment !== "") w.text(10, m.environment);
-  if (m.integration !== "") w.text(18, m.integration);
-  if (m.id !== "") w.text(26, m.id);
+function writeDuration(w: MessageWriter, m: Duration): void {
+  if (m.seconds !== 0n) w.signedLong(8, m.seconds);
+  if (m.nanos !== 0) w.signed(16, m.nanos);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeStoredNotification(w: MessageWriter, m: StoredNotification): void {
+  if (m.notification !== undefined) {
+    const from = w.begin(10);
+    writeNotification(w, m.notification);
+    w.end(from);
+  }
+  if (m.payloadForm !== 0) w.signed(16, m.payloadForm);
+  if (m.environmentId !== "") w.text(26, m.environmentId);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -166,14 +164,16 @@ function writeNotification(w: MessageWriter, m: Notification): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeStoredNotification(w: MessageWriter, m: StoredNotification): void {
-  if (m.notification !== undefined) {
-    const from = w.begin(10);
-    writeNotification(w, m.notification);
-    w.end(from);
-  }
-  if (m.payloadForm !== 0) w.signed(16, m.payloadForm);
-  if (m.environmentId !== "") w.text(26, m.environmentId);
+function writeHeader(w: MessageWriter, m: Header): void {
+  if (m.name !== "") w.text(10, m.name);
+  if (m.value.byteLength > 0) w.bytes(18, m.value);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeConnectionRef(w: MessageWriter, m: ConnectionRef): void {
+  if (m.environment !== "") w.text(10, m.environment);
+  if (m.integration !== "") w.text(18, m.integration);
+  if (m.id !== "") w.text(26, m.id);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
