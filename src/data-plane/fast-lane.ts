@@ -118,9 +118,17 @@ const known = createNote<Headers>();
 const headersOf = (fields: RequestFields): Headers =>
   known.of(fields.memo) ?? known.keep(fields.memo, headersIn(fields));
 
+/**
+ * In one shape, which lives: that of objects made field by field goes with the last of them, and with it, once all
+ * callers had left for a while, whatever was compiled for requests.
+ */
+const unsaid: Readonly<Record<string, string | undefined>> = Object.fromEntries(
+  [...asked].map((name) => [name, undefined]),
+);
+
 /** What is there twice is found out by whoever looks at all of them. */
 function headersIn({ rawHeaders }: RequestFields): Headers {
-  const headers: Record<string, string> = {};
+  const headers = { ...unsaid };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const lower = lowerCase(rawHeaders[i] ?? "");
     if (asked.has(lower)) headers[lower] = rawHeaders[i + 1] ?? "";
