@@ -6,28 +6,21 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence as Presence } from "@bufbuild/protobuf/wkt";
-import {
-  ChannelHeardSchema,
-  NotificationSeenSchema,
-  RecordPlaceSchema,
-  StoredForwardSchema,
-  StoredNotificationSchema,
-  StoredRecordSchema,
-  TouchSchema,
-  WaitingForwardSchema,
-} from "../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { file_latchkey_stored_v1_stored as file } from "../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { root } from "./steps.ts";
 
-const stored = [
-  ChannelHeardSchema,
-  NotificationSeenSchema,
-  RecordPlaceSchema,
-  StoredForwardSchema,
-  StoredNotificationSchema,
-  StoredRecordSchema,
-  TouchSchema,
-  WaitingForwardSchema,
+const names = [
+  "ChannelHeard",
+  "NotificationSeen",
+  "RecordPlace",
+  "StoredForward",
+  "StoredNotification",
+  "StoredRecord",
+  "Touch",
+  "WaitingForward",
 ];
+const stored = file.messages.filter(({ name }) => names.includes(name));
+if (stored.length < names.length) throw new Error("a message is not there under its name");
 const home = "src/gen/latchkey/stored/v1";
 
 /** How a scalar is called by whoever writes it, its wire type, and what is left out. */

@@ -118,7 +118,7 @@ test("W06 410 pauses the address, keeps the queue, and says so; resumed, everyth
   const webhooks = webhooksOf(receiving);
   const { destinations } = await webhooks.listDestinations({ environment });
   expect(destinations).toMatchObject([{ url: application.url, paused: true, pausedReason: "gone", pending: 3n }]);
-  expect(sidecar.logged.filter((line) => line.includes("410"))).toHaveLength(1);
+  expect(sidecar.logged.filter((line) => line.includes("answered 410"))).toHaveLength(1);
   expect(await sidecar.metric("latchkey_destinations_paused_total")).toBe(1);
   // It stays so over a restart.
   await receiving.restart();

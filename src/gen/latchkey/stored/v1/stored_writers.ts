@@ -21,20 +21,69 @@ export interface MessageWriter {
   unknown(fields: readonly { readonly no: number; readonly wireType: number; readonly data: Uint8Array }[]): void;
 }
 
-function writeChannelHeard(w: MessageWriter, m: ChannelHeard): void {
-  if (m.number !== "") w.text(10, m.number);
+function writeTouch(w: MessageWriter, m: Touch): void {
   if (m.at !== undefined) {
-    const from = w.begin(18);
+    const from = w.begin(10);
     writeTimestamp(w, m.at);
     w.end(from);
   }
-  if (m.resourceId !== "") w.text(26, m.resourceId);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
 function writeTimestamp(w: MessageWriter, m: Timestamp): void {
   if (m.seconds !== 0n) w.signedLong(8, m.seconds);
   if (m.nanos !== 0) w.signed(16, m.nanos);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeStoredNotification(w: MessageWriter, m: StoredNotification): void {
+  if (m.notification !== undefined) {
+    const from = w.begin(10);
+    writeNotification(w, m.notification);
+    w.end(from);
+  }
+  if (m.payloadForm !== 0) w.signed(16, m.payloadForm);
+  if (m.environmentId !== "") w.text(26, m.environmentId);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeNotification(w: MessageWriter, m: Notification): void {
+  if (m.id !== "") w.text(10, m.id);
+  if (m.environment !== "") w.text(18, m.environment);
+  if (m.integration !== "") w.text(26, m.integration);
+  if (m.provider !== "") w.text(34, m.provider);
+  if (m.messageId !== "") w.text(42, m.messageId);
+  for (const one of m.headers) {
+    const from = w.begin(50);
+    writeHeader(w, one);
+    w.end(from);
+  }
+  if (m.body.byteLength > 0) w.bytes(58, m.body);
+  if (m.matchedRule !== 0) w.signed(64, m.matchedRule);
+  for (const one of m.matches) {
+    const from = w.begin(74);
+    writeConnectionRef(w, one);
+    w.end(from);
+  }
+  if (m.receivedAt !== undefined) {
+    const from = w.begin(82);
+    writeTimestamp(w, m.receivedAt);
+    w.end(from);
+  }
+  if (m.revision !== 0n) w.unsignedLong(88, m.revision);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeHeader(w: MessageWriter, m: Header): void {
+  if (m.name !== "") w.text(10, m.name);
+  if (m.value.byteLength > 0) w.bytes(18, m.value);
+  if (m.$unknown !== undefined) w.unknown(m.$unknown);
+}
+
+function writeConnectionRef(w: MessageWriter, m: ConnectionRef): void {
+  if (m.environment !== "") w.text(10, m.environment);
+  if (m.integration !== "") w.text(18, m.integration);
+  if (m.id !== "") w.text(26, m.id);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -45,14 +94,6 @@ function writeNotificationSeen(w: MessageWriter, m: NotificationSeen): void {
     writeTimestamp(w, m.receivedAt);
     w.end(from);
   }
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeRecordPlace(w: MessageWriter, m: RecordPlace): void {
-  if (m.sequence !== 0n) w.unsignedLong(8, m.sequence);
-  if (m.dataHash.byteLength > 0) w.bytes(18, m.dataHash);
-  if (!Object.is(m.firstSeenMs, 0)) w.double(25, m.firstSeenMs);
-  if (!Object.is(m.deletedMs, 0)) w.double(33, m.deletedMs);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -126,54 +167,26 @@ function writeDuration(w: MessageWriter, m: Duration): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeStoredNotification(w: MessageWriter, m: StoredNotification): void {
-  if (m.notification !== undefined) {
-    const from = w.begin(10);
-    writeNotification(w, m.notification);
-    w.end(from);
-  }
-  if (m.payloadForm !== 0) w.signed(16, m.payloadForm);
-  if (m.environmentId !== "") w.text(26, m.environmentId);
+function writeWaitingForward(w: MessageWriter, m: WaitingForward): void {
+  if (!Object.is(m.dueMs, 0)) w.double(9, m.dueMs);
+  if (!Object.is(m.createdMs, 0)) w.double(17, m.createdMs);
+  if (m.address !== 0) w.signed(24, m.address);
+  if (m.overrideUrl !== "") w.text(34, m.overrideUrl);
+  if (m.lane !== "") w.text(42, m.lane);
+  if (m.number !== "") w.text(50, m.number);
+  if (m.first) w.flag(56, m.first);
+  if (!Object.is(m.sinceMs, 0)) w.double(65, m.sinceMs);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeNotification(w: MessageWriter, m: Notification): void {
-  if (m.id !== "") w.text(10, m.id);
-  if (m.environment !== "") w.text(18, m.environment);
-  if (m.integration !== "") w.text(26, m.integration);
-  if (m.provider !== "") w.text(34, m.provider);
-  if (m.messageId !== "") w.text(42, m.messageId);
-  for (const one of m.headers) {
-    const from = w.begin(50);
-    writeHeader(w, one);
+function writeChannelHeard(w: MessageWriter, m: ChannelHeard): void {
+  if (m.number !== "") w.text(10, m.number);
+  if (m.at !== undefined) {
+    const from = w.begin(18);
+    writeTimestamp(w, m.at);
     w.end(from);
   }
-  if (m.body.byteLength > 0) w.bytes(58, m.body);
-  if (m.matchedRule !== 0) w.signed(64, m.matchedRule);
-  for (const one of m.matches) {
-    const from = w.begin(74);
-    writeConnectionRef(w, one);
-    w.end(from);
-  }
-  if (m.receivedAt !== undefined) {
-    const from = w.begin(82);
-    writeTimestamp(w, m.receivedAt);
-    w.end(from);
-  }
-  if (m.revision !== 0n) w.unsignedLong(88, m.revision);
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeHeader(w: MessageWriter, m: Header): void {
-  if (m.name !== "") w.text(10, m.name);
-  if (m.value.byteLength > 0) w.bytes(18, m.value);
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeConnectionRef(w: MessageWriter, m: ConnectionRef): void {
-  if (m.environment !== "") w.text(10, m.environment);
-  if (m.integration !== "") w.text(18, m.integration);
-  if (m.id !== "") w.text(26, m.id);
+  if (m.resourceId !== "") w.text(26, m.resourceId);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
@@ -188,35 +201,22 @@ function writeStoredRecord(w: MessageWriter, m: StoredRecord): void {
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
-function writeTouch(w: MessageWriter, m: Touch): void {
-  if (m.at !== undefined) {
-    const from = w.begin(10);
-    writeTimestamp(w, m.at);
-    w.end(from);
-  }
-  if (m.$unknown !== undefined) w.unknown(m.$unknown);
-}
-
-function writeWaitingForward(w: MessageWriter, m: WaitingForward): void {
-  if (!Object.is(m.dueMs, 0)) w.double(9, m.dueMs);
-  if (!Object.is(m.createdMs, 0)) w.double(17, m.createdMs);
-  if (m.address !== 0) w.signed(24, m.address);
-  if (m.overrideUrl !== "") w.text(34, m.overrideUrl);
-  if (m.lane !== "") w.text(42, m.lane);
-  if (m.number !== "") w.text(50, m.number);
-  if (m.first) w.flag(56, m.first);
-  if (!Object.is(m.sinceMs, 0)) w.double(65, m.sinceMs);
+function writeRecordPlace(w: MessageWriter, m: RecordPlace): void {
+  if (m.sequence !== 0n) w.unsignedLong(8, m.sequence);
+  if (m.dataHash.byteLength > 0) w.bytes(18, m.dataHash);
+  if (!Object.is(m.firstSeenMs, 0)) w.double(25, m.firstSeenMs);
+  if (!Object.is(m.deletedMs, 0)) w.double(33, m.deletedMs);
   if (m.$unknown !== undefined) w.unknown(m.$unknown);
 }
 
 /** By the name of their type. */
 export const messageWriters = {
-  "latchkey.stored.v1.ChannelHeard": writeChannelHeard,
-  "latchkey.stored.v1.NotificationSeen": writeNotificationSeen,
-  "latchkey.stored.v1.RecordPlace": writeRecordPlace,
-  "latchkey.stored.v1.StoredForward": writeStoredForward,
-  "latchkey.stored.v1.StoredNotification": writeStoredNotification,
-  "latchkey.stored.v1.StoredRecord": writeStoredRecord,
   "latchkey.stored.v1.Touch": writeTouch,
+  "latchkey.stored.v1.StoredNotification": writeStoredNotification,
+  "latchkey.stored.v1.NotificationSeen": writeNotificationSeen,
+  "latchkey.stored.v1.StoredForward": writeStoredForward,
   "latchkey.stored.v1.WaitingForward": writeWaitingForward,
+  "latchkey.stored.v1.ChannelHeard": writeChannelHeard,
+  "latchkey.stored.v1.StoredRecord": writeStoredRecord,
+  "latchkey.stored.v1.RecordPlace": writeRecordPlace,
 } as const;
