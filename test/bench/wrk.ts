@@ -23,7 +23,7 @@ interface WrkRun {
   readonly pinned?: readonly string[];
 }
 
-/** Who asks takes a third of what a client of Node's takes of the cores that it shares with who is asked. */
+/** It takes less of the cores that it shares with who is asked than a client of Node's. */
 export const hasWrk = isThere("wrk");
 
 const run = promisify(execFile);
