@@ -28,6 +28,8 @@ function randomHex(bytes: number): string {
 }
 
 let lastTime = 0;
+/** In nine digits. */
+let lastTimeText = "";
 let sequence = 0;
 /** Of four digits. */
 const sequences = 36 ** 4;
@@ -37,15 +39,19 @@ const firstSequences = sequences / 2;
 /** An id that sorts by the time it was made, and within one process strictly so. */
 export function sequentialId(now: number): string {
   if (now > lastTime) {
-    lastTime = now;
+    setTime(now);
     // Replicas make theirs in the same millisecond: 19 bits more by which two of those differ.
     sequence = Number.parseInt(randomHex(3), 16) % firstSequences;
   } else if (sequence < sequences - 1) {
     sequence += 1;
   } else {
-    lastTime += 1;
+    setTime(lastTime + 1);
     sequence = 0;
   }
-  const time = lastTime.toString(36).padStart(9, "0");
-  return `${time}${sequence.toString(36).padStart(4, "0")}${randomHex(4)}`;
+  return `${lastTimeText}${sequence.toString(36).padStart(4, "0")}${randomHex(4)}`;
+}
+
+function setTime(time: number): void {
+  lastTime = time;
+  lastTimeText = time.toString(36).padStart(9, "0");
 }

@@ -17,6 +17,7 @@ export const webhookMetrics = {
   },
   notificationsUnproven: {
     kind: "counter",
+    isHot: true,
     name: "latchkey_notifications_unproven_total",
     help: "Webhooks taken though there is nothing to prove them by, by what is missing: no_scheme, no_secret.",
     labels: ["reason"],

@@ -6,7 +6,7 @@ import { type Heading, headingKey, type Waiting } from "./outbox.ts";
  */
 export interface DeliveryLines {
   put(waiting: Waiting, nowMs: number): void;
-  remove(waiting: Pick<Waiting, "environment" | "id">): void;
+  remove(waiting: Pick<Waiting, "name">): void;
   /** Begun: it is counted as under way until `ended`. Undefined: no line has one that is due and room for it. */
   next(nowMs: number): Begun | undefined;
   /** Whether it went well decides how many of its line may be under way. */
@@ -63,7 +63,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
   const listed = new Queue<Line>();
   /** Those of them that wait until it is less crowded, in their turn. */
   const crowdedOut = { failing: new Set<Line>(), others: new Set<Line>() };
-  /** By environment and id: what is meant by it now. An older one that comes up in a queue is passed over. */
+  /** By name: what is meant by it now. An older one that comes up in a queue is passed over. */
   const current = new Map<string, Waiting>();
   const begun = new Set<string>();
   const later = createDueHeap();
@@ -155,8 +155,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
       line.taken += 1;
       const waiting = isForAgain ? line.again.shift() : takeFirst(line);
       if (waiting === undefined) return undefined;
-      const key = keyOf(waiting);
-      if (current.get(key) === waiting && !begun.has(key)) return waiting;
+      if (current.get(waiting.name) === waiting && !begun.has(waiting.name)) return waiting;
       if (waiting.first) leave(line, waiting);
     }
   }
@@ -178,18 +177,18 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
 
   return {
     put(waiting, nowMs) {
-      const key = keyOf(waiting);
-      const before = current.get(key);
-      current.set(key, waiting);
+      const { name } = waiting;
+      const before = current.get(name);
+      current.set(name, waiting);
       // What is under way is entered again when it has ended, as it stands by then.
-      if (begun.has(key) || before === waiting) return;
+      if (begun.has(name) || before === waiting) return;
       // What has just come is entered as it came: a heap does not keep those of one moment in order.
       const dueMs = dueAt(waiting, nowMs);
       if (dueMs <= nowMs) enter(waiting);
       else later.push({ waiting, dueMs });
     },
-    remove(waiting) {
-      current.delete(keyOf(waiting));
+    remove({ name }) {
+      current.delete(name);
     },
     next(nowMs) {
       if (nowMs < latestMs - noticedMs) {
@@ -200,7 +199,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
       for (let next = later.peek(); next !== undefined && next.dueMs <= nowMs; next = later.peek()) {
         later.pop();
         const { waiting } = next;
-        if (current.get(keyOf(waiting)) === waiting && !begun.has(keyOf(waiting))) enter(waiting);
+        if (current.get(waiting.name) === waiting && !begun.has(waiting.name)) enter(waiting);
       }
       while (underWay < most) {
         const line = nextListed();
@@ -220,7 +219,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
         line.underWay += 1;
         underWay += 1;
         if (line.answers === false) failing += 1;
-        begun.add(keyOf(waiting));
+        begun.add(waiting.name);
         return { waiting, line };
       }
       return undefined;
@@ -236,9 +235,8 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
       if (!wentWell) failing += line.underWay;
       // It may be one by now that there is a place for.
       if (crowdedOut.failing.has(line) || crowdedOut.others.has(line)) comeBack(line);
-      const key = keyOf(waiting);
-      begun.delete(key);
-      const now = current.get(key);
+      begun.delete(waiting.name);
+      const now = current.get(waiting.name);
       if (now !== undefined) later.push({ waiting: now, dueMs: dueAt(now, latestMs) });
       list(line);
     },
@@ -268,8 +266,6 @@ const noticedMs = 1_000;
 const dueAt = ({ dueMs, sinceMs }: Waiting, nowMs: number): number =>
   Math.min(dueMs, nowMs + Math.max(0, dueMs - sinceMs));
 
-const keyOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
-
 /** Behind all of its lane that come before it: by number where both have one, otherwise by when they were made. */
 function placeIn(lane: readonly Waiting[], waiting: Waiting): number {
   let place = lane.length;
@@ -279,8 +275,9 @@ function placeIn(lane: readonly Waiting[], waiting: Waiting): number {
 
 function comesBefore(a: Waiting, b: Waiting | undefined): boolean {
   if (b === undefined) return false;
-  if (isNumber(a.number) && isNumber(b.number)) return BigInt(a.number) < BigInt(b.number);
-  return a.createdMs < b.createdMs;
+  if (!isNumber(a.number) || !isNumber(b.number)) return a.createdMs < b.createdMs;
+  // As many digits, as nearly all that come one after another have, compare as texts.
+  return a.number.length === b.number.length ? a.number < b.number : BigInt(a.number) < BigInt(b.number);
 }
 
 const isNumber = (text: string): boolean => /^\d{1,30}$/.test(text);

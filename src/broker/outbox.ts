@@ -3,7 +3,7 @@ import type { World } from "../base/world.ts";
 import { type StoredForward_Address, WaitingForwardSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Change, Commit, Entry, Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
-import { after, partsOf, under } from "../store/keys.ts";
+import { after, keyOf, partsOf, under } from "../store/keys.ts";
 import { forwardSpace, waitingSpace } from "./collections.ts";
 
 /** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
@@ -17,7 +17,7 @@ export interface Outbox {
   oldestMs(): number | undefined;
   all(): Iterable<Waiting>;
   /** As it was committed last, by all that was told here: of those that were soon on their way when they came. */
-  rowOf(waiting: Pick<Waiting, "environment" | "id">): ForwardRow | undefined;
+  rowOf(waiting: Pick<Waiting, "name">): ForwardRow | undefined;
   /** It turned out not to be that. */
   forgetRow(waiting: Pick<Waiting, "environment" | "id">): void;
   /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
@@ -31,6 +31,8 @@ export interface OutboxListener {
 }
 
 export interface Waiting {
+  /** Its environment and its id, as one. */
+  readonly name: string;
   readonly environment: string;
   readonly id: string;
   readonly dueMs: number;
@@ -71,9 +73,10 @@ const soonBehind = 1_000;
 const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
+  /** By name. */
   const waiting = new Map<string, Waiting>();
   const sizes = new Map<string, number>();
-  /** By environment and id. */
+  /** By name. */
   const rows = new Map<string, Row>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
@@ -90,21 +93,21 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   const sizeAt = (destination: Heading) => sizes.get(headingKey(destination)) ?? 0;
   const isSoon = (destination: Heading) => sizeAt(destination) < soonBehind;
 
-  function put(key: string, found: Waiting): void {
-    const before = waiting.get(key);
+  function put(found: Waiting): void {
+    const before = waiting.get(found.name);
     if (before !== undefined) count(before, -1);
     count(found, 1);
-    waiting.set(key, found);
+    waiting.set(found.name, found);
     if (before !== undefined && before === firstMade) firstMade = undefined;
     else if (firstMade !== undefined && found.createdMs < firstMade.createdMs) firstMade = found;
     depth.value = waiting.size;
     for (const { onWaiting } of listeners) onWaiting(found);
   }
 
-  function take(key: string): void {
-    const gone = waiting.get(key);
+  function take(name: string): void {
+    const gone = waiting.get(name);
     if (gone === undefined) return;
-    waiting.delete(key);
+    waiting.delete(name);
     if (gone === firstMade) firstMade = undefined;
     count(gone, -1);
     depth.value = waiting.size;
@@ -130,25 +133,27 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
 
   function onCommit({ changes, revision }: Commit): void {
     let forward: ForwardRow["change"] | undefined;
+    let nameOfIt = "";
     for (const change of changes) {
       const { key } = change;
       if (key.startsWith(forwardPrefix)) {
         // What the outbox knows of it comes behind it, unless that stays as it was.
         forward = change;
-        forgetRow(key.slice(forwardPrefix.length));
+        nameOfIt = key.slice(forwardPrefix.length);
+        forgetRow(nameOfIt);
+        continue;
       }
       if (!key.startsWith(prefix)) continue;
+      const name = key.slice(prefix.length);
       // A value is opened when it is looked at.
       const { value } = change;
       if (value === undefined) {
-        take(key);
+        take(name);
         continue;
       }
-      const name = key.slice(prefix.length);
-      const isOfIt = forward?.key.slice(forwardPrefix.length) === name;
-      const found = readWaiting(key, value);
-      if (forward !== undefined && isOfIt && isSoon(found)) keepRow(name, { change: forward, revision });
-      put(key, found);
+      const found = readWaiting(name, value);
+      if (forward !== undefined && name === nameOfIt && isSoon(found)) keepRow(name, { change: forward, revision });
+      put(found);
     }
   }
 
@@ -158,11 +163,14 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     spaces: [forwardSpace, waitingSpace],
     async read() {
       const found = new Map<string, Waiting>();
-      for await (const { key, value } of everyWaiting(store)) found.set(key, readWaiting(key, value));
+      for await (const { key, value } of everyWaiting(store)) {
+        const name = key.slice(prefix.length);
+        found.set(name, readWaiting(name, value));
+      }
       return () => {
         rows.clear();
-        for (const key of [...waiting.keys()]) if (!found.has(key)) take(key);
-        for (const [key, one] of found) put(key, one);
+        for (const name of [...waiting.keys()]) if (!found.has(name)) take(name);
+        for (const one of found.values()) put(one);
       };
     },
     onCommit,
@@ -183,8 +191,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       return firstMade?.createdMs;
     },
     all: () => waiting.values(),
-    rowOf: (of) => rows.get(nameOf(of))?.of,
-    forgetRow: (of) => forgetRow(nameOf(of)),
+    rowOf: ({ name }) => rows.get(name)?.of,
+    forgetRow: ({ environment, id }) => forgetRow(keyOf(environment, id)),
     listen: (listener) => void listeners.push(listener),
     close: () => watch.close(),
   };
@@ -193,8 +201,6 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
 interface Row {
   of: ForwardRow | undefined;
 }
-
-const nameOf = ({ environment, id }: Pick<Waiting, "environment" | "id">): string => `${environment}\0${id}`;
 
 async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
   const range = under(waitingSpace);
@@ -207,8 +213,12 @@ async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
   }
 }
 
-function readWaiting(key: string, value: Uint8Array): Waiting {
-  const [, environment = "", id = ""] = partsOf(key);
-  const { $typeName: _, ...waiting } = fromBinary(WaitingForwardSchema, value);
-  return { environment, id, ...waiting };
+function readWaiting(name: string, value: Uint8Array): Waiting {
+  const [environment = "", id = ""] = partsOf(name);
+  // Written out: a rest and a spread of as many fields take longer than to read them.
+  const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
+    WaitingForwardSchema,
+    value,
+  );
+  return { name, environment, id, address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first };
 }

@@ -1,9 +1,8 @@
-import { create } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
-import { lookupDigest } from "../core/connection-lookups.ts";
+import { lookupDigest, type Where } from "../core/connection-lookups.ts";
 import type { Lookup } from "../core/notification.ts";
 import { createResourceIndex, type Owner } from "../core/resource-index.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import { after, partsOf, under } from "../store/keys.ts";
@@ -63,22 +62,36 @@ export async function openResources({ store, world }: { store: Store; world: Wor
     },
   });
 
+  /** A body may hold several notifications: whom any value of a rule finds, that rule finds. */
+  function ownersOf(where: Where, values: readonly string[]): readonly Owner[] {
+    const found = values.flatMap((value) => {
+      const digest = lookupDigest(where, value);
+      return digest === undefined ? [] : index.match(digest);
+    });
+    if (found.length < 2) return found;
+    const byId = new Map(found.map((owner) => [owner.id, owner]));
+    return [...byId.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+  }
+
   return {
     match({ environment, integration }, lookups) {
-      const found = new Map<string, Owner>();
-      for (const [i, { rule, field, value }] of lookups.entries()) {
-        const digest = lookupDigest({ environment, integration, field }, value);
-        for (const owner of digest === undefined ? [] : index.match(digest)) found.set(owner.id, owner);
-        // A body may hold several notifications: whom any value of a rule finds, that rule finds.
-        if (found.size === 0 || lookups[i + 1]?.rule === rule) continue;
-        const matches = [...found.values()].toSorted((one, other) => (one.id < other.id ? -1 : 1));
-        return { rule, matches: matches.map((owner) => create(ConnectionRefSchema, owner)) };
+      for (const { rule, field, values } of lookups) {
+        const owners = ownersOf({ environment, integration, field }, values);
+        if (owners.length > 0) return { rule, matches: owners.map(refOf) };
       }
       return { rule: -1, matches: [] };
     },
     close: () => watch.close(),
   };
 }
+
+// Written out: `create` takes 1 µs.
+const refOf = ({ environment, integration, id }: Owner): ConnectionRef => ({
+  $typeName: "latchkey.v1.ConnectionRef",
+  environment,
+  integration,
+  id,
+});
 
 const lookupPrefix = `${lookupSpace}\0`;
 const nothing = new Uint8Array();

@@ -291,7 +291,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const proof = proving instanceof Promise ? await proving : proving;
       if (!proof.proven) {
         const { reason } = proof;
-        if (isTaken(proof)) metrics.notificationsUnproven.inc({ reason });
+        if (isTaken(proof)) metrics.notificationsUnproven.series({ reason }).add();
         else {
           metrics.notifications.series({ outcome: "refused" }).add();
           metrics.notificationsRefused.inc({ reason });

@@ -12,7 +12,7 @@ export function lookupFields(provider: Provider): readonly string[] {
   return [...new Set((provider.notification?.lookups ?? []).map(({ field }) => field))].sort();
 }
 
-interface Where {
+export interface Where {
   readonly environment: string;
   readonly integration: string;
   readonly field: string;

@@ -1,4 +1,9 @@
-import { LookupRule_Transform, type NotificationRules, type ValueRule } from "../gen/latchkey/v1/provider_pb.ts";
+import {
+  type LookupRule,
+  LookupRule_Transform,
+  type NotificationRules,
+  type ValueRule,
+} from "../gen/latchkey/v1/provider_pb.ts";
 import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
 import { type Reading, readJson } from "./notification-reading.ts";
@@ -7,7 +12,7 @@ import { type Reading, readJson } from "./notification-reading.ts";
 export interface NotificationValues {
   /** The same when the message comes again; undefined where it says too little to know. */
   readonly messageId: string | undefined;
-  /** In the order of the rules; a rule stands there once for each value. */
+  /** In the order of the rules. */
   readonly lookups: readonly Lookup[];
   /** The channel that it came over, and its number there, as received. */
   readonly channel: string | undefined;
@@ -31,7 +36,7 @@ export function notificationValues(rules: NotificationRules | undefined, reading
   const read = new ValuesRead(rules, reading);
   return {
     messageId: messageIdOf(messageId.map((name) => read.all(name))),
-    lookups: lookupsIn(lookups, read),
+    lookups: lookups.map((rule, i) => new ReadLookup(i, rule, read)),
     channel: read.first(channel),
     number: read.first(number),
     resourceId: read.first(resourceId),
@@ -74,12 +79,27 @@ class ValuesRead {
   }
 }
 
-function lookupsIn(rules: NotificationRules["lookups"], read: ValuesRead): readonly Lookup[] {
-  const lookups: Lookup[] = [];
-  rules.forEach(({ field, value, transform }, rule) => {
-    for (const one of read.all(value)) lookups.push({ rule, field, value: transformed(one, transform) });
-  });
-  return lookups;
+/** What a rule finds is looked for when it is its turn: the first is most often the last. */
+class ReadLookup implements Lookup {
+  readonly rule: number;
+  readonly field: string;
+  readonly #name: string;
+  readonly #transform: LookupRule_Transform;
+  readonly #read: ValuesRead;
+
+  constructor(rule: number, { field, value, transform }: LookupRule, read: ValuesRead) {
+    this.rule = rule;
+    this.field = field;
+    this.#name = value;
+    this.#transform = transform;
+    this.#read = read;
+  }
+
+  get values(): readonly string[] {
+    const found = this.#read.all(this.#name);
+    if (this.#transform === LookupRule_Transform.EMAIL_HASH) return found.map(emailHash);
+    return this.#transform === LookupRule_Transform.LOWER_CASE ? found.map((value) => value.toLowerCase()) : found;
+  }
 }
 
 /** The message of this number of a channel; undefined where something else makes it the same message. */
@@ -96,11 +116,6 @@ function messageIdOf(parts: readonly (readonly string[])[]): string | undefined 
   if (parts.length === 0 || parts.some((values) => values.length === 0)) return undefined;
   // No value is empty or holds NUL (see `isUsable`): no two messages have one id.
   return parts.map((values) => values.join("\0\0")).join("\0");
-}
-
-function transformed(value: string, transform: LookupRule_Transform): string {
-  if (transform === LookupRule_Transform.EMAIL_HASH) return emailHash(value);
-  return transform === LookupRule_Transform.LOWER_CASE ? value.toLowerCase() : value;
 }
 
 /** The values that a rule finds, each once. */

@@ -7,11 +7,12 @@ export interface Received {
   readonly body: Uint8Array;
 }
 
-/** One rule of a provider, with a value that a notification has for it. A rule may stand there with several. */
+/** A rule of a provider, and what a notification has for it. */
 export interface Lookup {
   /** Its position among the provider's, from 0. */
   readonly rule: number;
   /** `metadata.NAME` or `connection_config.NAME`. */
   readonly field: string;
-  readonly value: string;
+  /** None: it says nothing of this. */
+  readonly values: readonly string[];
 }

@@ -83,8 +83,7 @@ export class ReceivedCall implements Answering, Taken, Exchange {
     if (this.#isRefused || this.#isOver) return;
     clearTimeout(this.#slow);
     const [first] = this.#chunks;
-    const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks, this.#bytes);
-    void this.#answer(body);
+    void this.#answer(this.#chunks.length < 2 ? (first ?? noBytes) : Buffer.concat(this.#chunks, this.#bytes));
   }
 
   async #answer(body: Buffer): Promise<void> {
@@ -161,6 +160,7 @@ class ReceivedRequest implements RouteRequest {
 }
 
 const nothing = {};
+const noBytes = Buffer.alloc(0);
 
 const queryOf = (target: string): string => {
   const at = target.indexOf("?");

@@ -1,9 +1,12 @@
 /** A key made of parts. No part holds NUL, so joined parts cannot collide, and sort as tuples do. */
 export function keyOf(...parts: readonly string[]): string {
-  for (const part of parts) {
+  let key = "";
+  for (let i = 0; i < parts.length; i += 1) {
+    const part = parts[i] ?? "";
     if (part.includes("\0")) throw new Error("a part of a key holds NUL");
+    key = i === 0 ? part : `${key}\0${part}`;
   }
-  return parts.join("\0");
+  return key;
 }
 
 /** The keys whose first parts are these. */

@@ -70,6 +70,7 @@ interface Collection<S extends DescMessage> {
 }
 
 const empty = new Uint8Array();
+const none: readonly string[] = [];
 
 export function createRecords<S extends DescMessage>(collection: Collection<S>): Records<MessageShape<S>> {
   type T = MessageShape<S>;
@@ -82,41 +83,44 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
   const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
 
-  function secondaryKeys(value: T | undefined): readonly string[] {
-    if (value === undefined || indexSpaces.length === 0) return [];
-    const own = key(value);
+  /** `own`: its parts as one key, which a secondary one ends in. */
+  function secondaryKeys(value: T | undefined, own: string): readonly string[] {
+    if (value === undefined || indexSpaces.length === 0) return none;
     const keys: string[] = [];
     for (const { space, keysOf } of indexSpaces) {
       for (const parts of keysOf(value)) {
-        const found = keyOf(space, ...parts, ...own);
+        const found = `${keyOf(space, ...parts)}\0${own}`;
         if (!keys.includes(found)) keys.push(found);
       }
     }
     return keys;
   }
 
-  function addFacets(changes: Change[], before: T | undefined, next: T | undefined): void {
-    const holder = next ?? before;
+  interface Step {
+    readonly before: T | undefined;
+    readonly next: T | undefined;
+    readonly own: string;
+  }
+
+  function addFacets(changes: Change[], { before, next, own }: Step): void {
     for (const { space, of } of facetSpaces) {
       const [old, current] = [before && of(before), next && of(next)];
       // What was made of it formerly may be another thing than would be made of it now: it goes with its record.
-      if (holder === undefined || (next !== undefined && isSame(old, current))) continue;
-      changes.push({ key: keyOf(space, ...key(holder)), value: current });
+      if (next !== undefined && isSame(old, current)) continue;
+      changes.push({ key: `${space}\0${own}`, value: current });
     }
   }
 
-  function primaryOf(holder: T, next: T | undefined): Change {
-    const primary = { key: primaryKey(holder), value: next === undefined ? undefined : bytesOf(strip(next)) };
-    return secret && next !== undefined ? { ...primary, secret } : primary;
-  }
-
-  function withSecondary(primary: Change, before: T | undefined, next: T | undefined): Change[] {
-    const changes = [primary];
+  /** `expect`: undefined where nothing has to be looked up. */
+  function changesOf({ before, next, own }: Step, expect: number | undefined): Change[] {
+    const bare = { key: `${space}${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
+    const primary: Change = expect === undefined ? bare : { ...bare, expect };
+    const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
     // There are few of them: sets would cost more than to look twice.
-    const [old, current] = [secondaryKeys(before), secondaryKeys(next)];
+    const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
     for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
     for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
-    addFacets(changes, before, next);
+    addFacets(changes, { before, next, own });
     return changes;
   }
 
@@ -178,10 +182,9 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     change({ before, after: next }) {
       const holder = next ?? before?.value;
       if (holder === undefined) return [];
-      const primary = { ...primaryOf(holder, next), expect: before?.revision ?? 0 };
-      return withSecondary(primary, before?.value, next);
+      return changesOf({ before: before?.value, next, own: keyOf(...key(holder)) }, before?.revision ?? 0);
     },
-    added: (value) => withSecondary(primaryOf(value, value), undefined, value),
+    added: (next) => changesOf({ before: undefined, next, own: keyOf(...key(next)) }, undefined),
     unchanged: ({ value, revision }) => ({ key: primaryKey(value), expect: revision }),
     none: (parts, index) => ({ empty: under(index === undefined ? name : `${name}.${index}`, ...parts) }),
     read(change, revision) {

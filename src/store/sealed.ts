@@ -75,9 +75,12 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     });
   }
 
-  async function commit(changes: readonly Change[], conditions: readonly Condition[] = []): Promise<number> {
+  function commit(changes: readonly Change[], conditions: readonly Condition[] = []): Promise<number> {
     const seals = changes.some(({ secret }) => secret === true);
-    if (!seals) return backend.commit(closed(changes), conditions);
+    return seals ? commitSealed(changes, conditions) : backend.commit(closed(changes), conditions);
+  }
+
+  async function commitSealed(changes: readonly Change[], conditions: readonly Condition[]): Promise<number> {
     if (frames.sealsMade() - sealsBefore > maxSealsOfEpoch) {
       sealsBefore = frames.sealsMade();
       await keyring.begin();

@@ -183,7 +183,7 @@ async function rebuild(folder: string, count: number): Promise<void> {
     `${count} connections read from the embedded store at start: ${ms(took)}, ${perSecond(count, took)}/s, ${ms((user + system) / 1_000)} of CPU of the loop;`,
   );
   say(`  the loop was held up for ${ms(longest)} at most`);
-  const lookup = { rule: 0, field, value: uriOf(count - 1) };
+  const lookup = { rule: 0, field, values: [uriOf(count - 1)] };
   const { matches } = resources.match({ environment: "prod", integration: "google-calendar" }, [lookup]);
   if (matches[0]?.id !== ids.at(-1)) throw new Error("what was stored is not found");
   resources.close();

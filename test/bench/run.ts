@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. That of the proxy has parts
- * (`--only requests,streams`), and can be made longer (`--rounds N --seconds N`).
+ * `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. Those of the proxy and of
+ * webhooks have parts (`--only requests,streams`), and can be made longer (`--rounds N`).
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
@@ -39,7 +39,7 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   start,
   store,
   syncs,
-  webhooks: (count) => webhooks(Number(values.rounds ?? 0) || count),
+  webhooks: () => webhooks({ only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),
 };
 const [name = ""] = positionals;
 const bench = benches[name];

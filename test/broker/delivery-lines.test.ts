@@ -6,9 +6,11 @@ import { StoredForward_Address as Address } from "../../src/gen/latchkey/stored/
 let made = 0;
 function waiting(about: Partial<Waiting> = {}): Waiting {
   made += 1;
+  const id = `msg_${made}`;
   return {
+    name: `dev\0${about.id ?? id}`,
     environment: "dev",
-    id: `msg_${made}`,
+    id,
     dueMs: 0,
     sinceMs: 0,
     createdMs: made,

@@ -17,7 +17,7 @@ const minute = 60_000;
 const filedKey = (id: string) => keyOf(lookupSpace, "dev", "calendar", id);
 const idsOf = ({ broker }: OpenBroker, email: string) =>
   broker.resources
-    .match({ environment: "dev", integration: "calendar" }, [{ rule: 0, field: "metadata.email", value: email }])
+    .match({ environment: "dev", integration: "calendar" }, [{ rule: 0, field: "metadata.email", values: [email] }])
     .matches.map(({ id }) => id);
 
 async function importWith(open: OpenBroker, id: string, email: string): Promise<void> {

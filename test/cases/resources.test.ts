@@ -14,13 +14,13 @@ const running = sidecarOfFile();
 const token = { type: "OAUTH2", access_token: "a" };
 const uri = (calendar: string) => `https://cal.example/v3/calendars/${calendar}/events`;
 
-const listed = (value: string): Lookup => ({ rule: 0, field: "metadata.calendarWatchResourceUris", value });
+const listed = (value: string): Lookup => ({ rule: 0, field: "metadata.calendarWatchResourceUris", values: [value] });
 /** As the rules of the catalogue's `calendar` put it, for a calendar of this address. */
 const rulesFor = (address: string): readonly Lookup[] => [
   listed(uri(encodeURIComponent(address))),
-  { rule: 1, field: "connection_config.emailAddressHash", value: emailHash(address) },
-  { rule: 2, field: "metadata.emailAddress", value: address },
-  { rule: 3, field: "metadata.email", value: address },
+  { rule: 1, field: "connection_config.emailAddressHash", values: [emailHash(address)] },
+  { rule: 2, field: "metadata.emailAddress", values: [address] },
+  { rule: 3, field: "metadata.email", values: [address] },
 ];
 
 interface At {
@@ -157,7 +157,7 @@ it("W14 lets the first rule that finds any win, alone", async () => {
   await watching("w14-list", uri(encodeURIComponent(address)));
   expect(matched(rulesFor(address))).toEqual({ rule: 0, ids: ["w14-list"] });
   // What has no value for a rule goes on to the next.
-  expect(matched(rulesFor(address).map((rule) => (rule.rule < 2 ? { ...rule, value: "" } : rule)))).toEqual({
+  expect(matched(rulesFor(address).map((rule) => (rule.rule < 2 ? { ...rule, values: [""] } : rule)))).toEqual({
     rule: 2,
     ids: ["w14-address"],
   });
@@ -199,7 +199,8 @@ it("finds a connection by what its end user's consent brought, and brings anew",
   const brought = String(await hash());
   expect(brought).toMatch(/^[0-9a-f]{64}$/);
   const byHash = (value: string) =>
-    matched([{ rule: 1, field: "connection_config.emailAddressHash", value }], { sidecar, integration: key }).ids;
+    matched([{ rule: 1, field: "connection_config.emailAddressHash", values: [value] }], { sidecar, integration: key })
+      .ids;
   expect(byHash(brought)).toEqual([id]);
   const other = emailHash("other@example.com");
   await sidecar.client(ConnectionService).updateConnection({
@@ -222,7 +223,7 @@ const custom = (...fields: readonly string[]) => ({
     lookups: fields.map((field) => ({ field, value: "page" })),
   },
 });
-const page = (field: string, value: string): Lookup => ({ rule: 0, field, value });
+const page = (field: string, value: string): Lookup => ({ rule: 0, field, values: [value] });
 const wiki = { integration: "wiki" };
 const wikiPage = (id: string, metadata: object) => ({
   provider_config_key: "wiki",
