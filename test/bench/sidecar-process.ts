@@ -10,7 +10,7 @@ const dist = fileURLToPath(new URL("../../dist/latchkey.js", import.meta.url));
 export const secretKey = "lk_bench-secret-key-of-the-environment-dev";
 
 /** What the manifests give Node beside the size of its heap: how short collections are, and what they take of two cores. */
-export const deployedOptions = "--max-semi-space-size=8 --v8-pool-size=1";
+export const deployedOptions = "--max-semi-space-size=16 --v8-pool-size=1";
 
 /** The built sidecar in a process of its own, so that its memory and time are its own. */
 export interface BenchSidecar {
