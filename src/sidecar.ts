@@ -33,6 +33,7 @@ import { loadCatalogue } from "./providers/catalogue.ts";
 import { createEgress, createTrustedEgress, type Resolve } from "./relay/egress.ts";
 import { createSend } from "./relay/send.ts";
 import { canShareReads } from "./relay/shared-socket.ts";
+import { canWriteTexts } from "./relay/text-writes.ts";
 import { createUpstream, type Upstream } from "./relay/upstream.ts";
 import { type Backend, StoreUnavailable } from "./store/contract.ts";
 import type { StoreLocation } from "./store/location.ts";
@@ -193,14 +194,15 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         load,
         world,
       });
-      const sharesReads = config.fastLane && (await canShareReads());
-      if (config.fastLane && !sharesReads) world.log.debug("callers' connections are read each into its own memory");
+      const [sharesReads, writesTexts] = config.fastLane ? await Promise.all([canShareReads(), canWriteTexts()]) : [];
+      if (sharesReads === false) world.log.debug("callers' connections are read each into its own memory");
+      if (writesTexts === false) world.log.debug("texts are written by way of streams");
       const common = { access: held.access, limits, warn, world };
       const refs = aliasRefs(config);
       const stallMs = Math.min(config.relay.idleMs, maxStallMs);
       const toProviders = {
         ...{ ...common, name: "data" as const, proxy, stallMs },
-        ...{ hasFastLane: config.fastLane, sharesReads },
+        ...{ hasFastLane: config.fastLane, sharesReads: sharesReads === true },
         guard: createDoorGuard({ hosts }),
       };
       const otherRoutes = (path: string) => declaredRoutes(held, path);
@@ -220,7 +222,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           doors.public,
           createDoor({
             ...{ ...common, name: "public" as const, routes: publicRoutes, pages, guard, tls: doors.public.tls },
-            ...{ hasFastLane: config.fastLane, sharesReads },
+            ...{ hasFastLane: config.fastLane, sharesReads: sharesReads === true },
           }),
         );
       }

@@ -8,6 +8,7 @@ import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
 import { takesMore } from "./pressure.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
+import { writeText } from "./text-writes.ts";
 
 /** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
 export interface Receiver {
@@ -195,7 +196,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
       this.#early.push(bytes);
       return false;
     }
-    if (typeof bytes === "string") this.#socket.write(bytes, "latin1");
+    if (typeof bytes === "string") writeText(this.#socket, bytes);
     else this.#socket.write(bytes);
     return takesMore(this.#socket);
   }

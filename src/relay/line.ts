@@ -8,6 +8,7 @@ import { takesMore } from "./pressure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.ts";
 import { type ResponseHead, statusLine } from "./response-head.ts";
 import { type Reader, readBytes, SharedSocket } from "./shared-socket.ts";
+import { hasUnsent, writeText } from "./text-writes.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** Whom a line asks, and tells. */
@@ -228,7 +229,7 @@ export class Line implements Facing, Reader {
     } else if (!this.#hasAsked) {
       // Nobody knows yet what it speaks.
       if (forMs > headMs) this.socket.destroy();
-    } else if (this.socket.writableLength > 0) {
+    } else if (hasUnsent(this.socket)) {
       // It takes its time over the last answer.
       this.#since = nowMs;
     } else if (forMs > idleMs) {
@@ -388,7 +389,7 @@ export class Line implements Facing, Reader {
     const text = this.#text;
     if (text === "") return;
     this.#text = "";
-    this.socket.write(text, "latin1");
+    writeText(this.socket, text);
   }
 
   #flushSoon(): void {

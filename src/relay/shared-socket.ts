@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { connect, createServer, type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
+import { type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
+import { type Pair, tryOnLoopback } from "./loopback-trial.ts";
 
 /** Who reads a connection without a stream between. */
 export interface Reader {
@@ -73,51 +73,19 @@ export function sharedSocketOf(accepted: Socket, server: Server): SharedSocket {
  * comes, and that the server knows it.
  */
 export function canShareReads(): Promise<boolean> {
-  tried ??= tryIt();
+  tried ??= tryOnLoopback(tryIt);
   return tried;
 }
 
-const trialMs = 2_000;
 let tried: Promise<boolean> | undefined;
 
-async function tryIt(): Promise<boolean> {
-  const server = createServer({ allowHalfOpen: true });
-  const sockets = new Set<Socket>();
-  const noted = <S extends Socket>(socket: S): S => {
-    sockets.add(socket);
-    return socket;
-  };
-  const trial = async () => {
-    await once(server.listen({ port: 0, host: "127.0.0.1" }), "listening");
-    const address = server.address();
-    const caller = noted(connect({ port: typeof address === "object" ? (address?.port ?? 0) : 0, host: "127.0.0.1" }));
-    const accepting = acceptedFrom(server, caller);
-    // Whatever becomes of it, the time runs out.
-    caller.on("error", () => {});
-    caller.write("a");
-    caller.once("data", () => caller.end("b"));
-    const socket = noted(sharedSocketOf(noted(await accepting), server));
-    const said = await saidOver(socket);
-    server.close();
-    await once(server, "close");
-    return said === "ab";
-  };
-  const late = sleep(trialMs, false, { ref: false });
-  return Promise.race([trial().catch(() => false), late]).finally(() => {
-    // However it ended, nothing of it is left.
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-}
-
-/** The connection of this caller's: anybody may come to a port. */
-function acceptedFrom(server: Server, caller: Socket): Promise<Socket> {
-  return new Promise((resolve) => {
-    server.on("connection", (accepted) => {
-      if (accepted.remotePort === caller.localPort) resolve(accepted);
-      else accepted.destroy();
-    });
-  });
+async function tryIt({ server, caller, accepted, noted }: Pair): Promise<boolean> {
+  caller.write("a");
+  caller.once("data", () => caller.end("b"));
+  const said = await saidOver(noted(sharedSocketOf(accepted, server)));
+  server.close();
+  await once(server, "close");
+  return said === "ab";
 }
 
 /** What came, the first of it into the shared buffer, until its end. */
