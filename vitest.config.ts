@@ -8,6 +8,15 @@ const common = {
   hookTimeout: 30_000,
 };
 
+/** Tests of requests that ordinarily take the fast lane. */
+const throughTheDoor = [
+  "test/cases/proxy-*.test.ts",
+  "test/cases/webhook-door.test.ts",
+  "test/cases/webhooks-receiving.test.ts",
+  "test/data-plane/proxy-keys.test.ts",
+  "test/peers/nango-proxy.test.ts",
+];
+
 export default defineConfig({
   test: {
     // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
@@ -22,15 +31,19 @@ export default defineConfig({
         test: {
           ...common,
           name: "general lane",
-          include: [
-            "test/cases/proxy-*.test.ts",
-            "test/cases/webhook-door.test.ts",
-            "test/cases/webhooks-receiving.test.ts",
-            "test/data-plane/proxy-keys.test.ts",
-            "test/peers/nango-proxy.test.ts",
-          ],
+          include: throughTheDoor,
           exclude: ["test/cases/proxy-{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "general" },
+        },
+      },
+      // And where each is worked on together with all that come in the same turn.
+      {
+        test: {
+          ...common,
+          name: "crowd",
+          include: [...throughTheDoor, "test/relay/kept-connections.test.ts"],
+          exclude: ["test/cases/proxy-{h2-floods,tls,upgrade,streams-slow}.test.ts"],
+          env: { LATCHKEY_TEST_LANE: "crowd" },
         },
       },
     ],

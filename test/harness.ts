@@ -10,6 +10,7 @@ import { createMetrics } from "../src/base/metrics.ts";
 import type { World } from "../src/base/world.ts";
 import { type Config, parseConfig } from "../src/config/config.ts";
 import type { Resolve } from "../src/relay/egress.ts";
+import { setCrowd } from "../src/relay/turn.ts";
 import { type Sidecar, startSidecar } from "../src/sidecar.ts";
 
 /** The keys that a sidecar of the tests is given. */
@@ -18,8 +19,11 @@ export const adminKey = "lk_test-admin-key-of-the-control-plane";
 /** 32 bytes. */
 export const sealKey = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
-/** Whether ordinary requests to providers take the fast lane: the proxy's tests run on each. */
-export const isFastLane = process.env["LATCHKEY_TEST_LANE"] !== "general";
+/** The proxy's tests run on each lane, and on the fast one also as in a crowd. */
+const lane = process.env["LATCHKEY_TEST_LANE"] ?? "fast";
+/** Whether ordinary requests to providers take the fast lane. */
+export const isFastLane = lane !== "general";
+if (lane === "crowd") setCrowd(0);
 
 /** What a sidecar of the tests is configured with: ports and a store of its own. */
 export const testVariables = (folder: string): Readonly<Record<string, string>> => ({

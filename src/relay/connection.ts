@@ -9,6 +9,7 @@ import type { Origin } from "./origin.ts";
 import { takesMore } from "./pressure.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
 import { writeText } from "./text-writes.ts";
+import { type Gathered, hasEnd, waitsForOthers, workSoon, writeSoon } from "./turn.ts";
 
 /** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
 export interface Receiver {
@@ -87,7 +88,7 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * A connection to a provider, carrying one request at a time. A class, because there are many of them and each has
  * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
  */
-export class Connection<P extends ConnectionPlace = ConnectionPlace> {
+export class Connection<P extends ConnectionPlace = ConnectionPlace> implements Gathered {
   readonly pool: P;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
@@ -113,6 +114,10 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
   #isGone = false;
   /** What is written before the connection stands. */
   #early: (string | Buffer)[] = [];
+  /** What came and waits for the others of this turn. */
+  #came: string | undefined;
+  /** So does the head of a request. */
+  #ready = "";
   #head: Buffer | undefined;
   #informational = 0;
   #hasAnswered = false;
@@ -136,7 +141,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
         },
       },
     });
-    this.#socket.once(connectedEvent(origin), () => this.#ready());
+    this.#socket.once(connectedEvent(origin), () => this.#stands());
     if (origin.scheme === "https") this.#socket.on("session", (ticket) => (pool.session = ticket));
     this.#socket.on("error", (error) => {
       this.#failure ??= failureOf(error, this.#isReady);
@@ -186,7 +191,25 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
       this.#socket.cork();
       process.nextTick(uncork, this.#socket);
     }
-    this.write(head);
+    if (carried.isSent && this.#isReady && hasEnd()) {
+      this.#activity += 1;
+      this.#ready = head;
+      writeSoon(this);
+    } else {
+      this.write(head);
+    }
+  }
+
+  writeNow(): void {
+    const head = this.#ready;
+    this.#ready = "";
+    if (head !== "") writeText(this.#socket, head);
+  }
+
+  workNow(): void {
+    const came = this.#came;
+    this.#came = undefined;
+    if (came !== undefined) this.#readText(came, undefined);
   }
 
   /** Returns false when `onDrain` will say that more can be taken. */
@@ -196,6 +219,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
       this.#early.push(bytes);
       return false;
     }
+    this.writeNow();
     if (typeof bytes === "string") writeText(this.#socket, bytes);
     else this.#socket.write(bytes);
     return takesMore(this.#socket);
@@ -229,7 +253,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
     this.#socket.destroy();
   }
 
-  #ready(): void {
+  #stands(): void {
     this.#isReady = true;
     this.#activity += 1;
     this.#carried?.stood();
@@ -247,6 +271,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
   }
 
   #read(length: number, buffer: Uint8Array): void {
+    this.workNow();
     // A head that comes in drops is late all the same.
     if (this.#state !== states.head) this.#activity += 1;
     if (this.#carried === undefined) {
@@ -256,7 +281,13 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
     }
     if (this.#state === states.head && this.#head === undefined && buffer === shared && length <= maxHeadBytes) {
       // Most answers are one read, and are never looked at but as text.
-      this.#readText(shared.toString("latin1", 0, length), undefined);
+      const text = shared.toString("latin1", 0, length);
+      if (waitsForOthers()) {
+        this.#came = text;
+        workSoon(this);
+      } else {
+        this.#readText(text, undefined);
+      }
       return;
     }
     const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
@@ -277,13 +308,13 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
     this.#readText(all.toString("latin1", 0, Math.min(all.length, maxHeadBytes)), all);
   }
 
-  /** `bytes` are those of the text, and what follows it; undefined: they lie in the shared buffer, and nothing follows. */
+  /** `bytes` are those of the text, and what follows it; undefined: nothing follows. */
   #readText(text: string, bytes: Buffer | undefined): void {
     const end = text.indexOf("\r\n\r\n");
     if (end === -1) {
       if (text.length >= maxHeadBytes) this.#malformed("the head of the answer is too large");
       else if (isNoHead(text)) this.#malformed("the head of the answer is not well-formed");
-      else this.#head = Buffer.from(bytes ?? shared.subarray(0, text.length));
+      else this.#head = bytes === undefined ? Buffer.from(text, "latin1") : Buffer.from(bytes);
       return;
     }
     const carried = this.#carried;
@@ -301,7 +332,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
         return;
       }
     }
-    const rest = (bytes ?? shared.subarray(0, text.length)).subarray(end + 4);
+    const rest = bytes === undefined ? Buffer.from(text.slice(end + 4), "latin1") : bytes.subarray(end + 4);
     if (head.status < 200) {
       this.#informational += 1;
       if (this.#informational > maxInformational) {
@@ -406,6 +437,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> {
 
   /** The provider has ended its side. */
   #ended(): void {
+    this.workNow();
     if (this.#state === states.close && this.#carried !== undefined) {
       this.#keepsAlive = false;
       this.#finish([], 0);

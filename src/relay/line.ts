@@ -9,6 +9,7 @@ import { isBegunHead, parseRequestHead, type RequestHead } from "./request-head.
 import { type ResponseHead, statusLine } from "./response-head.ts";
 import { type Reader, readBytes, SharedSocket } from "./shared-socket.ts";
 import { hasUnsent, writeText } from "./text-writes.ts";
+import { type Gathered, hasEnd, waitsForOthers, workSoon, writeSoon } from "./turn.ts";
 import { createYoungCollection } from "./young-collection.ts";
 
 /** Whom a line asks, and tells. */
@@ -73,10 +74,12 @@ const collectYoung = createYoungCollection();
  * their order, and faces the caller for each of them. A class, because there are as many as callers, and because what
  * happens for each request is to cost no closure.
  */
-export class Line implements Facing, Reader {
+export class Line implements Facing, Reader, Gathered {
   readonly socket: Socket;
   readonly #owner: LineOwner;
   #state: (typeof states)[keyof typeof states] = states.waiting;
+  /** What came and waits for the others of this turn. */
+  #came: string | undefined;
   /** What came and was not read yet: the beginning of a head, or what came before its turn. */
   #unread: Buffer | undefined;
   /** When it began to wait for what it waits for. */
@@ -186,7 +189,8 @@ export class Line implements Facing, Reader {
       for (let i = 0; i < kept.length; i += 2) this.#text += `${kept[i]}: ${kept[i + 1]}\r\n`;
       this.#text += "\r\n";
     }
-    this.#flush();
+    if (hasEnd()) writeSoon(this);
+    else this.#flush();
     this.#finish();
   }
 
@@ -239,7 +243,7 @@ export class Line implements Facing, Reader {
 
   /** Ends it, unless something has come. */
   endIfIdle(): void {
-    if (this.#state === states.waiting && this.#unread === undefined) this.socket.destroySoon();
+    if (this.#state === states.waiting && this.#unread === undefined) this.#sayNoMore();
   }
 
   destroy(): void {
@@ -247,10 +251,17 @@ export class Line implements Facing, Reader {
   }
 
   read(length: number, buffer: Buffer): void {
+    this.workNow();
     this.#isFilled = length >= handedOnBytes;
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
       // Most requests are one read, and are never looked at but as text.
-      this.#readText(buffer.toString("latin1", 0, length), undefined);
+      const text = buffer.toString("latin1", 0, length);
+      if (waitsForOthers()) {
+        this.#came = text;
+        workSoon(this);
+      } else {
+        this.#readText(text, undefined);
+      }
     } else if (buffer === this.#room && this.#isFilled) {
       this.#read(buffer.subarray(0, length));
     } else {
@@ -262,6 +273,13 @@ export class Line implements Facing, Reader {
     const isMany = this.#isFilled && this.#bodyLeft > smallBytes && this.#state === states.carrying;
     this.#room = isMany ? Buffer.allocUnsafeSlow(readBytes) : undefined;
     return this.#room;
+  }
+
+  workNow(): void {
+    const came = this.#came;
+    if (came === undefined) return;
+    this.#came = undefined;
+    if (!this.socket.destroyed) this.#readText(came, undefined);
   }
 
   readonly #read = (bytes: Buffer): void => {
@@ -358,7 +376,7 @@ export class Line implements Facing, Reader {
     this.#status = status;
     this.#hasBegun = true;
     if (this.#owner.isLeaving) this.#closes = true;
-    this.#text = lines + (this.#isChunked ? chunkedEnds : ends)[this.#closes ? "closes" : "keepsAlive"];
+    this.#text += lines + (this.#isChunked ? chunkedEnds : ends)[this.#closes ? "closes" : "keepsAlive"];
   }
 
   #writeLarge(content: Buffer, release: (() => void) | undefined): boolean {
@@ -395,10 +413,10 @@ export class Line implements Facing, Reader {
   #flushSoon(): void {
     if (this.#isFlushedSoon) return;
     this.#isFlushedSoon = true;
-    process.nextTick(flushNow, this);
+    process.nextTick(writeNow, this);
   }
 
-  flushNow(): void {
+  writeNow(): void {
     this.#isFlushedSoon = false;
     this.#flush();
   }
@@ -413,7 +431,7 @@ export class Line implements Facing, Reader {
       this.socket.once("close", () => clearTimeout(cut));
     } else if (this.#closes || this.#owner.isDraining) {
       this.#end();
-      this.socket.destroySoon();
+      this.#sayNoMore();
     } else {
       this.#end();
       this.#state = states.waiting;
@@ -448,6 +466,7 @@ export class Line implements Facing, Reader {
 
   #handOver(bytes: Buffer): void {
     const socket = this.socket;
+    this.#flush();
     this.#state = states.handedOver;
     this.#unread = undefined;
     if (socket instanceof SharedSocket) socket.readBy(undefined);
@@ -459,7 +478,13 @@ export class Line implements Facing, Reader {
     socket.resume();
   }
 
+  #sayNoMore(): void {
+    this.#flush();
+    this.socket.destroySoon();
+  }
+
   #refuse(code: Parameters<LineOwner["refuse"]>[1]): void {
+    this.#flush();
     this.#state = states.ending;
     this.#unread = undefined;
     this.#owner.refuse(this.socket, code);
@@ -467,6 +492,7 @@ export class Line implements Facing, Reader {
 
   /** Who says nothing more has left: as `node:http` holds. */
   readonly #ended = (): void => {
+    this.workNow();
     const isWithinHead = this.#state === states.waiting && this.#unread !== undefined;
     const isWithinBody = this.#state === states.carrying && this.#bodyLeft > 0;
     if (isWithinHead || (isWithinBody && !this.#hasBegun)) {
@@ -474,7 +500,7 @@ export class Line implements Facing, Reader {
       this.#end();
       this.#refuse("HPE_INVALID_EOF_STATE");
     } else {
-      this.socket.destroySoon();
+      this.#sayNoMore();
     }
   };
 
@@ -498,5 +524,5 @@ const isBodiless = (status: number): boolean => status === 204 || status === 304
 const saysLength = (fields: readonly string[]): boolean =>
   fields.some((name, i) => i % 2 === 0 && lowerCase(name) === "content-length");
 
-const flushNow = (line: Line): void => line.flushNow();
+const writeNow = (line: Line): void => line.writeNow();
 const readNext = (line: Line): void => line.readNext();

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { Line, type LineOwner } from "./line.ts";
+import { finishTurn } from "./turn.ts";
 
 /** The callers' connections of a door, for as long as all that came over them was ordinary. */
 export interface Lines {
@@ -40,6 +41,7 @@ export function createLines({ take, handOver, refuse }: Asked): Lines {
   sweeping.unref();
 
   function sweep(): void {
+    finishTurn();
     for (const line of lines) line.sweep(owner.nowMs);
     if (owner.isDraining && lines.size === 0) clearInterval(sweeping);
   }
@@ -50,6 +52,7 @@ export function createLines({ take, handOver, refuse }: Asked): Lines {
       owner.isLeaving = true;
     },
     drain() {
+      finishTurn();
       owner.isLeaving = true;
       owner.isDraining = true;
       for (const line of lines) line.endIfIdle();

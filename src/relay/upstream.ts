@@ -12,6 +12,7 @@ import { createPools, poolKey } from "./pools.ts";
 import { createHeadReader, type Notable } from "./response-head.ts";
 import { createSessions } from "./sessions.ts";
 import { createTunnels } from "./tunnels.ts";
+import { finishTurn } from "./turn.ts";
 
 /** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
 export interface Upstream {
@@ -115,6 +116,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 
   function sweep(): void {
+    finishTurn();
     onCounts(counts());
     sessions.sweep();
     connections.sweep();
@@ -142,6 +144,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     },
     counts,
     drain() {
+      finishTurn();
       sessions.drain();
       connections.drain();
     },

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Send, Unanswered } from "../../src/base/sending.ts";
@@ -35,6 +35,43 @@ async function unanswered(asked: ReturnType<Send>): Promise<Unanswered> {
   const [outcome] = await Promise.allSettled([asked]);
   if (outcome?.status === "rejected" && outcome.reason instanceof Unanswered) return outcome.reason;
   throw new Error("there was an answer, or no outcome of a request");
+}
+
+/** What comes back from there within a moment goes on in one write. */
+async function startGathering(to: number): Promise<{ readonly port: number }> {
+  const server = createServer({ allowHalfOpen: true }, (near) => {
+    const far = connect({ port: to, host: "127.0.0.1", allowHalfOpen: true });
+    const gathered: Buffer[] = [];
+    let isEnd = false;
+    const passOn = () => {
+      const bytes = Buffer.concat(gathered.splice(0));
+      if (isEnd) near.end(bytes);
+      else near.write(bytes);
+    };
+    let soon: NodeJS.Timeout | undefined;
+    const gather = () => {
+      clearTimeout(soon);
+      soon = setTimeout(passOn, 40);
+    };
+    far.on("data", (bytes: Buffer) => {
+      gathered.push(bytes);
+      gather();
+    });
+    far.on("end", () => {
+      isEnd = true;
+      gather();
+    });
+    near.pipe(far);
+    for (const socket of [near, far]) socket.on("error", () => {});
+    onTestFinished(() => {
+      clearTimeout(soon);
+      near.destroy();
+      far.destroy();
+    });
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  return server.address() as AddressInfo;
 }
 
 describe("of what may arrive twice", () => {
@@ -249,6 +286,30 @@ describe("to the operator's own", () => {
       expect((await unanswered(trusted()(repeatable(url)))).reason).toBe("untrusted");
     },
   );
+
+  it.skipIf(lacks("openssl")).each([
+    ["of a known length", ["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", "abc", "def"]],
+    ["cut within its head", ["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 6\r\n\r\nabc", "def"]],
+    ["in chunks", ["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "3\r\nabc\r\n3\r\n", "def\r\n0\r\n\r\n"]],
+    ["that ends with its connection", ["HTTP/1.1 200 OK\r\n\r\n", "abc", "def", "end"]],
+    ["that ends with its connection in one piece", ["HTTP/1.1 200 OK\r\n\r\nabcdef", "end"]],
+  ])("reads an answer %s, whose pieces come together", async (_what, pieces) => {
+    const ca = await createAuthority(await temporaryFolder(), "authority");
+    const own = ca.issue("app", { names: "DNS:app.internal" });
+    const app = await startProvider(
+      async (_, socket) => {
+        // Each is a record of its own, once the one before it has been written.
+        for (const piece of pieces) {
+          if (piece === "end") socket.end();
+          else await new Promise((resolve) => socket.write(piece, resolve));
+        }
+      },
+      { cert: pem(own.cert), key: pem(own.key) },
+    );
+    const { port } = await startGathering(app.port);
+    const { body } = await trusted(pem(ca.cert).toString())(repeatable(`https://app.internal:${port}/`));
+    expect(body.toString()).toBe("abcdef");
+  });
 
   it.each([301, 302, 303, 307, 308])("follows no %d, and keeps its connection", async (status) => {
     const app = await startProvider(

@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import type { Answering } from "../../src/relay/facing.ts";
 import type { Line } from "../../src/relay/line.ts";
 import { createLines } from "../../src/relay/lines.ts";
-import { canShareReads, sharedSocketOf } from "../../src/relay/shared-socket.ts";
+import { canShareReads, type SharedSocket, sharedSocketOf } from "../../src/relay/shared-socket.ts";
+import { setCrowd } from "../../src/relay/turn.ts";
 import { below, seeded } from "../seeded.ts";
 
 it("finds at start that this Node reads accepted connections into a buffer of ours", async () => {
@@ -74,12 +75,17 @@ async function serve(inPlaceOf: (accepted: Socket, server: ReturnType<typeof cre
   return { port, handedOver, stop };
 }
 
+const usualCrowd = 4;
 const ways = [
-  ["into one buffer", sharedSocketOf],
-  ["as Node reads them", (accepted: Socket) => accepted],
+  ["into one buffer", sharedSocketOf, usualCrowd],
+  ["into one buffer, in a crowd", sharedSocketOf, 0],
+  ["as Node reads them", (accepted: Socket) => accepted, usualCrowd],
 ] as const;
 
-it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlaceOf) => {
+afterEach(() => setCrowd(usualCrowd));
+
+it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlaceOf, crowd) => {
+  setCrowd(crowd);
   const { port, stop } = await serve(inPlaceOf);
   const random = seeded(7);
   const turn = () => new Promise(setImmediate);
@@ -111,7 +117,8 @@ it.each(ways)("gives each caller what it sent itself, read %s", async (_, inPlac
   await stop();
 });
 
-it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, inPlaceOf) => {
+it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, inPlaceOf, crowd) => {
+  setCrowd(crowd);
   const { port, handedOver, stop } = await serve(inPlaceOf);
   const odd = Array.from({ length: 6 }, (_, i) => `NONSENSE\r\n${textOf(i, 400_000)}`);
 
@@ -132,5 +139,28 @@ it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, i
   const read = [...handedOver.values()].sort();
   expect(read.map(({ length }) => length)).toEqual(odd.map(({ length }) => length));
   expect(read.every((text, i) => text === odd[i])).toBe(true);
+  await stop();
+});
+
+it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as what came at once (%i)", async (at) => {
+  setCrowd(0);
+  const sockets: SharedSocket[] = [];
+  const { port, stop } = await serve((accepted, server) => {
+    const socket = sharedSocketOf(accepted, server);
+    sockets.push(socket);
+    return socket;
+  });
+  const caller = connect(port, "127.0.0.1");
+  await expect.poll(() => sockets.length).toBe(1);
+  const get = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+  const all = `PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789${get}`;
+  for (const piece of [all.slice(0, at), all.slice(at)]) sockets[0]?.took(piece.length, Buffer.from(piece));
+  let came = "";
+  caller.on("data", (bytes) => {
+    came += String(bytes);
+  });
+  await expect.poll(() => came.match(/HTTP\/1.1 200/g)?.length).toBe(2);
+  expect(came).toContain("\r\n\r\n0123456789HTTP/1.1 200");
+  caller.destroy();
   await stop();
 });
