@@ -98,6 +98,8 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
   idleUntil = 0;
   /** And since when. */
   idleSince = 0;
+  /** The provider has said that no more will come. */
+  hasEnded = false;
   /** It has carried something before: what it carries next may find it closed already. */
   isReused = false;
   /** Bumped by whatever happens; a look compares it with what the look before it saw. */
@@ -274,8 +276,8 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
     this.workNow();
     // A head that comes in drops is late all the same.
     if (this.#state !== states.head) this.#activity += 1;
-    if (this.#carried === undefined) {
-      // Nobody has asked for anything: whatever it is, it is nobody's answer.
+    if (this.#carried === undefined || this.#ready !== "") {
+      // Nobody has asked for anything yet: whatever it is, it is nobody's answer.
       this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
       return;
     }
@@ -437,6 +439,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
 
   /** The provider has ended its side. */
   #ended(): void {
+    this.hasEnded = true;
     this.workNow();
     if (this.#state === states.close && this.#carried !== undefined) {
       this.#keepsAlive = false;

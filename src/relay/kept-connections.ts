@@ -57,7 +57,10 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   }
 
   function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
-    const last = needsNew ? undefined : idle.at(-1);
+    if (needsNew) return undefined;
+    // What the provider has ended is told to be gone a moment later.
+    while (idle.at(-1)?.hasEnded === true) idle.pop();
+    const last = idle.at(-1);
     if (last === undefined) return undefined;
     // Not by the clock of the sweeps, which stands still between them.
     if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;

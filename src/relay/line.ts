@@ -250,8 +250,9 @@ export class Line implements Facing, Reader, Gathered {
     this.socket.destroy();
   }
 
-  read(length: number, buffer: Buffer): void {
+  read(length: number, buffer: Buffer): boolean {
     this.workNow();
+    if (this.#state === states.handedOver) return false;
     this.#isFilled = length >= handedOnBytes;
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
       // Most requests are one read, and are never looked at but as text.
@@ -267,6 +268,11 @@ export class Line implements Facing, Reader, Gathered {
     } else {
       this.#read(Buffer.from(buffer.subarray(0, length)));
     }
+    return true;
+  }
+
+  readEnd(): void {
+    this.workNow();
   }
 
   nextBuffer(): Buffer | undefined {
@@ -492,7 +498,6 @@ export class Line implements Facing, Reader, Gathered {
 
   /** Who says nothing more has left: as `node:http` holds. */
   readonly #ended = (): void => {
-    this.workNow();
     const isWithinHead = this.#state === states.waiting && this.#unread !== undefined;
     const isWithinBody = this.#state === states.carrying && this.#bodyLeft > 0;
     if (isWithinHead || (isWithinBody && !this.#hasBegun)) {

@@ -4,8 +4,13 @@ import { type Pair, tryOnLoopback } from "./loopback-trial.ts";
 
 /** Who reads a connection without a stream between. */
 export interface Reader {
-  /** Nothing of `buffer` may be kept once this returns, unless it came from `nextBuffer`. */
-  read(length: number, buffer: Buffer): void;
+  /**
+   * Nothing of `buffer` may be kept once this returns, unless it came from `nextBuffer`. Returns false where the socket
+   * is no longer read by it: then what came is for the stream.
+   */
+  read(length: number, buffer: Buffer): boolean;
+  /** Nothing more will come. */
+  readEnd(): void;
   /** A buffer of the reader's own for what comes next; undefined: that which all share. */
   nextBuffer(): Buffer | undefined;
 }
@@ -42,9 +47,14 @@ export class SharedSocket extends Socket {
 
   /** Returns false when no more is wanted for now. */
   took(length: number, buffer: Buffer): boolean {
-    if (this.#reader === undefined) return this.push(Buffer.from(buffer.subarray(0, length)));
-    this.#reader.read(length, buffer);
-    return true;
+    if (this.#reader?.read(length, buffer) === true) return true;
+    return this.push(Buffer.from(buffer.subarray(0, length)));
+  }
+
+  /** With null, Node says that the end has come: before the stream knows it, whoever reads does. */
+  override push(bytes: Uint8Array | null): boolean {
+    if (bytes === null) this.#reader?.readEnd();
+    return super.push(bytes);
   }
 }
 
@@ -94,10 +104,12 @@ function saidOver(socket: SharedSocket): Promise<string> {
   return new Promise((resolve, reject) => {
     socket.readBy({
       nextBuffer: () => undefined,
+      readEnd() {},
       read(length, buffer) {
         said += buffer === shared ? shared.toString("latin1", 0, length) : "?";
         socket.readBy(undefined);
         socket.write(".");
+        return true;
       },
     });
     socket.on("data", (bytes) => {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { startProxied } from "../provider.ts";
+import { startProvider, startProxied } from "../provider.ts";
 import { below, seeded } from "../seeded.ts";
 
 /** By the first of a path; what it says is the rest of it, and the request's body. */
@@ -128,4 +128,29 @@ it("answers who asks for more before the first is answered, in order, and who sa
     else expect(found).toEqual(wanted.slice(0, found.length));
   }
   for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 60 }, (_, i) => ask(i)));
+});
+
+it("sends what must not be repeated over no connection whose end came in the same turn", async () => {
+  const provider = await startProvider();
+  const { data, proxyLines } = await startProxied(provider.port);
+  const door = new URL(data);
+  const caller = connect(Number(door.port), door.hostname);
+  let text = "";
+  caller.setEncoding("latin1").on("data", (piece) => {
+    text += piece;
+  });
+  const ask = (method: string, body: string) => {
+    text = "";
+    const length = `Content-Length: ${body.length}\r\n`;
+    caller.write(`${method} /proxy/x HTTP/1.1\r\nHost: localhost\r\n${proxyLines}${length}\r\n${body}`);
+  };
+  for (let i = 0; i < 20; i += 1) {
+    ask("GET", "");
+    await expect.poll(() => text).toContain("200 OK");
+    provider.connections.at(-1)?.socket.destroy();
+    ask("POST", "hi");
+    await expect.poll(() => text).toContain("HTTP/1.1 ");
+    expect(text).toContain("200 OK");
+  }
+  caller.destroy();
 });

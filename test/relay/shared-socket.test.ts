@@ -142,19 +142,29 @@ it.each(ways)("hands over all of what is odd, and its end, read %s", async (_, i
   await stop();
 });
 
-it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as what came at once (%i)", async (at) => {
+/** A caller's connection in a crowd, and its other end, to which more than one read can be given in a turn. */
+async function openInCrowd() {
   setCrowd(0);
   const sockets: SharedSocket[] = [];
-  const { port, stop } = await serve((accepted, server) => {
+  const served = await serve((accepted, server) => {
     const socket = sharedSocketOf(accepted, server);
     sockets.push(socket);
     return socket;
   });
-  const caller = connect(port, "127.0.0.1");
+  const caller = connect(served.port, "127.0.0.1");
   await expect.poll(() => sockets.length).toBe(1);
+  /** In one turn, as where more than a thousand connections have something at once. */
+  const give = (pieces: readonly string[]) => {
+    for (const piece of pieces) sockets[0]?.took(piece.length, Buffer.from(piece));
+  };
+  return { ...served, caller, give, socket: sockets[0] };
+}
+
+it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as what came at once (%i)", async (at) => {
+  const { caller, give, stop } = await openInCrowd();
   const get = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
   const all = `PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789${get}`;
-  for (const piece of [all.slice(0, at), all.slice(at)]) sockets[0]?.took(piece.length, Buffer.from(piece));
+  give([all.slice(0, at), all.slice(at)]);
   let came = "";
   caller.on("data", (bytes) => {
     came += String(bytes);
@@ -164,3 +174,22 @@ it.each([6, 30, 50, 70, 85])("reads what comes twice in one turn of a crowd as w
   caller.destroy();
   await stop();
 });
+
+it.each([[["NONSENSE\r\n", "more, ", "and more"]], [["NONSENSE\r\nmore, and more"]]])(
+  "hands over all that comes in one turn of a crowd, the end as well: %j",
+  async (pieces) => {
+    const { caller, give, socket, handedOver, stop } = await openInCrowd();
+    let came = "";
+    caller.on("data", (bytes) => {
+      came += String(bytes);
+    });
+    give(pieces);
+    // As Node does where it has read the end.
+  socket?.push(null);
+  socket?.read(0);
+    await once(caller, "end");
+    expect([[...handedOver.values()], came]).toEqual([["NONSENSE\r\nmore, and more"], "bye"]);
+    caller.end();
+    await stop();
+  },
+);

@@ -1,8 +1,11 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import { beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { canWriteTexts, hasUnsent, writeText } from "../../src/relay/text-writes.ts";
+import { temporaryFolder } from "../harness.ts";
 import { below, seeded } from "../seeded.ts";
 
 beforeAll(async () => {
@@ -118,3 +121,39 @@ it("leaves together what is held back to make one write", async () => {
   near.destroy();
   far.destroy();
 });
+
+it("uses no request again before its text has left, though nothing waits any more", async () => {
+  // Who reads is as fast as it can be: now and then it has made room between the first try of a write and the second.
+  const path = join(await temporaryFolder(), "socket");
+  const server = createServer();
+  await once(server.listen(path), "listening");
+  const reader = spawn(process.execPath, ["--eval", reading, path], { stdio: "inherit" });
+  onTestFinished(() => {
+    reader.kill();
+    server.close();
+  });
+  const sockets: Socket[] = [];
+  server.on("connection", (socket) => sockets.push(socket.on("error", () => {})));
+  await expect.poll(() => sockets.length, { timeout: 10_000 }).toBe(8);
+  const text = "y".repeat(16 * 1024);
+  let left = 0;
+  for (const until = performance.now() + 3_000; performance.now() < until; ) {
+    // Node ends the process over one that is used twice.
+    for (let i = 0; i < 200; i += 1) {
+      for (const socket of sockets) {
+        if (hasUnsent(socket)) continue;
+        writeText(socket, text);
+        left += 1;
+      }
+    }
+    await new Promise(setImmediate);
+  }
+  expect(left).toBeGreaterThan(1_000);
+  for (const socket of sockets) socket.destroy();
+});
+
+const reading = `const buffer = Buffer.alloc(65536);
+for (let i = 0; i < 8; i += 1) {
+  require("node:net").connect({ path: process.argv[1], onread: { buffer, callback: () => true } })
+    .on("error", () => {}).on("close", () => process.exit());
+}`;
