@@ -185,8 +185,8 @@ it.each([[["NONSENSE\r\n", "more, ", "and more"]], [["NONSENSE\r\nmore, and more
     });
     give(pieces);
     // As Node does where it has read the end.
-  socket?.push(null);
-  socket?.read(0);
+    socket?.push(null);
+    socket?.read(0);
     await once(caller, "end");
     expect([[...handedOver.values()], came]).toEqual([["NONSENSE\r\nmore, and more"], "bye"]);
     caller.end();
