@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { BackupManifestSchema, type BackupResponse, StoreService } from "../gen/latchkey/v1/store_pb.ts";
+import { BackupManifestSchema, StoreService } from "../gen/latchkey/v1/store_pb.ts";
 import { createOutput } from "./output.ts";
 import { progressOn } from "./progress.ts";
 import type { Act, Session } from "./session.ts";
@@ -31,8 +31,7 @@ Examples:
 async function backup({ terminal, client, output }: Session, file: string, { quiet = false }: Given): Promise<void> {
   const progress = progressOn(terminal, { quiet });
   try {
-    const chunks = chunksOf(client(StoreService).backup({}));
-    const manifest = await writeBackup(file, chunks, { terminal, progress });
+    const manifest = await writeBackup(file, chunksOf(client), { terminal, progress });
     progress.end();
     const beside = { ...terminal, stdout: terminal.stderr };
     const answer = file === "-" ? createOutput(beside, output) : output;
@@ -42,6 +41,7 @@ async function backup({ terminal, client, output }: Session, file: string, { qui
   }
 }
 
-async function* chunksOf(answers: AsyncIterable<BackupResponse>): AsyncGenerator<Uint8Array> {
-  for await (const { piece } of answers) if (piece.case === "chunk") yield piece.value;
+/** Asked for with the first of them: who is interrupted before that has nobody who would hear of it. */
+async function* chunksOf(client: Session["client"]): AsyncGenerator<Uint8Array> {
+  for await (const { piece } of client(StoreService).backup({})) if (piece.case === "chunk") yield piece.value;
 }

@@ -132,6 +132,14 @@ it("leaves nothing behind when it is interrupted", async () => {
   expect((await readdir(place)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
 });
 
+it("leaves nothing behind, nor anything unheard, when it is interrupted before it began", async () => {
+  const file = join(place, "interrupted");
+  const signal = AbortSignal.abort();
+  const { code, err } = await latchkey(["store", "backup", file, ...control()], { signal });
+  expect([code, err]).toEqual([1, "latchkey: interrupted\n"]);
+  expect((await readdir(place)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
+});
+
 it("waits for nothing more that is piped in once it is interrupted", async () => {
   const enough = new AbortController();
   const silent = new PassThrough();
