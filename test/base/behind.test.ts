@@ -1,8 +1,21 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { createBehind } from "../../src/base/behind.ts";
 
 const [most, few] = [16, 4];
+
+/** However long the machine stands still, a turn takes what a test says. */
+function standingClock() {
+  let ms = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => ms);
+  return {
+    pass(spentMs: number) {
+      ms += spentMs;
+    },
+  };
+}
+
+afterEach(() => void vi.restoreAllMocks());
 
 /** So many wait. */
 function waiting(count: number) {
@@ -20,6 +33,7 @@ function waiting(count: number) {
 }
 
 it("begins a few in each turn of the loop, until there is nothing to begin", async () => {
+  standingClock();
   const { pace, begun } = waiting(2 * most + 1);
   pace.soon();
   const seen: number[] = [];
@@ -31,10 +45,10 @@ it("begins a few in each turn of the loop, until there is nothing to begin", asy
 });
 
 it("begins fewer while turns are long", async () => {
+  const clock = standingClock();
   const { pace, begun } = waiting(2 * most);
   pace.soon();
-  const since = performance.now();
-  while (performance.now() - since < 10);
+  clock.pass(10);
   await turn();
   expect(begun()).toBe(few);
   await turn();
@@ -51,6 +65,7 @@ it("begins none before what is under way in this turn is through, however many m
 });
 
 it("looks once in a turn, whoever says that there may be something", async () => {
+  standingClock();
   const { pace, begun } = waiting(3 * most);
   for (let i = 0; i < 5; i += 1) pace.soon();
   await turn();
