@@ -17,7 +17,9 @@ export interface Bulk {
   end(): void;
 }
 
-const bufferBytes = 512 * 1024;
+/** Every piece wakes whoever reads it: of half a mebibyte they took a sixth more of the processor. */
+const bufferBytes = 1024 * 1024;
+/** 64 MiB; with half as many, 32 answers at once came at half the speed. */
 const maxPairs = 32;
 
 interface Held {
