@@ -17,7 +17,7 @@ export interface Running {
   /** Waits until a line of its output has this in it; rejects when it ends before. */
   says(text: string): Promise<void>;
   /** Where a door listens, once it does. */
-  address(door: "data" | "control" | "ops"): string;
+  address(door: "data" | "public" | "control" | "ops"): string;
 }
 
 interface LaunchOptions {

@@ -51,6 +51,10 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     strictSingleValueFields: false,
   };
   const server = http2.createServer(serverOptions);
+  // First listener: a stream can be destroyed before another listener of `stream` runs, as when DATA in the same packet
+  // contradicts its content-length, and an `error` without a listener ends the process. Whoever serves the stream reads
+  // what went wrong from the code that the stream ends with.
+  server.on("stream", (stream) => void stream.on("error", () => {}));
   if (handle !== undefined) {
     server.on("request", (request, response) => begin(request.stream, () => handle(request, response)));
   }

@@ -48,8 +48,6 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
       stream.destroy();
       return;
     }
-    // What went wrong is read from the code that the stream ends with.
-    stream.on("error", () => {});
     open.set(stream, { bytes: 0, since: performance.now() });
     stream.once("close", () => open.delete(stream));
     const request = new StreamRequest({ stream, headers, flags, rawHeaders, socket });
