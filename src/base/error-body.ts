@@ -1,13 +1,15 @@
 import type { Fault } from "./fault.ts";
 
-/** The one envelope of errors on every face that speaks JSON. */
-export const errorBody = ({ code, message, mistakes }: Fault): string =>
+/** The one envelope of errors on every face that speaks JSON; a script's error has the SDK's fields beside. */
+export const errorBody = ({ code, message, mistakes, script }: Fault): string =>
   JSON.stringify({
     error: {
-      code,
+      code: script?.code ?? code,
       message,
       ...(mistakes.length === 0
         ? {}
         : { errors: mistakes.map((mistake) => ({ code, message: mistake.message, path: mistake.path })) }),
+      ...(script && { payload: script.payload }),
+      ...(script?.additionalProperties && { additional_properties: script.additionalProperties }),
     },
   });

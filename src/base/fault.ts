@@ -1,3 +1,5 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+
 /** Every error that a caller can meet. One table gives both faces their code; the sentence is written where it happens. */
 export const faults = {
   missing_auth_header: { status: 401, rpc: "Unauthenticated" },
@@ -66,11 +68,29 @@ export interface Mistake {
   readonly message: string;
 }
 
+/** How a script failed, in the words of the SDK: the code, and what goes with it. */
+export interface ScriptErrorDetails {
+  readonly code: ScriptErrorCode;
+  /** An object or a list. */
+  readonly payload: JsonValue;
+  readonly additionalProperties?: JsonObject;
+  readonly runId?: string;
+}
+
+export type ScriptErrorCode =
+  | "action_script_runtime_error"
+  | "action_script_failure"
+  | "script_http_error"
+  | "script_network_error"
+  | "invalid_action_output";
+
 interface FaultDetails {
   readonly cause?: unknown;
   readonly mistakes?: readonly Mistake[];
   /** When it may be worth trying again. */
   readonly retryAfterSeconds?: number;
+  /** How a customer's script failed, for its caller. */
+  readonly script?: ScriptErrorDetails;
   /** Machine-readable particulars, such as the current revision of a conflict. Never a secret. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -82,6 +102,7 @@ export class Fault extends Error {
   readonly mistakes: readonly Mistake[];
   readonly retryAfterSeconds: number | undefined;
   readonly metadata: Readonly<Record<string, string>>;
+  readonly script: ScriptErrorDetails | undefined;
 
   constructor(code: FaultCode, message: string, details: FaultDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -89,6 +110,7 @@ export class Fault extends Error {
     this.mistakes = details.mistakes ?? [];
     this.retryAfterSeconds = details.retryAfterSeconds;
     this.metadata = details.metadata ?? {};
+    this.script = details.script;
   }
 
   get status(): number {

@@ -3,6 +3,7 @@ import { Fault } from "../base/fault.ts";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { ActionScript, ScriptFailure, ScriptHost } from "../core/script.ts";
+import { scriptErrorOf } from "../core/script-failure.ts";
 import { baseVariant, newRun, runOf } from "../core/sync-life.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Run, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
@@ -98,8 +99,12 @@ export function createActions(options: ActionsOptions): Actions {
   };
 }
 
-/** What the caller of an action hears of its failure. */
-export function faultOfAction({ code, message }: ScriptFailure): Fault {
+/** The error that the caller of an action gets for its failure. */
+export function faultOfAction(failure: FailedAction, runId: string): Fault {
+  const { code, message } = failure;
   if (code === "invalid_input") return new Fault("invalid_body", message);
-  return new Fault("script_failed", message, { metadata: { reason: code } });
+  const script = { ...scriptErrorOf(failure), runId };
+  return new Fault("script_failed", message || "the action failed", { script, metadata: { reason: code } });
 }
+
+type FailedAction = Omit<ScriptFailure, "code" | "stack"> & { readonly code: string };

@@ -7,6 +7,8 @@ import type { LogFields } from "../core/log-fields.ts";
 import { createLineCollector, keptLines, type RawLine } from "../core/log-lines.ts";
 import { namesNothing } from "../core/names.ts";
 import { createRedaction } from "../core/redaction.ts";
+import type { ScriptFailure } from "../core/script.ts";
+import { withoutSecrets } from "../core/script-failure.ts";
 import { type Log, type LogLine, LogSchema } from "../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import type { PageRequest, Positioned } from "../store/records.ts";
@@ -33,8 +35,8 @@ export interface LogWriter {
   info(sentence: string, fields?: LogFields): void;
   warn(sentence: string, fields?: LogFields): void;
   error(sentence: string, fields?: LogFields): void;
-  /** Text that is shown beside it, without the secrets that it was told to hide. */
-  redacted(text: string): string;
+  /** A failure that is shown beside it, without the secrets that it was told to hide; the rest of it is left as it is. */
+  redactedFailure(failure: ScriptFailure): ScriptFailure;
   /** Secrets that were not known when it began, such as a token that has just come. */
   hide(...secrets: readonly string[]): void;
   /** Names, ids and hashes of ours, which are shown though they look like tokens. */
@@ -149,7 +151,8 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
-    redacted: (text) => (secrets.size === 0 ? text : createRedaction(secrets, known)(text)),
+    redactedFailure: (failure) =>
+      secrets.size === 0 ? failure : withoutSecrets(failure, createRedaction(secrets, known, { guesses: false })),
     hide(...more) {
       for (const secret of more) secrets.add(secret);
     },

@@ -35,6 +35,7 @@ import { type RunRecords, recordsOfRun } from "./run-records.ts";
 import type { RunAt, Runs } from "./runs.ts";
 import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
 import type { SyncRecords } from "./sync-records.ts";
+import { rememberCredentials } from "./used-credentials.ts";
 
 /** Executes one that waits: begins it, has it run, and writes down what came of it. */
 export interface RunExecution {
@@ -289,6 +290,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     if (mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE && script.kind === "sync") {
       if (side !== undefined) await held(side.kept.clear(Object.keys(script.models)));
     }
+    const used = rememberCredentials(() => live.get(ref));
     const since = sync?.lastRunAt;
     const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
     const outcome = await scripts.run(script, {
@@ -303,12 +305,13 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         lastSyncDate: isIncremental ? timestampDate(since).toISOString() : undefined,
         runId: runOf(run.value).id,
       },
-      tools: toolbox.of({ ref, live: () => live.get(ref), log, signal, sync: side?.tools, isDryRun: false }),
+      tools: toolbox.of({ ref, live: used.live, log, signal, sync: side?.tools, isDryRun: false }),
       limits,
       signal,
       row: "due",
     });
-    if (outcome.kind === "done") await side?.finish();
+    if (outcome.kind === "failed") used.hideIn(log);
+    else await side?.finish();
     return outcome;
   }
 
@@ -335,14 +338,13 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         : outcome.kind === "done"
           ? Run_State.SUCCEEDED
           : Run_State.FAILED;
-      const problem =
-        outcome.kind === "failed" ? { ...outcome.failure, message: log.redacted(outcome.failure.message) } : undefined;
-      const output = outcome.kind === "done" && script.kind === "action" ? outcome.output : problem?.payload;
+      const problem = outcome.kind === "failed" ? log.redactedFailure(outcome.failure) : undefined;
+      const output = outcome.kind === "done" && script.kind === "action" ? outcome.output : undefined;
       const base = ended(before.value, state, state === Run_State.SUCCEEDED ? undefined : problem);
       const { startedAt } = runOf(base);
       const ms = startedAt === undefined ? 0 : Math.max(0, nowMs - timestampMs(startedAt));
       const run: Run = { ...runOf(base), counts: Object.fromEntries(counts), duration: durationFromMs(ms) };
-      const after: StoredRun = { ...base, hasOutput: output !== undefined, run };
+      const { run: after, changes: result } = runs.withResult({ ...base, run }, { output, failure: problem });
       const retryMs = state === Run_State.FAILED ? triedAgainMs(after, nowMs, Math.random()) : undefined;
       const retry =
         retryMs === undefined ? undefined : again(after, { id: sequentialId(nowMs), dueMs: retryMs, isFailure: true });
@@ -350,7 +352,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       return {
         changes: [
           ...collections.runs.change({ before, after }),
-          ...runs.outputChanges(after, output),
+          ...result,
           ...syncChanges(sync, after),
           ...(retry === undefined ? [] : runs.added(retry, await runs.inputOf(after))),
           ...said.changes(),

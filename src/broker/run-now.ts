@@ -12,7 +12,6 @@ import {
   type ScriptOutcome,
 } from "../core/script.ts";
 import { baseVariant, newRun, runOf, started } from "../core/sync-life.ts";
-import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { LogLine } from "../gen/latchkey/v1/log_pb.ts";
 import { type Run, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
@@ -22,6 +21,7 @@ import type { LiveConnection } from "./live.ts";
 import type { Logs } from "./logs.ts";
 import type { Runs } from "./runs.ts";
 import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+import { rememberCredentials } from "./used-credentials.ts";
 
 /** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
 export type RunNow = (asked: RunningNow) => Promise<RanNow>;
@@ -110,10 +110,11 @@ export function createRunNow({
     const running = started(waiting, { nowMs: beganMs, version: script.version });
     log.show(id, ...namesOf(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
+    const used = rememberCredentials(live);
     const signal = given ?? new AbortController().signal;
     const since = performance.now();
     world.metrics.runsOpen.inc();
-    const outcome = await scripts
+    const raw = await scripts
       .run(script, {
         entry,
         input,
@@ -125,7 +126,7 @@ export function createRunNow({
         },
         tools: toolbox.of({
           ref,
-          live,
+          live: used.live,
           log,
           signal,
           sync: isDryRun && script.kind === "sync" ? untouched : undefined,
@@ -139,18 +140,19 @@ export function createRunNow({
       })
       .finally(() => world.metrics.runsOpen.dec());
     const ms = performance.now() - since;
-    const state = endOf(outcome);
+    const state = endOf(raw);
     world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });
     world.metrics.runSeconds.observe({ kind: script.kind }, ms / 1_000);
-    const failure =
-      outcome.kind === "failed" ? { ...outcome.failure, message: log.redacted(outcome.failure.message) } : undefined;
-    const output = outcome.kind === "done" ? outcome.output : failure?.payload;
+    if (raw.kind === "failed") used.hideIn(log);
+    const outcome: ScriptOutcome =
+      raw.kind === "failed" ? { kind: "failed", failure: log.redactedFailure(raw.failure) } : raw;
+    const failure = outcome.kind === "failed" ? outcome.failure : undefined;
+    const output = outcome.kind === "done" ? outcome.output : undefined;
     const over = ended(running, state, failure);
     const run: Run = { ...runOf(over), logId: log.id, duration: durationFromMs(Math.round(ms)) };
-    const stored: StoredRun = { ...over, run, hasOutput: output !== undefined };
+    const { run: stored, changes } = runs.withResult({ ...over, run }, { output, failure });
     const said = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
-    if (!isDryRun)
-      await store.commit([...runs.added(stored, input), ...runs.outputChanges(stored, output), ...said.changes()]);
+    if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...said.changes()]);
     return { run, outcome, lines: said.lines };
   };
 }

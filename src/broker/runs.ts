@@ -1,9 +1,11 @@
-import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { create, fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { depthOf } from "../core/connection-rules.ts";
 import { namesNothing } from "../core/names.ts";
+import { scriptErrorMessage } from "../core/script-error-message.ts";
+import { type StoredFailure, scriptErrorOf, storedFailureOf } from "../core/script-failure.ts";
 import { isLive, runOf } from "../core/sync-life.ts";
 import type { StoredRun } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
@@ -26,12 +28,23 @@ export interface Runs {
   cancel(at: RunAt, actor: string): Promise<Run>;
   /** For the commit of what causes it. */
   added(run: StoredRun, input?: JsonValue): Change[];
-  /** For the commit of its end: what it gave, in JSON. */
-  outputChanges(run: StoredRun, output: JsonValue | undefined): Change[];
+  /** For the commit of its end: the run as it is stored, and its result beside it. */
+  withResult(run: StoredRun, result: RunResult): { readonly run: StoredRun; readonly changes: Change[] };
   inputOf(run: StoredRun): Promise<JsonValue | undefined>;
   /** What it gave, as it was. */
   outputOf(at: RunAt): Promise<JsonValue | undefined>;
+  /** Why it did not succeed. */
+  failureOf(
+    run: Run,
+    environment: string,
+  ): Promise<StoredFailure & { readonly code: string; readonly message: string }>;
   stored(at: RunAt): Promise<Stored<StoredRun> | undefined>;
+}
+
+/** What an action gave, or how a script failed. */
+export interface RunResult {
+  readonly output?: JsonValue | undefined;
+  readonly failure?: StoredFailure | undefined;
 }
 
 export interface RunAt {
@@ -86,6 +99,16 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
     return entry === undefined ? undefined : (JSON.parse(Buffer.from(entry.value).toString()) as JsonValue);
   }
 
+  /** A run of an earlier version has the payload alone. */
+  async function storedFailure(
+    { hasFailure, hasOutput }: StoredRun,
+    { environment, id }: RunAt,
+  ): Promise<StoredFailure> {
+    const kept = hasOutput ? await jsonAt(runOutputKey(environment, id)) : undefined;
+    if (kept === undefined) return {};
+    return hasFailure ? (kept as StoredFailure) : { payload: kept };
+  }
+
   function sealed(key: string, value: JsonValue): Change {
     return { key, value: Buffer.from(JSON.stringify(value)), secret: true };
   }
@@ -93,9 +116,9 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
   return {
     async get(at) {
       const { value } = await find(at);
-      const output = value.hasOutput ? await jsonAt(runOutputKey(at.environment, at.id)) : undefined;
       const run = runOf(value);
-      return withOutput(run, output);
+      if (value.hasFailure || run.problem !== undefined) return withFailure(run, await storedFailure(value, at));
+      return withOutput(run, value.hasOutput ? await jsonAt(runOutputKey(at.environment, at.id)) : undefined);
     },
     async list(filter, page) {
       const { environment, integration, connectionId, script, states } = filter;
@@ -155,15 +178,26 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
         ...(input === undefined ? [] : [sealed(runInputKey(connection?.environment ?? "", id), input)]),
       ];
     },
-    outputChanges(run, output) {
+    withResult(run, { output, failure }) {
       const { id, connection } = runOf(run);
-      return output === undefined ? [] : [sealed(runOutputKey(connection?.environment ?? "", id), output)];
+      const stored = failure === undefined ? undefined : storedFailureOf(failure);
+      const value = stored === undefined ? output : (stored as JsonObject);
+      const isThere = value !== undefined;
+      return {
+        run: { ...run, hasOutput: isThere, hasFailure: stored !== undefined },
+        changes: isThere ? [sealed(runOutputKey(connection?.environment ?? "", id), value)] : [],
+      };
     },
     async inputOf(run) {
       const { id, connection } = runOf(run);
       return run.hasInput ? jsonAt(runInputKey(connection?.environment ?? "", id)) : undefined;
     },
     outputOf: ({ environment, id }) => jsonAt(runOutputKey(environment, id)),
+    async failureOf({ id, problem }, environment) {
+      const { value } = await find({ environment, id });
+      const { code = "interrupted", message = "" } = problem ?? {};
+      return { ...(await storedFailure(value, { environment, id })), code, message };
+    },
     async stored({ environment, id }) {
       return id === "" ? undefined : runs.get(environment, id);
     },
@@ -172,6 +206,13 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
 
 /** What protobuf's readers take: an output that is deeper is left out. */
 const mostDepth = 32;
+
+/** A run that failed, with what its script threw. */
+export function withFailure(run: Run, failure: StoredFailure): Run {
+  const { code = "interrupted", message = "" } = run.problem ?? {};
+  const error = scriptErrorMessage({ ...scriptErrorOf({ ...failure, code, message }), runId: run.id });
+  return withOutput(create(RunSchema, { ...run, error }), failure.payload);
+}
 
 /** A run with what it gave. */
 export const withOutput = (run: Run, output: JsonValue | undefined): Run =>

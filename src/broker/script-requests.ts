@@ -80,7 +80,8 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
 
 function outcome(happened: SmallAnswer | Unanswered, request: ScriptRequest): JsonObject {
   if (happened instanceof Unanswered) {
-    throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, { cause: happened });
+    const told = { details: { unanswered: true }, cause: happened };
+    throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, told);
   }
   const { status } = happened;
   const response = { status, headers: headersOf(happened), ...dataOf(happened, request) };

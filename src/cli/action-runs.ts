@@ -2,7 +2,7 @@ import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import type { Command } from "commander";
-import { Run_State, RunSchema, SyncService } from "../gen/latchkey/v1/sync_pb.ts";
+import { RunSchema, ScriptErrorSchema, SyncService } from "../gen/latchkey/v1/sync_pb.ts";
 import { type ConnectionName, connectionName, nameOf, refOf } from "./connection-names.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { codeOf } from "./failure.ts";
@@ -59,17 +59,22 @@ export async function runAction(session: Session, place: ConnectionName, asked: 
     else await output.document(toJson(ValueSchema, run.output));
     return exitCodes.ok;
   } catch (error) {
-    if (error instanceof ConnectError && codeOf(error) === "script_failed") await tellWhere(session, place, action);
+    if (error instanceof ConnectError && codeOf(error) === "script_failed") await tellWhere(session, error);
     throw error;
   }
 }
 
-/** The error that comes back says what, and the run that it came from where. */
-async function tellWhere(session: Session, { integration, id }: ConnectionName, script: string): Promise<void> {
+/** The error says why, the run says where; in JSON the run says both. */
+async function tellWhere(session: Session, error: ConnectError): Promise<void> {
   const { client, output, environment } = session;
-  const filter = { environment, integration, connectionId: id, script, states: [Run_State.FAILED], pageSize: 1 };
-  const [run] = (await client(SyncService).listRuns(filter)).runs;
+  const id = error.findDetails(ScriptErrorSchema)[0]?.runId ?? "";
+  if (id === "") return;
+  const { run } = await client(SyncService).getRun({ environment, id });
   if (run === undefined) return;
+  if (output.json) {
+    await output.one(RunSchema, run);
+    return;
+  }
   for (const line of stackOf(await linesOf(session, run))) await output.note(`  at ${line}`);
   await output.note(`\`syncs run ${run.id}\` tells what it said.`);
 }

@@ -1,5 +1,8 @@
+import { toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { ScriptErrorSchema } from "../gen/latchkey/v1/sync_pb.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 import { visible } from "./visible.ts";
@@ -42,8 +45,17 @@ export function describeFailure(thrown: unknown, { address, interrupted }: Circu
     exitCode: exitCodes.failed,
     ...wordsFor(thrown),
     violations,
-    notes: [hint, logHint(thrown)].filter((note) => note !== undefined),
+    notes: [...scriptNotes(thrown), hint, logHint(thrown)].filter((note) => note !== undefined),
   };
+}
+
+/** What the script threw, where a script failed. */
+function scriptNotes(error: ConnectError): readonly string[] {
+  return error.findDetails(ScriptErrorSchema).flatMap(({ code, payload, payloadOmitted, upstreamResponse, runId }) => {
+    const status = upstreamResponse === undefined ? "" : ` (the provider answered ${upstreamResponse.status})`;
+    if (payloadOmitted) return [`${code}${status}; its payload is large: \`syncs run ${runId}\` shows it`];
+    return [`${code}${status}${payload === undefined ? "" : `: ${JSON.stringify(toJson(ValueSchema, payload))}`}`];
+  });
 }
 
 function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {

@@ -2,13 +2,18 @@ import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Fault, FaultCode } from "../base/fault.ts";
+import { scriptErrorMessage } from "../core/script-error-message.ts";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { type Problem, ProblemSchema } from "../gen/latchkey/v1/problem_pb.ts";
+import { ScriptErrorSchema } from "../gen/latchkey/v1/sync_pb.ts";
 
 const errorInfo = (reason: FaultCode, metadata: Readonly<Record<string, string>> = {}) => ({
   desc: ErrorInfoSchema,
   value: { reason, domain: "latchkey", metadata: { ...metadata } },
 });
+
+/** Details travel as a header, in base64: clients read 8 KiB of headers at the least. */
+const maxDetailBytes = 4 * 1024;
 
 /** A fault as gRPC and Connect say it: the code as `ErrorInfo.reason`, mistakes as `BadRequest`. */
 export function connectErrorOf(fault: Fault): ConnectError {
@@ -19,6 +24,9 @@ export function connectErrorOf(fault: Fault): ConnectError {
     { "latchkey-error": fault.code },
     [
       errorInfo(fault.code, fault.metadata),
+      ...(fault.script === undefined
+        ? []
+        : [{ desc: ScriptErrorSchema, value: scriptErrorMessage(fault.script, maxDetailBytes) }]),
       ...(violations.length === 0 ? [] : [{ desc: BadRequestSchema, value: { fieldViolations: violations } }]),
       ...(fault.retryAfterSeconds === undefined
         ? []

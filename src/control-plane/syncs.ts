@@ -4,7 +4,7 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../base/fault.ts";
 import { faultOfAction } from "../broker/actions.ts";
 import type { Broker } from "../broker/broker.ts";
-import { withOutput } from "../broker/runs.ts";
+import { withFailure, withOutput } from "../broker/runs.ts";
 import type { BrokenScript, Script, ScriptKind } from "../core/script.ts";
 import { baseVariant } from "../core/sync-life.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
@@ -127,7 +127,7 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
       const input = given === undefined ? undefined : toJson(ValueSchema, given);
       if (isAsync) return { run: await actions.begin({ ref, name, input }) };
       const { run, outcome } = await actions.run({ ref, name, input }, { signal: context.signal });
-      if (outcome.kind === "failed") throw faultOfAction(outcome.failure);
+      if (outcome.kind === "failed") throw faultOfAction(outcome.failure, run.id);
       return { run: withOutput(run, outcome.output) };
     },
     async testScript({ connection, name, kind, input: given, onWebhook }, context) {
@@ -146,8 +146,8 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
         entry: onWebhook ? "onWebhook" : "exec",
         isDryRun: true,
       });
-      const output = outcome.kind === "done" ? outcome.output : outcome.failure.payload;
-      return { run: withOutput(run, output), lines: [...lines] };
+      const shown = outcome.kind === "done" ? withOutput(run, outcome.output) : withFailure(run, outcome.failure);
+      return { run: shown, lines: [...lines] };
     },
   };
 };

@@ -1,3 +1,4 @@
+import type { JsonValue } from "@bufbuild/protobuf";
 import { plainView, type TextView, viewsOf } from "./text-views.ts";
 
 /** Text as it may be shown to people who hold no credentials. */
@@ -18,7 +19,11 @@ const minFormLength = 6;
  * hex. Blanks also whatever looks like a token: a provider may quote one that we never saw. `known` is what looks like
  * one and is none, such as the id of what is told of: it stays where it stands whole, unless it is a secret as well.
  */
-export function createRedaction(secrets: Iterable<string>, known: ReadonlySet<string> = new Set()): Redact {
+export function createRedaction(
+  secrets: Iterable<string>,
+  known: ReadonlySet<string> = new Set(),
+  { guesses = true }: RedactionOptions = {},
+): Redact {
   const grams = new Set<string>();
   const shorts = new Set<string>();
   for (const form of [...new Set(secrets)].flatMap(formsOf)) {
@@ -31,13 +36,31 @@ export function createRedaction(secrets: Iterable<string>, known: ReadonlySet<st
       hideGrams(view, { grams, hidden });
       for (const short of shorts) hideShort(view, { short, hidden });
     }
-    for (const { 0: run, index } of text.matchAll(tokenLike)) {
+    for (const { 0: run, index } of guesses ? text.matchAll(tokenLike) : []) {
       const [name, value] = [run.slice(0, run.indexOf("=") + 1), run.slice(run.indexOf("=") + 1)];
       if (known.has(value) && plainName.test(name)) continue;
       if (looksRandom(run)) hidden.fill(1, index, index + run.length);
     }
     return blanked(text, hidden);
   };
+}
+
+interface RedactionOptions {
+  /** Blanks whatever looks like a token as well: for text that people read, and not for data that programs read. */
+  readonly guesses?: boolean;
+}
+
+/** Deeper data is left out: nothing reads it, and each level is a call within a call. */
+const maxDepth = 100;
+
+/** JSON with its texts and keys redacted. */
+export function redactJson(value: JsonValue, redact: Redact, depth = 0): JsonValue {
+  if (typeof value === "string") return redact(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (depth === maxDepth) return null;
+  if (Array.isArray(value)) return value.map((one) => redactJson(one, redact, depth + 1));
+  const entries = Object.entries(value).map(([key, one]) => [redact(key), redactJson(one, redact, depth + 1)] as const);
+  return Object.fromEntries(entries);
 }
 
 /** No dot, slash or colon: what they part is looked at by itself, and a host or a path stays readable. */

@@ -187,7 +187,22 @@ export interface ScriptFailure {
   readonly message: string;
   /** Lines of the customer's own files, innermost first: `syncs/events.ts:12:5`. */
   readonly stack: readonly string[];
+  /** Of an ActionError what it was given; of a provider's refusal its body; of a schema what is wrong. */
   readonly payload?: JsonValue;
+  /** The request to the provider that the script did not catch the failure of. */
+  readonly upstream?: UpstreamFailure;
+}
+
+export interface UpstreamFailure {
+  /** Undefined: the provider did not answer. */
+  readonly response?: UpstreamResponse;
+}
+
+export interface UpstreamResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** At most 16 KiB of JSON; what is longer is cut, as text. */
+  readonly body: JsonValue;
 }
 
 /** As each run has them unless it is said. */

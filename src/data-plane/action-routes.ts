@@ -34,8 +34,8 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
           const { id } = await actions.begin(asked);
           return { status: 202, body: { id, statusUrl: `/action/${id}` } };
         }
-        const { outcome } = await actions.run(asked);
-        if (outcome.kind === "failed") throw faultOfAction(outcome.failure);
+        const { run, outcome } = await actions.run(asked);
+        if (outcome.kind === "failed") throw faultOfAction(outcome.failure, run.id);
         return { status: 200, body: outcome.output ?? null };
       },
     },
@@ -55,9 +55,7 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
             // The peer knows no such answer: as long as there is no result there is nothing.
             throw new Fault("not_found", "the action has not ended yet");
           default:
-            throw new Fault("script_failed", run.problem?.message || "the action did not end well", {
-              metadata: { reason: run.problem?.code ?? "interrupted" },
-            });
+            throw faultOfAction(await runs.failureOf(run, environment), run.id);
         }
       },
     },

@@ -85,8 +85,8 @@ function declaredRoute({ syncs, actions, runs }: Broker, method: Method, owners:
         throw new Fault("not_found", `the integration "${ref.integration}" has no script of this route`);
       }
       if (script.kind === "sync") return runSync(script, request);
-      const { outcome } = await actions.run({ ref, name: script.name, input: inputOf(request, method) });
-      if (outcome.kind === "failed") throw faultOfAction(outcome.failure);
+      const { run, outcome } = await actions.run({ ref, name: script.name, input: inputOf(request, method) });
+      if (outcome.kind === "failed") throw faultOfAction(outcome.failure, run.id);
       return { status: 200, body: outcome.output ?? null };
     },
   };

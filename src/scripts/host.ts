@@ -8,6 +8,7 @@ import {
   type Script,
   type ScriptAt,
   type ScriptEndpoint,
+  type ScriptFailure,
   type ScriptHost,
   type ScriptJob,
   type ScriptOutcome,
@@ -325,7 +326,6 @@ const failed = (code: RawFailure["code"], message: string): ScriptOutcome => ({
   failure: { code, message, stack: [] },
 });
 
-function readable({ code, message, stack, payload }: RawFailure, map: string) {
-  const lines = placesOf(stack, map).map(placeLine);
-  return { code, message, stack: lines, ...(payload === undefined ? {} : { payload }) };
+function readable({ stack, ...failure }: RawFailure, map: string): ScriptFailure {
+  return { ...failure, stack: placesOf(stack, map).map(placeLine) };
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import type { ScriptFailure, ScriptLimits, ScriptLine } from "../core/script.ts";
+import type { ScriptFailure, ScriptLimits, ScriptLine, UpstreamFailure } from "../core/script.ts";
 
 /** What a thread is told. Everything that crosses is text or a number. */
 export type ToThread =
@@ -46,6 +46,7 @@ export interface RawFailure {
   readonly message: string;
   readonly stack: string;
   readonly payload?: JsonValue;
+  readonly upstream?: UpstreamFailure;
 }
 
 export interface ThreadData {

@@ -96,7 +96,7 @@ export class ActionError<Payload = unknown> extends Error {
   readonly payload: Payload | undefined;
 
   constructor(payload?: Payload) {
-    const { message } = (payload ?? {}) as { message?: unknown };
+    const message = typeof payload === "string" ? payload : ((payload ?? {}) as { message?: unknown }).message;
     super(typeof message === "string" ? message : "");
     this.payload = payload;
   }

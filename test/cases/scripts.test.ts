@@ -371,7 +371,7 @@ describe("an action", () => {
     const wrong = await run("greet", { name: 7 });
     expect([wrong.status, wrong.body.error.code]).toEqual([400, "invalid_body"]);
     const refused = await run("refuse");
-    expect([refused.status, refused.body.error.code]).toEqual([424, "script_failed"]);
+    expect([refused.status, refused.body.error.code]).toEqual([424, "action_script_runtime_error"]);
     const none = await run("nothing");
     expect([none.status, none.body.error.code]).toEqual([404, "unknown_action"]);
     expect(await codeOf(started.sidecar.client(SyncService).getRun({ environment: "dev", id: "none" }))).toBe(

@@ -140,6 +140,12 @@ it("runs an action: its output to be piped on, or why and where it failed", asyn
   expect(failed.code).toBe(1);
   expect(failed.err).toMatch(/at sandbox-calendar\/actions\/double\.ts:9:\d+\n`syncs run \S+` tells what it said\.\n/);
   expect(failed.err).toMatch(/latchkey: no negative numbers \(script_failed\)\n/);
+  expect(failed.err).toContain('action_script_failure: {"name":"Error","message":"no negative numbers"}\n');
+  const asJson = await run(["actions", "run", ada, "double", "--input", '{"number":-1}', "--json"]);
+  expect(JSON.parse(asJson.out)).toMatchObject({
+    state: "STATE_FAILED",
+    error: { code: "action_script_failure", payload: { message: "no negative numbers" } },
+  });
   expect((await run(["actions", "run", ada, "double", "--input", '{"number":"x"}'])).err).toContain("(invalid_body)");
   expect((await run(["actions", "run", ada, "double", "--input", "{"])).code).toBe(2);
   expect((await run(["actions", "run", ada, "none"])).err).toContain("(unknown_action)");

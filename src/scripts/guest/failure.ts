@@ -1,4 +1,5 @@
 import { hintFor } from "./globals.ts";
+import { detailsOf } from "./port.ts";
 import { SchemaError } from "./schemas.ts";
 
 /** What went wrong, in words and JSON: nothing of the error itself leaves. */
@@ -8,26 +9,72 @@ export interface Report {
   /** As the engine writes it: of the bundle, not yet of the customer's files. */
   readonly stack: string;
   readonly payload?: unknown;
+  readonly upstream?: UpstreamReport;
 }
+
+interface UpstreamReport {
+  readonly response?: { readonly status: number; readonly headers: object; readonly body: unknown };
+}
+
+/** A payload is read again, without secrets, on the proxy's thread. */
+const maxPayload = 64 * 1024;
+const maxBody = 16 * 1024;
+/** Response headers that a caller can act on. */
+const toldHeaders = ["content-type", "retry-after", "www-authenticate", "x-request-id", "request-id"];
 
 const isActionError = (error: { name?: unknown; type?: unknown }) =>
   error.type === "action_script_runtime_error" || error.name === "ActionError";
 
 export function report(thrown: unknown): Report {
-  if (typeof thrown !== "object" || thrown === null) return { code: "script_error", message: said(thrown), stack: "" };
+  if (typeof thrown !== "object" || thrown === null) {
+    return { code: "script_error", message: said(thrown), stack: "" };
+  }
   const error = thrown as { name?: unknown; type?: unknown; message?: unknown; stack?: unknown; payload?: unknown };
   const stack = typeof error.stack === "string" ? error.stack : "";
   if (error instanceof SchemaError) {
-    return { code: error.code, message: error.message, stack, payload: error.problems };
+    return { code: error.code, message: error.message, stack, payload: bounded(error.problems, error.message) };
   }
   const message = said(error.message === undefined || error.message === "" ? error.name : error.message);
-  if (isActionError(error)) return { code: "action_error", message, stack, payload: error.payload ?? null };
+  if (isActionError(error)) {
+    return { code: "action_error", message, stack, payload: bounded(error.payload ?? null, message) };
+  }
   if (error.name === "InternalError" && message === "out of memory") return { code: "memory", message, stack };
   const name =
     typeof error.name === "string" && error.name !== "Error" && error.name !== message ? `${error.name}: ` : "";
   const hint = hintFor(message);
-  return { code: "script_error", message: `${name}${message}${hint === undefined ? "" : ` (${hint})`}`, stack };
+  const told = `${name}${message}${hint === undefined ? "" : ` (${hint})`}`;
+  const upstream = upstreamOf(error);
+  const body = upstream?.response === undefined ? {} : { payload: upstream.response.body };
+  return { code: "script_error", message: told, stack, ...body, ...(upstream && { upstream }) };
 }
+
+/** What the provider answered, where the script let the failure of its request through. */
+function upstreamOf(error: object): UpstreamReport | undefined {
+  const details = detailsOf(error);
+  if (details === undefined) return undefined;
+  if (details["unanswered"] === true) return {};
+  const response = details["response"] as
+    | { status: number; headers: Readonly<Record<string, string>>; data?: unknown; dataBase64?: string }
+    | undefined;
+  if (response === undefined) return undefined;
+  const { status, headers, data, dataBase64 } = response;
+  const told = Object.fromEntries(Object.entries(headers).filter(([name]) => toldHeaders.includes(name)));
+  return { response: { status, headers: told, body: boundedBody(data ?? dataBase64 ?? "") } };
+}
+
+function boundedBody(data: unknown): unknown {
+  const text = typeof data === "string" ? data : JSON.stringify(data);
+  return text.length <= maxBody ? data : `${text.slice(0, maxBody)}… (cut: ${text.length} characters)`;
+}
+
+/** The payload where it is of a size that an error may have. Throws where it is no JSON. */
+function bounded(payload: unknown, message: string): unknown {
+  const { length } = JSON.stringify(payload) ?? "null";
+  if (length <= maxPayload) return payload;
+  return { message: clipped(message), truncated: true, length };
+}
+
+const clipped = (text: string): string => (text.length <= 1_024 ? text : `${text.slice(0, 1_024)}…`);
 
 function said(value: unknown): string {
   if (typeof value === "string") return value;

@@ -70,8 +70,13 @@ export function answer(id: string, text: string): void {
   else one.reject(failure(String(code), String(message), details, one.at));
 }
 
+/** What came with the failure of a tool, as the host said it: the script can change the error, and not this. */
+const failures = new WeakMap<object, Readonly<Record<string, unknown>>>();
+export const detailsOf = (error: object): Readonly<Record<string, unknown>> | undefined => failures.get(error);
+
 function failure(code: string, message: string, details: unknown, at: string | undefined): Error {
   const error = new Error(message);
+  failures.set(error, (details ?? {}) as Record<string, unknown>);
   for (const [name, value] of Object.entries((details ?? {}) as Record<string, unknown>)) {
     if (name !== "message" && name !== "stack") Object.defineProperty(error, name, { value, ...open });
   }

@@ -20,7 +20,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/sync.proto.
  */
 export const file_latchkey_v1_sync: GenFile = /*@__PURE__*/
-  fileDesc("ChZsYXRjaGtleS92MS9zeW5jLnByb3RvEgtsYXRjaGtleS52MSLDAgoGU2NyaXB0EhMKC2ludGVncmF0aW9uGAEgASgJEgwKBG5hbWUYAiABKAkSJgoEa2luZBgDIAEoDjIYLmxhdGNoa2V5LnYxLlNjcmlwdC5LaW5kEg8KB3ZlcnNpb24YBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEQoJZnJlcXVlbmN5GAYgASgJEg4KBm1vZGVscxgHIAMoCRIRCgllbmRwb2ludHMYCCADKAkSHQoVd2ViaG9va19zdWJzY3JpcHRpb25zGAkgAygJEiUKB3Byb2JsZW0YCiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtIkwKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfU1lOQxABEg8KC0tJTkRfQUNUSU9OEAISDgoKS0lORF9FVkVOVBADImkKB1N5bmNSZWYSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkiiAQKBFN5bmMSIQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZhImCgVzdGF0ZRgCIAEoDjIXLmxhdGNoa2V5LnYxLlN5bmMuU3RhdGUSEQoJZnJlcXVlbmN5GAMgASgJEi8KC25leHRfcnVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtsYXN0X3J1bl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoKY2hlY2twb2ludBgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSOgoNcmVjb3JkX2NvdW50cxgHIAMoCzIjLmxhdGNoa2V5LnYxLlN5bmMuUmVjb3JkQ291bnRzRW50cnkSJAoKbGF0ZXN0X3J1bhgIIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIQCghyZXZpc2lvbhgJIAEoBBozChFSZWNvcmRDb3VudHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImoKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEwoPU1RBVEVfU0NIRURVTEVEEAESEQoNU1RBVEVfUlVOTklORxACEhAKDFNUQVRFX1BBVVNFRBADEhAKDFNUQVRFX0ZBSUxFRBAEIrkFCgNSdW4SCgoCaWQYASABKAkSDgoGc2NyaXB0GAIgASgJEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIPCgd2ZXJzaW9uGAQgASgJEi4KCmNvbm5lY3Rpb24YBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBWNhdXNlGAYgASgJEiUKBXN0YXRlGAcgASgOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEiUKB3Byb2JsZW0YCCABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEg4KBmxvZ19pZBgJIAEoCRIsCgZjb3VudHMYCiADKAsyHC5sYXRjaGtleS52MS5SdW4uQ291bnRzRW50cnkSKgoGZHVlX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzdGFydGVkX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgNIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgZvdXRwdXQYDiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUaSAoLQ291bnRzRW50cnkSCwoDa2V5GAEgASgJEigKBXZhbHVlGAIgASgLMhkubGF0Y2hrZXkudjEuUmVjb3JkQ291bnRzOgI4ASKWAQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxTVEFURV9RVUVVRUQQARIRCg1TVEFURV9SVU5OSU5HEAISEwoPU1RBVEVfU1VDQ0VFREVEEAMSEAoMU1RBVEVfRkFJTEVEEAQSEwoPU1RBVEVfQ0FOQ0VMTEVEEAUSFQoRU1RBVEVfSU5URVJSVVBURUQQBiI/CgxSZWNvcmRDb3VudHMSDQoFYWRkZWQYASABKAQSDwoHdXBkYXRlZBgCIAEoBBIPCgdkZWxldGVkGAMgASgEIqgCCgZSZWNvcmQSCgoCaWQYASABKAkSJQoEZGF0YRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLbGFzdF9hY3Rpb24YAyABKAkSMQoNZmlyc3Rfc2Vlbl9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNAoQbGFzdF9tb2RpZmllZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZGVsZXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcHJ1bmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZjdXJzb3IYCCABKAkiKQoSTGlzdFNjcmlwdHNSZXF1ZXN0EhMKC2ludGVncmF0aW9uGAEgASgJIjsKE0xpc3RTY3JpcHRzUmVzcG9uc2USJAoHc2NyaXB0cxgBIAMoCzITLmxhdGNoa2V5LnYxLlNjcmlwdCKnAQoQTGlzdFN5bmNzUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIcCgtpbnRlZ3JhdGlvbhgCIAEoCUIHukgEcgIQARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEg0KBW5hbWVzGAQgAygJEh0KCXBhZ2Vfc2l6ZRgFIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAYgASgJIk4KEUxpc3RTeW5jc1Jlc3BvbnNlEiAKBXN5bmNzGAEgAygLMhEubGF0Y2hrZXkudjEuU3luYxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkipwIKElRyaWdnZXJTeW5jUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIcCgtpbnRlZ3JhdGlvbhgCIAEoCUIHukgEcgIQARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhgKBW5hbWVzGAQgAygJQgm6SAaSAQMQ6AcSMgoEbW9kZRgFIAEoDjIkLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVxdWVzdC5Nb2RlInAKBE1vZGUSFAoQTU9ERV9VTlNQRUNJRklFRBAAEhQKEE1PREVfSU5DUkVNRU5UQUwQARIVChFNT0RFX0ZVTExfUkVGUkVTSBACEiUKIU1PREVfRlVMTF9SRUZSRVNIX0FORF9DTEVBUl9DQUNIRRADIiYKE1RyaWdnZXJTeW5jUmVzcG9uc2USDwoHcnVuX2lkcxgBIAMoCSJYChBTdGFydFN5bmNSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCI0ChFTdGFydFN5bmNSZXNwb25zZRIfCgRzeW5jGAEgASgLMhEubGF0Y2hrZXkudjEuU3luYyJYChBQYXVzZVN5bmNSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIZChFleHBlY3RlZF9yZXZpc2lvbhgCIAEoBCI0ChFQYXVzZVN5bmNSZXNwb25zZRIfCgRzeW5jGAEgASgLMhEubGF0Y2hrZXkudjEuU3luYyJyChdTZXRTeW5jRnJlcXVlbmN5UmVxdWVzdBIpCgNyZWYYASABKAsyFC5sYXRjaGtleS52MS5TeW5jUmVmQga6SAPIAQESEQoJZnJlcXVlbmN5GAIgASgJEhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgEIjsKGFNldFN5bmNGcmVxdWVuY3lSZXNwb25zZRIfCgRzeW5jGAEgASgLMhEubGF0Y2hrZXkudjEuU3luYyLGAQoPTGlzdFJ1bnNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhMKC2ludGVncmF0aW9uGAIgASgJEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDgoGc2NyaXB0GAQgASgJEiYKBnN0YXRlcxgFIAMoDjIWLmxhdGNoa2V5LnYxLlJ1bi5TdGF0ZRIdCglwYWdlX3NpemUYBiABKAVCCrpIBxoFGOgHKAASEgoKcGFnZV90b2tlbhgHIAEoCSJLChBMaXN0UnVuc1Jlc3BvbnNlEh4KBHJ1bnMYASADKAsyEC5sYXRjaGtleS52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkIKDUdldFJ1blJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiLwoOR2V0UnVuUmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuIkUKEENhbmNlbFJ1blJlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoCaWQYAiABKAlCB7pIBHICEAEiMgoRQ2FuY2VsUnVuUmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuIpcBChBSdW5BY3Rpb25SZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFQoEbmFtZRgCIAEoCUIHukgEcgIQARIlCgVpbnB1dBgDIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRINCgVhc3luYxgEIAEoCCIyChFSdW5BY3Rpb25SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ixQEKEVRlc3RTY3JpcHRSZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFQoEbmFtZRgCIAEoCUIHukgEcgIQARImCgRraW5kGAMgASgOMhgubGF0Y2hrZXkudjEuU2NyaXB0LktpbmQSJQoFaW5wdXQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEgoKb25fd2ViaG9vaxgFIAEoCCJYChJUZXN0U2NyaXB0UmVzcG9uc2USHQoDcnVuGAEgASgLMhAubGF0Y2hrZXkudjEuUnVuEiMKBWxpbmVzGAIgAygLMhQubGF0Y2hrZXkudjEuTG9nTGluZSKFAgoSTGlzdFJlY29yZHNSZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFgoFbW9kZWwYAiABKAlCB7pIBHICEAESDwoHdmFyaWFudBgDIAEoCRIyCg5tb2RpZmllZF9hZnRlchgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHYWN0aW9ucxgFIAMoCRIWCgNpZHMYBiADKAlCCbpIBpIBAxDoBxIdCglwYWdlX3NpemUYByABKAVCCrpIBxoFGJBOKAASEgoKcGFnZV90b2tlbhgIIAEoCSJUChNMaXN0UmVjb3Jkc1Jlc3BvbnNlEiQKB3JlY29yZHMYASADKAsyEy5sYXRjaGtleS52MS5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIq0BChNQcnVuZVJlY29yZHNSZXF1ZXN0EjYKCmNvbm5lY3Rpb24YASABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmQga6SAPIAQESFgoFbW9kZWwYAiABKAlCB7pIBHICEAESDwoHdmFyaWFudBgDIAEoCRIdCgx1bnRpbF9jdXJzb3IYBCABKAlCB7pIBHICEAESFgoFbGltaXQYBSABKAVCB7pIBBoCKAAiNwoUUHJ1bmVSZWNvcmRzUmVzcG9uc2USDQoFY291bnQYASABKAQSEAoIaGFzX21vcmUYAiABKAgy/AgKC1N5bmNTZXJ2aWNlElkKC0xpc3RTY3JpcHRzEh8ubGF0Y2hrZXkudjEuTGlzdFNjcmlwdHNSZXF1ZXN0GiAubGF0Y2hrZXkudjEuTGlzdFNjcmlwdHNSZXNwb25zZSIHkAIByPMYAhJTCglMaXN0U3luY3MSHS5sYXRjaGtleS52MS5MaXN0U3luY3NSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuTGlzdFN5bmNzUmVzcG9uc2UiB5ACAcjzGAISVgoLVHJpZ2dlclN5bmMSHy5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1JlcXVlc3QaIC5sYXRjaGtleS52MS5UcmlnZ2VyU3luY1Jlc3BvbnNlIgTI8xgHElMKCVN0YXJ0U3luYxIdLmxhdGNoa2V5LnYxLlN0YXJ0U3luY1JlcXVlc3QaHi5sYXRjaGtleS52MS5TdGFydFN5bmNSZXNwb25zZSIHkAICyPMYBxJTCglQYXVzZVN5bmMSHS5sYXRjaGtleS52MS5QYXVzZVN5bmNSZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuUGF1c2VTeW5jUmVzcG9uc2UiB5ACAsjzGAcSaAoQU2V0U3luY0ZyZXF1ZW5jeRIkLmxhdGNoa2V5LnYxLlNldFN5bmNGcmVxdWVuY3lSZXF1ZXN0GiUubGF0Y2hrZXkudjEuU2V0U3luY0ZyZXF1ZW5jeVJlc3BvbnNlIgeQAgLI8xgHElAKCExpc3RSdW5zEhwubGF0Y2hrZXkudjEuTGlzdFJ1bnNSZXF1ZXN0Gh0ubGF0Y2hrZXkudjEuTGlzdFJ1bnNSZXNwb25zZSIHkAIByPMYAhJKCgZHZXRSdW4SGi5sYXRjaGtleS52MS5HZXRSdW5SZXF1ZXN0GhsubGF0Y2hrZXkudjEuR2V0UnVuUmVzcG9uc2UiB5ACAcjzGAISUwoJQ2FuY2VsUnVuEh0ubGF0Y2hrZXkudjEuQ2FuY2VsUnVuUmVxdWVzdBoeLmxhdGNoa2V5LnYxLkNhbmNlbFJ1blJlc3BvbnNlIgeQAgLI8xgHElAKCVJ1bkFjdGlvbhIdLmxhdGNoa2V5LnYxLlJ1bkFjdGlvblJlcXVlc3QaHi5sYXRjaGtleS52MS5SdW5BY3Rpb25SZXNwb25zZSIEyPMYBxJTCgpUZXN0U2NyaXB0Eh4ubGF0Y2hrZXkudjEuVGVzdFNjcmlwdFJlcXVlc3QaHy5sYXRjaGtleS52MS5UZXN0U2NyaXB0UmVzcG9uc2UiBMjzGAcSWQoLTGlzdFJlY29yZHMSHy5sYXRjaGtleS52MS5MaXN0UmVjb3Jkc1JlcXVlc3QaIC5sYXRjaGtleS52MS5MaXN0UmVjb3Jkc1Jlc3BvbnNlIgeQAgHI8xgCElwKDFBydW5lUmVjb3JkcxIgLmxhdGNoa2V5LnYxLlBydW5lUmVjb3Jkc1JlcXVlc3QaIS5sYXRjaGtleS52MS5QcnVuZVJlY29yZHNSZXNwb25zZSIHkAICyPMYA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_log, file_latchkey_v1_problem]);
+  fileDesc("ChZsYXRjaGtleS92MS9zeW5jLnByb3RvEgtsYXRjaGtleS52MSLDAgoGU2NyaXB0EhMKC2ludGVncmF0aW9uGAEgASgJEgwKBG5hbWUYAiABKAkSJgoEa2luZBgDIAEoDjIYLmxhdGNoa2V5LnYxLlNjcmlwdC5LaW5kEg8KB3ZlcnNpb24YBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEQoJZnJlcXVlbmN5GAYgASgJEg4KBm1vZGVscxgHIAMoCRIRCgllbmRwb2ludHMYCCADKAkSHQoVd2ViaG9va19zdWJzY3JpcHRpb25zGAkgAygJEiUKB3Byb2JsZW0YCiABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtIkwKBEtpbmQSFAoQS0lORF9VTlNQRUNJRklFRBAAEg0KCUtJTkRfU1lOQxABEg8KC0tJTkRfQUNUSU9OEAISDgoKS0lORF9FVkVOVBADImkKB1N5bmNSZWYSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEg8KB3ZhcmlhbnQYAyABKAkiiAQKBFN5bmMSIQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZhImCgVzdGF0ZRgCIAEoDjIXLmxhdGNoa2V5LnYxLlN5bmMuU3RhdGUSEQoJZnJlcXVlbmN5GAMgASgJEi8KC25leHRfcnVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtsYXN0X3J1bl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoKY2hlY2twb2ludBgGIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSOgoNcmVjb3JkX2NvdW50cxgHIAMoCzIjLmxhdGNoa2V5LnYxLlN5bmMuUmVjb3JkQ291bnRzRW50cnkSJAoKbGF0ZXN0X3J1bhgIIAEoCzIQLmxhdGNoa2V5LnYxLlJ1bhIQCghyZXZpc2lvbhgJIAEoBBozChFSZWNvcmRDb3VudHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImoKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEwoPU1RBVEVfU0NIRURVTEVEEAESEQoNU1RBVEVfUlVOTklORxACEhAKDFNUQVRFX1BBVVNFRBADEhAKDFNUQVRFX0ZBSUxFRBAEIuIFCgNSdW4SCgoCaWQYASABKAkSDgoGc2NyaXB0GAIgASgJEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIPCgd2ZXJzaW9uGAQgASgJEi4KCmNvbm5lY3Rpb24YBSABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEg0KBWNhdXNlGAYgASgJEiUKBXN0YXRlGAcgASgOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEiUKB3Byb2JsZW0YCCABKAsyFC5sYXRjaGtleS52MS5Qcm9ibGVtEg4KBmxvZ19pZBgJIAEoCRIsCgZjb3VudHMYCiADKAsyHC5sYXRjaGtleS52MS5SdW4uQ291bnRzRW50cnkSKgoGZHVlX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzdGFydGVkX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgNIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgZvdXRwdXQYDiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSJwoFZXJyb3IYDyABKAsyGC5sYXRjaGtleS52MS5TY3JpcHRFcnJvchpICgtDb3VudHNFbnRyeRILCgNrZXkYASABKAkSKAoFdmFsdWUYAiABKAsyGS5sYXRjaGtleS52MS5SZWNvcmRDb3VudHM6AjgBIpYBCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhAKDFNUQVRFX1FVRVVFRBABEhEKDVNUQVRFX1JVTk5JTkcQAhITCg9TVEFURV9TVUNDRUVERUQQAxIQCgxTVEFURV9GQUlMRUQQBBITCg9TVEFURV9DQU5DRUxMRUQQBRIVChFTVEFURV9JTlRFUlJVUFRFRBAGIvcCCgtTY3JpcHRFcnJvchIMCgRjb2RlGAEgASgJEicKB3BheWxvYWQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSRAoRdXBzdHJlYW1fcmVzcG9uc2UYAyABKAsyKS5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlEhcKD3BheWxvYWRfb21pdHRlZBgEIAEoCBIOCgZydW5faWQYBSABKAkawQEKEFVwc3RyZWFtUmVzcG9uc2USDgoGc3RhdHVzGAEgASgNEkcKB2hlYWRlcnMYAiADKAsyNi5sYXRjaGtleS52MS5TY3JpcHRFcnJvci5VcHN0cmVhbVJlc3BvbnNlLkhlYWRlcnNFbnRyeRIkCgRib2R5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIj8KDFJlY29yZENvdW50cxINCgVhZGRlZBgBIAEoBBIPCgd1cGRhdGVkGAIgASgEEg8KB2RlbGV0ZWQYAyABKAQiqAIKBlJlY29yZBIKCgJpZBgBIAEoCRIlCgRkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBITCgtsYXN0X2FjdGlvbhgDIAEoCRIxCg1maXJzdF9zZWVuX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI0ChBsYXN0X21vZGlmaWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpkZWxldGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglwcnVuZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmN1cnNvchgIIAEoCSIpChJMaXN0U2NyaXB0c1JlcXVlc3QSEwoLaW50ZWdyYXRpb24YASABKAkiOwoTTGlzdFNjcmlwdHNSZXNwb25zZRIkCgdzY3JpcHRzGAEgAygLMhMubGF0Y2hrZXkudjEuU2NyaXB0IqcBChBMaXN0U3luY3NSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSDQoFbmFtZXMYBCADKAkSHQoJcGFnZV9zaXplGAUgASgFQgq6SAcaBRjoBygAEhIKCnBhZ2VfdG9rZW4YBiABKAkiTgoRTGlzdFN5bmNzUmVzcG9uc2USIAoFc3luY3MYASADKAsyES5sYXRjaGtleS52MS5TeW5jEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKnAgoSVHJpZ2dlclN5bmNSZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEhwKC2ludGVncmF0aW9uGAIgASgJQge6SARyAhABEhUKDWNvbm5lY3Rpb25faWQYAyABKAkSGAoFbmFtZXMYBCADKAlCCbpIBpIBAxDoBxIyCgRtb2RlGAUgASgOMiQubGF0Y2hrZXkudjEuVHJpZ2dlclN5bmNSZXF1ZXN0Lk1vZGUicAoETW9kZRIUChBNT0RFX1VOU1BFQ0lGSUVEEAASFAoQTU9ERV9JTkNSRU1FTlRBTBABEhUKEU1PREVfRlVMTF9SRUZSRVNIEAISJQohTU9ERV9GVUxMX1JFRlJFU0hfQU5EX0NMRUFSX0NBQ0hFEAMiJgoTVHJpZ2dlclN5bmNSZXNwb25zZRIPCgdydW5faWRzGAEgAygJIlgKEFN0YXJ0U3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVN0YXJ0U3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIlgKEFBhdXNlU3luY1JlcXVlc3QSKQoDcmVmGAEgASgLMhQubGF0Y2hrZXkudjEuU3luY1JlZkIGukgDyAEBEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIjQKEVBhdXNlU3luY1Jlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jInIKF1NldFN5bmNGcmVxdWVuY3lSZXF1ZXN0EikKA3JlZhgBIAEoCzIULmxhdGNoa2V5LnYxLlN5bmNSZWZCBrpIA8gBARIRCglmcmVxdWVuY3kYAiABKAkSGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAQiOwoYU2V0U3luY0ZyZXF1ZW5jeVJlc3BvbnNlEh8KBHN5bmMYASABKAsyES5sYXRjaGtleS52MS5TeW5jIsYBCg9MaXN0UnVuc1JlcXVlc3QSHAoLZW52aXJvbm1lbnQYASABKAlCB7pIBHICGEASEwoLaW50ZWdyYXRpb24YAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIOCgZzY3JpcHQYBCABKAkSJgoGc3RhdGVzGAUgAygOMhYubGF0Y2hrZXkudjEuUnVuLlN0YXRlEh0KCXBhZ2Vfc2l6ZRgGIAEoBUIKukgHGgUY6AcoABISCgpwYWdlX3Rva2VuGAcgASgJIksKEExpc3RSdW5zUmVzcG9uc2USHgoEcnVucxgBIAMoCzIQLmxhdGNoa2V5LnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQgoNR2V0UnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIvCg5HZXRSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4iRQoQQ2FuY2VsUnVuUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBITCgJpZBgCIAEoCUIHukgEcgIQASIyChFDYW5jZWxSdW5SZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4ilwEKEFJ1bkFjdGlvblJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiUKBWlucHV0GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEg0KBWFzeW5jGAQgASgIIjIKEVJ1bkFjdGlvblJlc3BvbnNlEh0KA3J1bhgBIAEoCzIQLmxhdGNoa2V5LnYxLlJ1biLFAQoRVGVzdFNjcmlwdFJlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIVCgRuYW1lGAIgASgJQge6SARyAhABEiYKBGtpbmQYAyABKA4yGC5sYXRjaGtleS52MS5TY3JpcHQuS2luZBIlCgVpbnB1dBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgpvbl93ZWJob29rGAUgASgIIlgKElRlc3RTY3JpcHRSZXNwb25zZRIdCgNydW4YASABKAsyEC5sYXRjaGtleS52MS5SdW4SIwoFbGluZXMYAiADKAsyFC5sYXRjaGtleS52MS5Mb2dMaW5lIoUCChJMaXN0UmVjb3Jkc1JlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgVtb2RlbBgCIAEoCUIHukgEcgIQARIPCgd2YXJpYW50GAMgASgJEjIKDm1vZGlmaWVkX2FmdGVyGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdhY3Rpb25zGAUgAygJEhYKA2lkcxgGIAMoCUIJukgGkgEDEOgHEh0KCXBhZ2Vfc2l6ZRgHIAEoBUIKukgHGgUYkE4oABISCgpwYWdlX3Rva2VuGAggASgJIlQKE0xpc3RSZWNvcmRzUmVzcG9uc2USJAoHcmVjb3JkcxgBIAMoCzITLmxhdGNoa2V5LnYxLlJlY29yZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkirQEKE1BydW5lUmVjb3Jkc1JlcXVlc3QSNgoKY29ubmVjdGlvbhgBIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWZCBrpIA8gBARIWCgVtb2RlbBgCIAEoCUIHukgEcgIQARIPCgd2YXJpYW50GAMgASgJEh0KDHVudGlsX2N1cnNvchgEIAEoCUIHukgEcgIQARIWCgVsaW1pdBgFIAEoBUIHukgEGgIoACI3ChRQcnVuZVJlY29yZHNSZXNwb25zZRINCgVjb3VudBgBIAEoBBIQCghoYXNfbW9yZRgCIAEoCDL8CAoLU3luY1NlcnZpY2USWQoLTGlzdFNjcmlwdHMSHy5sYXRjaGtleS52MS5MaXN0U2NyaXB0c1JlcXVlc3QaIC5sYXRjaGtleS52MS5MaXN0U2NyaXB0c1Jlc3BvbnNlIgeQAgHI8xgCElMKCUxpc3RTeW5jcxIdLmxhdGNoa2V5LnYxLkxpc3RTeW5jc1JlcXVlc3QaHi5sYXRjaGtleS52MS5MaXN0U3luY3NSZXNwb25zZSIHkAIByPMYAhJWCgtUcmlnZ2VyU3luYxIfLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVxdWVzdBogLmxhdGNoa2V5LnYxLlRyaWdnZXJTeW5jUmVzcG9uc2UiBMjzGAcSUwoJU3RhcnRTeW5jEh0ubGF0Y2hrZXkudjEuU3RhcnRTeW5jUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlN0YXJ0U3luY1Jlc3BvbnNlIgeQAgLI8xgHElMKCVBhdXNlU3luYxIdLmxhdGNoa2V5LnYxLlBhdXNlU3luY1JlcXVlc3QaHi5sYXRjaGtleS52MS5QYXVzZVN5bmNSZXNwb25zZSIHkAICyPMYBxJoChBTZXRTeW5jRnJlcXVlbmN5EiQubGF0Y2hrZXkudjEuU2V0U3luY0ZyZXF1ZW5jeVJlcXVlc3QaJS5sYXRjaGtleS52MS5TZXRTeW5jRnJlcXVlbmN5UmVzcG9uc2UiB5ACAsjzGAcSUAoITGlzdFJ1bnMSHC5sYXRjaGtleS52MS5MaXN0UnVuc1JlcXVlc3QaHS5sYXRjaGtleS52MS5MaXN0UnVuc1Jlc3BvbnNlIgeQAgHI8xgCEkoKBkdldFJ1bhIaLmxhdGNoa2V5LnYxLkdldFJ1blJlcXVlc3QaGy5sYXRjaGtleS52MS5HZXRSdW5SZXNwb25zZSIHkAIByPMYAhJTCglDYW5jZWxSdW4SHS5sYXRjaGtleS52MS5DYW5jZWxSdW5SZXF1ZXN0Gh4ubGF0Y2hrZXkudjEuQ2FuY2VsUnVuUmVzcG9uc2UiB5ACAsjzGAcSUAoJUnVuQWN0aW9uEh0ubGF0Y2hrZXkudjEuUnVuQWN0aW9uUmVxdWVzdBoeLmxhdGNoa2V5LnYxLlJ1bkFjdGlvblJlc3BvbnNlIgTI8xgHElMKClRlc3RTY3JpcHQSHi5sYXRjaGtleS52MS5UZXN0U2NyaXB0UmVxdWVzdBofLmxhdGNoa2V5LnYxLlRlc3RTY3JpcHRSZXNwb25zZSIEyPMYBxJZCgtMaXN0UmVjb3JkcxIfLmxhdGNoa2V5LnYxLkxpc3RSZWNvcmRzUmVxdWVzdBogLmxhdGNoa2V5LnYxLkxpc3RSZWNvcmRzUmVzcG9uc2UiB5ACAcjzGAISXAoMUHJ1bmVSZWNvcmRzEiAubGF0Y2hrZXkudjEuUHJ1bmVSZWNvcmRzUmVxdWVzdBohLmxhdGNoa2V5LnYxLlBydW5lUmVjb3Jkc1Jlc3BvbnNlIgeQAgLI8xgDYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection, file_latchkey_v1_log, file_latchkey_v1_problem]);
 
 /**
  * Script is one file of the customer's.
@@ -419,11 +419,18 @@ export type Run = Message<"latchkey.v1.Run"> & {
   duration?: Duration | undefined;
 
   /**
-   * The output of an action.
+   * The output of an action; of a run that failed, the payload of what it threw.
    *
    * @generated from field: google.protobuf.Value output = 14;
    */
   output?: Value | undefined;
+
+  /**
+   * How the script failed, in the words of the JSON routes. Only where one run is asked for.
+   *
+   * @generated from field: latchkey.v1.ScriptError error = 15;
+   */
+  error?: ScriptError | undefined;
 };
 
 /**
@@ -503,6 +510,92 @@ export const Run_StateSchema: GenEnum<Run_State> = /*@__PURE__*/
   enumDesc(file_latchkey_v1_sync, 3, 0);
 
 /**
+ * ScriptError says how a script failed. It is a detail of the error `script_failed`, and part of a run.
+ *
+ * @generated from message latchkey.v1.ScriptError
+ */
+export type ScriptError = Message<"latchkey.v1.ScriptError"> & {
+  /**
+   * `action_script_runtime_error`: it threw an ActionError. `script_http_error`: the provider refused a request, and
+   * the script did not catch it. `script_network_error`: the provider did not answer. `invalid_action_output`: not what
+   * its schema says. `action_script_failure`: anything else.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * The payload of the ActionError, the provider's body, or what is wrong with the output.
+   *
+   * @generated from field: google.protobuf.Value payload = 2;
+   */
+  payload?: Value | undefined;
+
+  /**
+   * The provider's response, where that was the reason.
+   *
+   * @generated from field: latchkey.v1.ScriptError.UpstreamResponse upstream_response = 3;
+   */
+  upstreamResponse?: ScriptError_UpstreamResponse | undefined;
+
+  /**
+   * Payload and body are too large for an error's details: GetRun returns them.
+   *
+   * @generated from field: bool payload_omitted = 4;
+   */
+  payloadOmitted: boolean;
+
+  /**
+   * The run that failed.
+   *
+   * @generated from field: string run_id = 5;
+   */
+  runId: string;
+};
+
+/**
+ * Describes the message latchkey.v1.ScriptError.
+ * Use `create(ScriptErrorSchema)` to create a new message.
+ */
+export const ScriptErrorSchema: GenMessage<ScriptError> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 4);
+
+/**
+ * UpstreamResponse is what the provider answered.
+ *
+ * @generated from message latchkey.v1.ScriptError.UpstreamResponse
+ */
+export type ScriptError_UpstreamResponse = Message<"latchkey.v1.ScriptError.UpstreamResponse"> & {
+  /**
+   * Its status.
+   *
+   * @generated from field: uint32 status = 1;
+   */
+  status: number;
+
+  /**
+   * Those of its headers that say what the body is and when to try again.
+   *
+   * @generated from field: map<string, string> headers = 2;
+   */
+  headers: { [key: string]: string };
+
+  /**
+   * Its body: JSON where it is JSON, or else text; at most 16 KiB.
+   *
+   * @generated from field: google.protobuf.Value body = 3;
+   */
+  body?: Value | undefined;
+};
+
+/**
+ * Describes the message latchkey.v1.ScriptError.UpstreamResponse.
+ * Use `create(ScriptError_UpstreamResponseSchema)` to create a new message.
+ */
+export const ScriptError_UpstreamResponseSchema: GenMessage<ScriptError_UpstreamResponse> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_sync, 4, 0);
+
+/**
  * RecordCounts counts what a run did to records.
  *
  * @generated from message latchkey.v1.RecordCounts
@@ -535,7 +628,7 @@ export type RecordCounts = Message<"latchkey.v1.RecordCounts"> & {
  * Use `create(RecordCountsSchema)` to create a new message.
  */
 export const RecordCountsSchema: GenMessage<RecordCounts> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 4);
+  messageDesc(file_latchkey_v1_sync, 5);
 
 /**
  * Record is one thing that a sync saved.
@@ -605,7 +698,7 @@ export type Record = Message<"latchkey.v1.Record"> & {
  * Use `create(RecordSchema)` to create a new message.
  */
 export const RecordSchema: GenMessage<Record> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 5);
+  messageDesc(file_latchkey_v1_sync, 6);
 
 /**
  * ListScriptsRequest asks for scripts.
@@ -626,7 +719,7 @@ export type ListScriptsRequest = Message<"latchkey.v1.ListScriptsRequest"> & {
  * Use `create(ListScriptsRequestSchema)` to create a new message.
  */
 export const ListScriptsRequestSchema: GenMessage<ListScriptsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 6);
+  messageDesc(file_latchkey_v1_sync, 7);
 
 /**
  * ListScriptsResponse holds the scripts.
@@ -647,7 +740,7 @@ export type ListScriptsResponse = Message<"latchkey.v1.ListScriptsResponse"> & {
  * Use `create(ListScriptsResponseSchema)` to create a new message.
  */
 export const ListScriptsResponseSchema: GenMessage<ListScriptsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 7);
+  messageDesc(file_latchkey_v1_sync, 8);
 
 /**
  * ListSyncsRequest asks for the syncs of a connection or an integration.
@@ -703,7 +796,7 @@ export type ListSyncsRequest = Message<"latchkey.v1.ListSyncsRequest"> & {
  * Use `create(ListSyncsRequestSchema)` to create a new message.
  */
 export const ListSyncsRequestSchema: GenMessage<ListSyncsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 8);
+  messageDesc(file_latchkey_v1_sync, 9);
 
 /**
  * ListSyncsResponse is a page of syncs.
@@ -731,7 +824,7 @@ export type ListSyncsResponse = Message<"latchkey.v1.ListSyncsResponse"> & {
  * Use `create(ListSyncsResponseSchema)` to create a new message.
  */
 export const ListSyncsResponseSchema: GenMessage<ListSyncsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 9);
+  messageDesc(file_latchkey_v1_sync, 10);
 
 /**
  * TriggerSyncRequest says what to run.
@@ -780,7 +873,7 @@ export type TriggerSyncRequest = Message<"latchkey.v1.TriggerSyncRequest"> & {
  * Use `create(TriggerSyncRequestSchema)` to create a new message.
  */
 export const TriggerSyncRequestSchema: GenMessage<TriggerSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 10);
+  messageDesc(file_latchkey_v1_sync, 11);
 
 /**
  * Mode of a triggered run.
@@ -828,7 +921,7 @@ export type TriggerSyncRequest_Mode = (typeof TriggerSyncRequest_Mode)[keyof typ
  * Describes the enum latchkey.v1.TriggerSyncRequest.Mode.
  */
 export const TriggerSyncRequest_ModeSchema: GenEnum<TriggerSyncRequest_Mode> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_sync, 10, 0);
+  enumDesc(file_latchkey_v1_sync, 11, 0);
 
 /**
  * TriggerSyncResponse names the runs.
@@ -849,7 +942,7 @@ export type TriggerSyncResponse = Message<"latchkey.v1.TriggerSyncResponse"> & {
  * Use `create(TriggerSyncResponseSchema)` to create a new message.
  */
 export const TriggerSyncResponseSchema: GenMessage<TriggerSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 11);
+  messageDesc(file_latchkey_v1_sync, 12);
 
 /**
  * StartSyncRequest names the sync to start.
@@ -877,7 +970,7 @@ export type StartSyncRequest = Message<"latchkey.v1.StartSyncRequest"> & {
  * Use `create(StartSyncRequestSchema)` to create a new message.
  */
 export const StartSyncRequestSchema: GenMessage<StartSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 12);
+  messageDesc(file_latchkey_v1_sync, 13);
 
 /**
  * StartSyncResponse holds the sync.
@@ -898,7 +991,7 @@ export type StartSyncResponse = Message<"latchkey.v1.StartSyncResponse"> & {
  * Use `create(StartSyncResponseSchema)` to create a new message.
  */
 export const StartSyncResponseSchema: GenMessage<StartSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 13);
+  messageDesc(file_latchkey_v1_sync, 14);
 
 /**
  * PauseSyncRequest names the sync to pause.
@@ -926,7 +1019,7 @@ export type PauseSyncRequest = Message<"latchkey.v1.PauseSyncRequest"> & {
  * Use `create(PauseSyncRequestSchema)` to create a new message.
  */
 export const PauseSyncRequestSchema: GenMessage<PauseSyncRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 14);
+  messageDesc(file_latchkey_v1_sync, 15);
 
 /**
  * PauseSyncResponse holds the sync.
@@ -947,7 +1040,7 @@ export type PauseSyncResponse = Message<"latchkey.v1.PauseSyncResponse"> & {
  * Use `create(PauseSyncResponseSchema)` to create a new message.
  */
 export const PauseSyncResponseSchema: GenMessage<PauseSyncResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 15);
+  messageDesc(file_latchkey_v1_sync, 16);
 
 /**
  * SetSyncFrequencyRequest gives a sync its frequency.
@@ -982,7 +1075,7 @@ export type SetSyncFrequencyRequest = Message<"latchkey.v1.SetSyncFrequencyReque
  * Use `create(SetSyncFrequencyRequestSchema)` to create a new message.
  */
 export const SetSyncFrequencyRequestSchema: GenMessage<SetSyncFrequencyRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 16);
+  messageDesc(file_latchkey_v1_sync, 17);
 
 /**
  * SetSyncFrequencyResponse holds the sync.
@@ -1003,7 +1096,7 @@ export type SetSyncFrequencyResponse = Message<"latchkey.v1.SetSyncFrequencyResp
  * Use `create(SetSyncFrequencyResponseSchema)` to create a new message.
  */
 export const SetSyncFrequencyResponseSchema: GenMessage<SetSyncFrequencyResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 17);
+  messageDesc(file_latchkey_v1_sync, 18);
 
 /**
  * ListRunsRequest asks for a page of runs.
@@ -1066,7 +1159,7 @@ export type ListRunsRequest = Message<"latchkey.v1.ListRunsRequest"> & {
  * Use `create(ListRunsRequestSchema)` to create a new message.
  */
 export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 18);
+  messageDesc(file_latchkey_v1_sync, 19);
 
 /**
  * ListRunsResponse is a page of runs.
@@ -1094,7 +1187,7 @@ export type ListRunsResponse = Message<"latchkey.v1.ListRunsResponse"> & {
  * Use `create(ListRunsResponseSchema)` to create a new message.
  */
 export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 19);
+  messageDesc(file_latchkey_v1_sync, 20);
 
 /**
  * GetRunRequest names a run.
@@ -1122,7 +1215,7 @@ export type GetRunRequest = Message<"latchkey.v1.GetRunRequest"> & {
  * Use `create(GetRunRequestSchema)` to create a new message.
  */
 export const GetRunRequestSchema: GenMessage<GetRunRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 20);
+  messageDesc(file_latchkey_v1_sync, 21);
 
 /**
  * GetRunResponse holds the run.
@@ -1143,7 +1236,7 @@ export type GetRunResponse = Message<"latchkey.v1.GetRunResponse"> & {
  * Use `create(GetRunResponseSchema)` to create a new message.
  */
 export const GetRunResponseSchema: GenMessage<GetRunResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 21);
+  messageDesc(file_latchkey_v1_sync, 22);
 
 /**
  * CancelRunRequest names the run to end.
@@ -1171,7 +1264,7 @@ export type CancelRunRequest = Message<"latchkey.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 22);
+  messageDesc(file_latchkey_v1_sync, 23);
 
 /**
  * CancelRunResponse holds the run.
@@ -1192,7 +1285,7 @@ export type CancelRunResponse = Message<"latchkey.v1.CancelRunResponse"> & {
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 23);
+  messageDesc(file_latchkey_v1_sync, 24);
 
 /**
  * RunActionRequest says which action to run.
@@ -1234,7 +1327,7 @@ export type RunActionRequest = Message<"latchkey.v1.RunActionRequest"> & {
  * Use `create(RunActionRequestSchema)` to create a new message.
  */
 export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 24);
+  messageDesc(file_latchkey_v1_sync, 25);
 
 /**
  * RunActionResponse holds the run.
@@ -1255,7 +1348,7 @@ export type RunActionResponse = Message<"latchkey.v1.RunActionResponse"> & {
  * Use `create(RunActionResponseSchema)` to create a new message.
  */
 export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 25);
+  messageDesc(file_latchkey_v1_sync, 26);
 
 /**
  * TestScriptRequest says which script to run.
@@ -1304,7 +1397,7 @@ export type TestScriptRequest = Message<"latchkey.v1.TestScriptRequest"> & {
  * Use `create(TestScriptRequestSchema)` to create a new message.
  */
 export const TestScriptRequestSchema: GenMessage<TestScriptRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 26);
+  messageDesc(file_latchkey_v1_sync, 27);
 
 /**
  * TestScriptResponse tells what came of it.
@@ -1332,7 +1425,7 @@ export type TestScriptResponse = Message<"latchkey.v1.TestScriptResponse"> & {
  * Use `create(TestScriptResponseSchema)` to create a new message.
  */
 export const TestScriptResponseSchema: GenMessage<TestScriptResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 27);
+  messageDesc(file_latchkey_v1_sync, 28);
 
 /**
  * ListRecordsRequest asks for a page of records.
@@ -1402,7 +1495,7 @@ export type ListRecordsRequest = Message<"latchkey.v1.ListRecordsRequest"> & {
  * Use `create(ListRecordsRequestSchema)` to create a new message.
  */
 export const ListRecordsRequestSchema: GenMessage<ListRecordsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 28);
+  messageDesc(file_latchkey_v1_sync, 29);
 
 /**
  * ListRecordsResponse is a page of records.
@@ -1430,7 +1523,7 @@ export type ListRecordsResponse = Message<"latchkey.v1.ListRecordsResponse"> & {
  * Use `create(ListRecordsResponseSchema)` to create a new message.
  */
 export const ListRecordsResponseSchema: GenMessage<ListRecordsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 29);
+  messageDesc(file_latchkey_v1_sync, 30);
 
 /**
  * PruneRecordsRequest says which records to empty.
@@ -1479,7 +1572,7 @@ export type PruneRecordsRequest = Message<"latchkey.v1.PruneRecordsRequest"> & {
  * Use `create(PruneRecordsRequestSchema)` to create a new message.
  */
 export const PruneRecordsRequestSchema: GenMessage<PruneRecordsRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 30);
+  messageDesc(file_latchkey_v1_sync, 31);
 
 /**
  * PruneRecordsResponse says how many were emptied.
@@ -1507,7 +1600,7 @@ export type PruneRecordsResponse = Message<"latchkey.v1.PruneRecordsResponse"> &
  * Use `create(PruneRecordsResponseSchema)` to create a new message.
  */
 export const PruneRecordsResponseSchema: GenMessage<PruneRecordsResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_sync, 31);
+  messageDesc(file_latchkey_v1_sync, 32);
 
 /**
  * SyncService runs the customer's scripts on connections and shows what they did.
