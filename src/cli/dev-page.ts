@@ -11,6 +11,8 @@ interface Furnished {
   readonly control: string;
   readonly ops: string;
   readonly sandbox: string;
+  /** What the sandbox accepts where a person types credentials in. */
+  readonly accepted: { readonly apiKey: string; readonly user: { readonly name: string; readonly password: string } };
   readonly secretKey: string;
   /** Where the store is. */
   readonly place: string;
@@ -37,7 +39,7 @@ const width = 79;
 
 /** What `latchkey dev` says once it runs. Every command works as it is pasted, one after the other. */
 export function devPage(furnished: Furnished): string {
-  const { data, control, ops, sandbox, place, left } = furnished;
+  const { data, control, ops, sandbox, accepted, place, left } = furnished;
   const doors = [
     ["data", data, "what your service calls"],
     ["control", control, "what the command line calls"],
@@ -53,6 +55,10 @@ export function devPage(furnished: Furnished): string {
 latchkey is ready, and beside it a sandbox: a provider to try it with.
 
 ${lines.join("\n")}
+
+To connect to sandbox-api-key, enter the API key ${accepted.apiKey}; to
+sandbox-basic, the user ${accepted.user.name} and the password ${accepted.user.password}.
+The sandbox refuses all others.
 
 Ada has let you into her files, her calendar and her mail. Her tokens lie here,
 and none of them is in what you paste into another terminal, in this folder:

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { newSecretKey } from "../base/ids.ts";
 import { parseListenAddress } from "../base/listener.ts";
 import type { Config } from "../config/config.ts";
+import { readyApiKey, readyUser } from "../sandbox/access.ts";
 import { allowPrivateFor } from "../sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "../sandbox/sandbox.ts";
 import type { Sidecar } from "../sidecar.ts";
@@ -45,7 +46,8 @@ export async function dev(process: Process, options: Readonly<Record<string, str
         const furnished = await furnish(sidecar, sandbox);
         const places = placesOf(sidecar, config, process.env);
         const scripts = scriptsOf(sidecar, config, furnished.left);
-        process.stdout.write(devPage({ ...places, ...furnished, scripts, sandbox: sandbox.origin }));
+        const accepted = { apiKey: readyApiKey, user: readyUser };
+        process.stdout.write(devPage({ ...places, ...furnished, scripts, sandbox: sandbox.origin, accepted }));
       },
     });
   } finally {

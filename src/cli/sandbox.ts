@@ -71,6 +71,7 @@ The sandbox is at ${origin}: a provider to develop against. What it is and what 
   App       ${readyClient.id}, secret ${readyClient.secret}; it may redirect to any address on this machine
   Users     ${people.map(({ email }) => email).join(", ")}
   API key   ${readyApiKey} (x-api-key)        Basic   ${readyUser.name}, ${readyUser.password}
+            Any other key, user or password is refused with 401.
 
 Paste any of these into another terminal:
 

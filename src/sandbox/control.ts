@@ -155,7 +155,7 @@ function overview({ origin, clients, report }: Overview): Answer {
 <tr><th>Spreadsheets</th><td>${at("/v4/spreadsheets/engines")}</td></tr><tr><th>Calendar</th><td>${at("/v3/calendars/primary/events")}</td></tr>
 <tr><th>Any credentials</th><td>${at("/api/me")}<br>${at("/api/echo/…")}</td></tr></table>
 <h2>Apps</h2><table><tr><th>Id</th><th>Secret</th><th>Redirects to</th></tr>${apps}</table>
-<p>API key <code>${readyApiKey}</code> in <code>x-api-key</code>; user <code>${readyUser.name}</code>, password <code>${readyUser.password}</code>.</p>
+<p>API key <code>${readyApiKey}</code> in <code>x-api-key</code>; user <code>${readyUser.name}</code>, password <code>${readyUser.password}</code>. Any other key, user or password is refused with 401.</p>
 <h2>Users</h2><ul>${users}</ul>
 <h2>Seen</h2><table>${numbers}</table>
 <p>More in <a href="/_sandbox/seen">/_sandbox/seen</a>; how it behaves in <a href="/_sandbox/behaviour">/_sandbox/behaviour</a>, which PUT changes.</p>`,

@@ -22,6 +22,8 @@ export function describeProviders(origin: string): readonly ProviderDescription[
   };
   // Of all of them at once nothing says where the items are.
   const paging = { kind: "cursor", next: "nextPageToken", parameter: "pageToken" };
+  // Refuses every key and password but the sandbox's own.
+  const verification = { request: { method: "GET", path: "/api/me" } };
   const who = ["openid", "email", "profile"];
   return [
     {
@@ -79,6 +81,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       categories: ["example"],
       api_key: { header: "x-api-key" },
       proxy,
+      verification,
     },
     {
       name: "sandbox-basic",
@@ -86,6 +89,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
       categories: ["example"],
       basic: {},
       proxy,
+      verification,
     },
   ];
 }

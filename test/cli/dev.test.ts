@@ -295,6 +295,7 @@ it("ends the sandbox with a sidecar that cannot start", async () => {
 });
 
 const usual = {
+  accepted: { apiKey: "sandbox-api-key", user: { name: "sandbox", password: "sandbox-password" } },
   data: "http://127.0.0.1:3003",
   control: "http://127.0.0.1:3004",
   ops: "http://127.0.0.1:3005",

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { connecting } from "../connecting.ts";
 import { startTestSidecar } from "../harness.ts";
 import { proxyCall } from "./proxied.ts";
 import { started } from "./started.ts";
@@ -47,6 +48,34 @@ it("lets latchkey in with each kind of credentials, as itself judges them", asyn
   expect(await by("sandbox-basic")).toEqual([200, "ada@example.com", "basic"]);
   expect(await by("sandbox-unified")).toEqual([200, "grace@example.com", "bearer"]);
   expect(await by("sandbox-oauth1")).toEqual([200, "bob@example.com", "oauth1"]);
+});
+
+it.each([
+  ["api-key/sandbox-api-key", { apiKey: "a-wrong-key" }, { apiKey: "sandbox-api-key" }],
+  [
+    "basic/sandbox-basic",
+    { username: "sandbox", password: "wrong" },
+    { username: "sandbox", password: "sandbox-password" },
+  ],
+  ["basic/sandbox-basic", { username: "root" }, { username: "sandbox", password: "sandbox-password" }],
+])("connects nobody to %s by what it refuses", async (path, wrong, right) => {
+  const all = await connecting();
+  const token = await all.session();
+  const post = async (body: object) => {
+    const headers = { "content-type": "application/json" };
+    const url = `${all.sidecar.data}/api-auth/${path}?connect_session_token=${token}`;
+    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+    return [response.status, response.headers.get("latchkey-error")];
+  };
+  expect(await post(wrong)).toEqual([400, "connection_test_failed"]);
+  expect(await all.connections()).toEqual([]);
+  expect(await post(right)).toEqual([200, null]);
+});
+
+it("names the key and the password that are right on its page", async () => {
+  const { sandbox } = await beside();
+  const text = await (await fetch(`${sandbox.origin}/_sandbox`)).text();
+  for (const right of ["sandbox-api-key", "sandbox-password", "is refused with 401"]) expect(text).toContain(right);
 });
 
 it("judges signatures of latchkey over a query and a form as they arrive", async () => {
