@@ -9,6 +9,7 @@ import type {
 import { checkDottedPaths } from "./check-dotted-paths.ts";
 import { checkNotification } from "./check-notification.ts";
 import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
+import { patternMistake } from "./field-pattern.ts";
 import { mistake } from "./mistake.ts";
 
 /** What a provider's description must be beyond its schema, so that a credential cannot be led astray by it. */
@@ -61,8 +62,9 @@ function isCountable({ messageId = [], channel = "", number = "" }: Partial<Noti
 }
 
 function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: string): Mistake[] {
-  const whole = patternOf(pattern);
-  if (whole === undefined) return [mistake(`${path}.pattern`, "must be a regular expression")];
+  const wrong = patternMistake(pattern);
+  if (wrong !== undefined) return [mistake(`${path}.pattern`, wrong)];
+  const whole = pattern === "" ? /^/ : new RegExp(`^(?:${pattern})$`, "u");
   return [
     ...suffixes.flatMap((suffix, i) =>
       // Of one label, it would be a domain in which anybody may have a host.
@@ -78,15 +80,6 @@ function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: 
 
 const isWithin = (host: string, suffixes: readonly string[]) =>
   suffixes.length === 0 || suffixes.some((suffix) => `.${host}`.endsWith(`.${suffix}`));
-
-function patternOf(pattern: string): RegExp | undefined {
-  try {
-    return pattern === "" ? /^/ : new RegExp(`^(?:${pattern})$`, "u");
-  } catch {
-    // What is wrong with it is for its writer to find; that it is wrong is all that matters here.
-    return undefined;
-  }
-}
 
 /** Where in a list something stands that stood there before. */
 const twice = (names: readonly string[]): number[] => names.flatMap((name, i) => (names.indexOf(name) < i ? [i] : []));

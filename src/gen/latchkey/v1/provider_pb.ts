@@ -1440,7 +1440,8 @@ export type ConnectionField = Message<"latchkey.v1.ConnectionField"> & {
   example: string;
 
   /**
-   * A regular expression that the whole value must match.
+   * A regular expression that the whole value must match. It must be valid with the flag `u`, which latchkey uses,
+   * and with `v`, which browsers use for the form's field: a hyphen within a class is `\-`, as in `[a-z0-9\-]`.
    *
    * @generated from field: string pattern = 5;
    */

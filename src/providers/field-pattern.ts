@@ -1,0 +1,58 @@
+/**
+ * Checks a field's `pattern`. Latchkey compiles it with the flag `u`, a browser's `pattern` attribute with the flag `v`
+ * (HTML, "the pattern attribute"), so it must be valid under both. Returns what is wrong; undefined: nothing.
+ */
+export function patternMistake(pattern: string): string | undefined {
+  const isValidInBoth = isValid(pattern, "u") && isValid(pattern, "v");
+  // With v, && and -- within a class are operators: valid, and with another meaning.
+  if (pattern === "" || (isValidInBoth && !/&&|--/.test(pattern))) return undefined;
+  const escaped = withClassesEscaped(pattern);
+  if (escaped === pattern && isValidInBoth) return undefined;
+  if (isValid(escaped, "u") && isValid(escaped, "v")) {
+    return `must be a regular expression under the flag v too, with which browsers read it: write ${escaped}`;
+  }
+  return isValid(pattern, "u")
+    ? "must be a regular expression under the flag v too, with which browsers read it: within [ and ], write a backslash before ( ) [ ] { } / - | where they stand for themselves, and no doubled punctuation such as &&"
+    : "must be a regular expression";
+}
+
+function isValid(pattern: string, flag: "u" | "v"): boolean {
+  try {
+    new RegExp(`^(?:${pattern})$`, flag);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
+
+/** The pattern with a backslash before each character of a class that the flag v takes for syntax. */
+function withClassesEscaped(pattern: string): string {
+  // An escape, the two ends of a class, or any other character.
+  const tokens = pattern.match(/\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|\[\^?|./gsu) ?? [];
+  let isClass = false;
+  let isAtStart = false;
+  /** Whether the token before can begin a range: a character that no range has ended with. */
+  let canBeginRange = false;
+  return tokens
+    .map((token, i) => {
+      if (!isClass) {
+        isClass = token === "[" || token === "[^";
+        isAtStart = isClass;
+        canBeginRange = false;
+        return token;
+      }
+      if (token === "]") {
+        isClass = false;
+        return token;
+      }
+      const isRange = token === "-" && !isAtStart && canBeginRange && tokens[i + 1] !== "]";
+      const isRangeEnd = tokens[i - 1] === "-" && !canBeginRange && !isAtStart;
+      isAtStart = false;
+      canBeginRange = !isRange && !isRangeEnd && !/^\\[dDsSwWpP]/.test(token);
+      if (isRange) return token;
+      if (token === "&" && tokens[i - 1] === "&") return "";
+      return /^(?:[-(){}/|]|\[\^?)$/.test(token) ? `\\${token}` : token;
+    })
+    .join("");
+}
