@@ -67,11 +67,12 @@ interface Known {
 }
 
 /** Whether a caller may do a thing. A control key with `admin` may do everything. */
+export const mayDo = ({ environment, scopes }: Caller, scope: Scope): boolean =>
+  (environment === undefined && scopes.has(Scope.ADMIN)) || scopes.has(scope);
+
 export function requireScope(caller: Caller, scope: Scope): void {
-  if (caller.environment === undefined && caller.scopes.has(Scope.ADMIN)) return;
-  if (!caller.scopes.has(scope)) {
-    throw new Fault("missing_scope", `the key "${caller.keyId}" does not have the scope ${scopeName(scope)}`);
-  }
+  if (mayDo(caller, scope)) return;
+  throw new Fault("missing_scope", `the key "${caller.keyId}" does not have the scope ${scopeName(scope)}`);
 }
 
 /** Keys are few: all of them are in memory, by digest, and kept in step by the store's watch. */

@@ -18,9 +18,11 @@ import {
   IntegrationDefaultsSchema,
 } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { Store } from "../store/contract.ts";
+import type { Caller } from "./access.ts";
 import type { Audit } from "./audit.ts";
 import { configOf, type Ground, type Grounds, scopesOf } from "./authorize-ground.ts";
 import type { Collections } from "./collections.ts";
+import { requireConfigScope } from "./credential-scope.ts";
 import type { DeviceWaits } from "./device-waits.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { deviceLifetimeMs } from "./pending.ts";
@@ -29,7 +31,7 @@ import type { DeviceCode, TokenEndpoint } from "./token-endpoint.ts";
 /** End users who enter a code at a provider's page (RFC 8628), on whatever device is at hand. */
 export interface DeviceAuthorizations {
   /** Asks the provider for a code, and goes on asking what came of it until that is known. */
-  begin(asked: NewDevice, actor: string): Promise<DeviceAuthorization>;
+  begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization>;
   /** `environment` undefined: whichever it is of. */
   get(ref: { readonly environment: string | undefined; readonly id: string }): Promise<DeviceAuthorization>;
 }
@@ -69,11 +71,16 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     });
   }
 
-  async function begin(asked: NewDevice, actor: string): Promise<DeviceAuthorization> {
+  async function begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization> {
     if (namesNothing(asked.integration)) throw unknownIntegration(asked.integration);
+    const { keyId: actor } = caller;
     const session = await begunWith(asked, actor);
     const ground = await grounds.of({ value: session, revision: 0, bytes: 0 }, asked.integration);
     const { integration, provider, existing } = ground;
+    if (existing !== undefined) {
+      const { connectionConfig: before = {} } = existing;
+      requireConfigScope(caller, { provider, before, after: { ...before, ...asked.connectionConfig } });
+    }
     const { auth } = provider;
     if (auth.case !== "oauth2") throw new Fault("invalid_body", `"${integration.key}" is not authorized with a code`);
     const connectionConfig = configOf(ground, {});
@@ -127,7 +134,7 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
   }
 
   return {
-    begin: (asked, actor) => waits.withRoom(() => begin(asked, actor)),
+    begin: (asked, caller) => waits.withRoom(() => begin(asked, caller)),
     async get({ environment, id }) {
       const found = namesNothing(id) ? undefined : await pendingDevices.get(id);
       const authorization = found?.value.authorization;

@@ -21,9 +21,11 @@ import {
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
+import type { Caller } from "./access.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, connectionTouchKey, credentialsKey, droppedConnectionKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
+import { requireConfigScope } from "./credential-scope.ts";
 import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
 import type { Integrations } from "./integrations.ts";
@@ -35,7 +37,7 @@ export interface Connections {
   /** What is found of these, in their order. */
   getMany(refs: readonly ConnectionRef[]): Promise<readonly (Connection | undefined)[]>;
   credentialsOf(ref: ConnectionRef): Promise<Credentials | undefined>;
-  update(asked: ConnectionUpdate, actor: string): Promise<Connection>;
+  update(asked: ConnectionUpdate, caller: Caller): Promise<Connection>;
   /** All of them or none. */
   updateMetadata(asked: readonly MetadataUpdate[], actor: string): Promise<readonly Connection[]>;
   delete(asked: { readonly ref: ConnectionRef; readonly expectedRevision: bigint }, actor: string): Promise<void>;
@@ -95,7 +97,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
     if (mistakes.length > 0) throw new Fault("invalid_body", "the connection is not valid", { mistakes });
   }
 
-  async function updated({ value: before }: Stored<Connection>, asked: ConnectionUpdate): Promise<Connection> {
+  async function updated({ value: before }: Stored<Connection>, asked: ConnectionUpdate, caller: Caller) {
     const after = clone(ConnectionSchema, before);
     if (asked.endUser !== undefined) {
       if (asked.endUser.value === undefined) delete after.endUser;
@@ -109,8 +111,9 @@ export function createConnections(options: ConnectionsOptions): Connections {
     }
     if (asked.connectionConfig !== undefined) {
       after.connectionConfig = asked.connectionConfig;
-      const { connectionFields } = await providers.findNow(before.provider);
-      requireValid(checkConnectionConfig(asked.connectionConfig, connectionFields));
+      const provider = await providers.findNow(before.provider);
+      requireValid(checkConnectionConfig(asked.connectionConfig, provider.connectionFields));
+      requireConfigScope(caller, { provider, before: before.connectionConfig, after: asked.connectionConfig });
     }
     if (asked.webhookUrlOverride !== undefined) {
       requireValid(checkWebhookUrl(asked.webhookUrlOverride, ["webhook_url_override"]));
@@ -131,7 +134,8 @@ export function createConnections(options: ConnectionsOptions): Connections {
       const entry = await store.get(key);
       return entry === undefined ? undefined : fromBinary(CredentialsSchema, entry.value);
     },
-    async update(asked, actor) {
+    async update(asked, caller) {
+      const { keyId: actor } = caller;
       const { ref, expectedRevision } = asked;
       const { tags, endUser, connectionConfig, webhookUrlOverride } = asked;
       const named = {
@@ -145,7 +149,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
         const before = await get(ref);
         requireRevision(before, expectedRevision);
         if (fields.length === 0) return { changes: [], result: before.value };
-        const after = await updated(before, asked);
+        const after = await updated(before, asked, caller);
         const { environment } = ref;
         return {
           changes: [

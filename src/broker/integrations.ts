@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
-import { checkIntegrationMask, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
+import { checkIntegrationMask, exposedFields, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
 import { namesNothing } from "../core/names.ts";
 import {
   type Integration,
@@ -14,9 +14,11 @@ import {
 } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
+import type { Caller } from "./access.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, integrationKey, integrationSecretsKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
+import { requireCredentialScope } from "./credential-scope.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 import type { Providers } from "./providers.ts";
 
@@ -34,7 +36,7 @@ export interface Integrations {
   inUse(ref: IntegrationRef): Promise<InUse>;
   list(filter: { readonly environment: string; readonly provider: string }, page: Page): Promise<PageOf<Integration>>;
   /** `paths` are those of the update mask: what of `integration` is taken. */
-  update(asked: IntegrationUpdate, actor: string): Promise<Integration>;
+  update(asked: IntegrationUpdate, caller: Caller): Promise<Integration>;
   delete(asked: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** As the configuration file declares it: created, or brought into line. No longer declared, it can be changed again. */
   declare(integration: Integration): Promise<void>;
@@ -185,7 +187,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
                 ? integrations.page({ under: [environment], ...rest })
                 : integrations.pageBy("environment", { under: [environment, provider], ...rest }),
           }),
-    async update({ integration: source, paths, expectedRevision }, actor) {
+    async update({ integration: source, paths, expectedRevision }, caller) {
       checkIntegrationMask(paths);
       const { result, revision } = await transact(store, async () => {
         const before = await get(source);
@@ -193,6 +195,9 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
         requireUndeclared(before.value);
         const target = stored(before.value, world.now(), before.value);
         const after = updatedIntegration({ target, source, paths });
+        const provider = providers.lookUp(target.provider);
+        const fields = exposedFields({ before: before.value, after, provider });
+        requireCredentialScope(caller, { fields, otherwise: "" });
         const secrets = updatedSecrets({ target: await secretsOf(source), source, paths });
         check(after, secrets);
         return {
@@ -200,7 +205,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
             ...integrations.change({ before, after }),
             ...(secrets === undefined ? [] : secretsChange(source, secrets)),
             ...audit.changes({
-              actor,
+              actor: caller.keyId,
               action: "integration.update",
               environment: source.environment,
               targets: [source.key],

@@ -45,7 +45,16 @@ export async function joinAccounts(options: AccountsOptions): Promise<JoinedAcco
       ...(runHooks ? hooks.created(ref) : []),
     ],
   });
-  const sessions = createSessions({ store, collections, integrations, connections, publicUrl, audit, world });
+  const sessions = createSessions({
+    store,
+    collections,
+    integrations,
+    connections,
+    providers,
+    publicUrl,
+    audit,
+    world,
+  });
   const authorizations = createAuthorizations({
     ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
     ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },

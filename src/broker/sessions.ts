@@ -14,15 +14,18 @@ import {
 } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { Change, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
+import type { Caller } from "./access.ts";
 import type { Audit } from "./audit.ts";
 import type { Collections } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Connections } from "./connections.ts";
+import { requireConfigScope } from "./credential-scope.ts";
 import type { Integrations } from "./integrations.ts";
+import type { Providers } from "./providers.ts";
 
 /** Short-lived permission for one browser to make one connection. */
 export interface Sessions {
-  create(asked: NewSession, actor: string): Promise<CreatedSession>;
+  create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
   /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
   withToken(token: string): Promise<Stored<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
@@ -53,6 +56,7 @@ interface SessionsOptions {
   readonly collections: Collections;
   readonly integrations: Integrations;
   readonly connections: Connections;
+  readonly providers: Providers;
   readonly publicUrl: () => string;
   readonly audit: Audit;
   readonly world: World;
@@ -62,7 +66,7 @@ export const sessionLifetimeMs = 30 * 60_000;
 const maxChoices = 1_000;
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { store, collections, integrations, connections, publicUrl, audit, world } = options;
+  const { store, collections, integrations, connections, providers, publicUrl, audit, world } = options;
   const { connectSessions } = collections;
 
   async function find({ environment, id }: SessionRef): Promise<Stored<ConnectSession>> {
@@ -73,15 +77,22 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   /** What it names must be there: a link that leads nowhere is better refused now than shown to an end user. */
-  async function requireNamed({ environment, allowedIntegrations, integrationDefaults, reconnect }: ConnectSession) {
+  async function requireNamed(session: ConnectSession, caller: Caller): Promise<void> {
+    const { environment, allowedIntegrations, integrationDefaults, reconnect } = session;
     for (const key of new Set([...allowedIntegrations, ...Object.keys(integrationDefaults)])) {
       await integrations.get({ environment, key });
     }
-    if (reconnect !== undefined) await connections.get(reconnect);
+    if (reconnect === undefined) return;
+    const { value: existing } = await connections.get(reconnect);
+    const provider = await providers.findNow(existing.provider);
+    const { connectionConfig: before = {} } = existing;
+    const after = { ...before, ...integrationDefaults[reconnect.integration]?.connectionConfig };
+    requireConfigScope(caller, { provider, before, after });
   }
 
   return {
-    async create(asked, actor) {
+    async create(asked, caller) {
+      const { keyId: actor } = caller;
       const now = world.now();
       const token = newToken();
       const { reconnect } = asked;
@@ -97,7 +108,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       });
       const mistakes = checkConnectSession({ ...session, tags: asked.tags });
       if (mistakes.length > 0) throw new Fault("invalid_body", "the connect session is not valid", { mistakes });
-      await requireNamed(session);
+      await requireNamed(session, caller);
       const { environment } = session;
       const revision = await store.commit([
         ...connectSessions.change({ before: undefined, after: session }),

@@ -196,8 +196,8 @@ const withSettings = (command: Command): Command =>
     .option("--credentials-in-scripts", "show scripts the credentials of their connections")
     .option("--no-credentials-in-scripts", "let scripts use them, and not see them")
     .option(
-      "--host <[prefix=]origin>",
-      "a further origin that credentials may travel to; repeatable, replaces all",
+      "--host <origin>",
+      "a further origin that credentials may travel to, for Base-Url-Override; repeatable, replaces all",
       listed,
     )
     .option("--automatic-channels", "make and keep notification channels without being asked")
@@ -290,7 +290,7 @@ function secretFromEnv(name: string | undefined, { env }: Terminal): string | un
   return secret;
 }
 
-/** `/gmail/=https://mail.example.com` sends what begins so there; an origin alone is only allowed. */
+/** An origin. The server ignores a prefix before it (`/gmail/=https://mail.example.com`) and warns. */
 function hostRule(text: string): { readonly prefix: string; readonly origin: string } {
   const at = text.startsWith("/") ? text.indexOf("=") : -1;
   return { prefix: text.slice(0, Math.max(0, at)), origin: text.slice(at + 1) };

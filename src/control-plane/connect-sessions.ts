@@ -11,7 +11,7 @@ export const connectSessionService = ({
   async createConnectSession({ $typeName: _, environment: asked, ...session }, context) {
     const caller = callerOf(context);
     const environment = await environments.of(caller, asked);
-    return sessions.create({ ...session, environment }, caller.keyId);
+    return sessions.create({ ...session, environment }, caller);
   },
   async getConnectSession({ id }, context) {
     const { environment } = callerOf(context);
@@ -25,7 +25,7 @@ export const connectSessionService = ({
   async beginDeviceAuthorization({ $typeName: _, environment: asked, ...device }, context) {
     const caller = callerOf(context);
     const environment = await environments.of(caller, asked);
-    return { authorization: await devices.begin({ ...device, environment }, caller.keyId) };
+    return { authorization: await devices.begin({ ...device, environment }, caller) };
   },
   async getDeviceAuthorization({ id }, context) {
     const { environment } = callerOf(context);

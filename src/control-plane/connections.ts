@@ -103,7 +103,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
       const caller = callerOf(context);
       const ref = await refOf(caller, connection.ref);
       const change = changeOf(connection, updateMask?.paths ?? []);
-      return { connection: await shown(await connections.update({ ref, expectedRevision, ...change }, caller.keyId)) };
+      return { connection: await shown(await connections.update({ ref, expectedRevision, ...change }, caller)) };
     },
     async updateMetadata(request, context) {
       return { connection: await updateMetadata(callerOf(context), request) };

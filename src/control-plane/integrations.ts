@@ -62,7 +62,7 @@ export const integrationService = ({
       const environment = await environments.of(caller, integration.environment);
       const paths = updateMask?.paths ?? [];
       const asked = { integration: { ...integration, environment }, paths, expectedRevision };
-      return { integration: await shown(await integrations.update(asked, caller.keyId)) };
+      return { integration: await shown(await integrations.update(asked, caller)) };
     },
     async deleteIntegration({ environment: asked, key, expectedRevision }, context) {
       const caller = callerOf(context);

@@ -1,6 +1,6 @@
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
-import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
+import type { HostRule, Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { filledUrl, Unbound } from "./filled-url.ts";
 
 /** Where the credentials of a connection may travel. Made once for a connection, and asked for each request. */
@@ -40,12 +40,11 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
     }),
   );
   if (base === undefined) throw new Unbound("its configuration makes no address");
-  const hosts = [...proxy.hosts, ...integration.hosts].flatMap(({ prefix, origin }) => {
-    const address = addressOf(origin);
-    return address === undefined ? [] : [{ prefix, address }];
-  });
+  const hosts = addressesOf(proxy.hosts);
+  // Paths belong to the provider. A host of the integration is one more address that a caller may ask for by name.
   const byPrefix = hosts.filter(({ prefix }) => prefix !== "").toSorted((a, b) => b.prefix.length - a.prefix.length);
-  const origins = new Set([base.origin, ...hosts.map(({ address }) => address.origin)]);
+  const named = [...hosts, ...addressesOf(integration.hosts)];
+  const origins = new Set([base.origin, ...named.map(({ address }) => address.origin)]);
 
   return {
     only: byPrefix.length === 0 ? base : undefined,
@@ -68,6 +67,12 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
     },
   };
 }
+
+const addressesOf = (hosts: readonly HostRule[]) =>
+  hosts.flatMap(({ prefix, origin }) => {
+    const address = addressOf(origin);
+    return address === undefined ? [] : [{ prefix, address }];
+  });
 
 /** Only what `URL` writes back as it was given: nothing folded, decoded, or hidden before an `@`. */
 function addressOf(url: string): Address | undefined {

@@ -19,12 +19,23 @@ interface Plan {
 
 /** What an integration is in for, as its provider's data tells; in the order in which it will hurt. */
 export function integrationWarnings(
-  { oauth }: Pick<Integration, "oauth">,
+  { oauth, hosts }: Pick<Integration, "oauth" | "hosts">,
   provider: Provider | undefined,
 ): IntegrationWarning[] {
-  if (provider?.auth.case !== "oauth2") return [];
+  const ofHosts = hostPrefixIgnored(hosts);
+  if (provider?.auth.case !== "oauth2") return ofHosts;
   const { scopes = [], publishing = OAuthApp_Publishing.UNSPECIFIED } = oauth ?? {};
-  return warningsOf({ provider, publishing, scopes: scopes.length > 0 ? scopes : provider.auth.value.defaultScopes });
+  const asked = scopes.length > 0 ? scopes : provider.auth.value.defaultScopes;
+  return [...warningsOf({ provider, publishing, scopes: asked }), ...ofHosts];
+}
+
+function hostPrefixIgnored(hosts: Integration["hosts"]): IntegrationWarning[] {
+  const ignored = hosts.filter(({ prefix }) => prefix !== "").map(({ prefix, origin }) => `${prefix} (${origin})`);
+  if (ignored.length === 0) return [];
+  const message =
+    `hosts name prefixes that are ignored: ${ignored.join(", ")}. Only a provider's description sends paths to ` +
+    "another host; a host of an integration is reached by Base-Url-Override";
+  return [warning("host_prefix_ignored", message, [])];
 }
 
 /** The same for any set of scopes, such as those that one end user is about to be asked for. */

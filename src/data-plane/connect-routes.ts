@@ -26,10 +26,10 @@ export function connectRoutes(broker: Broker): Route[] {
     scope: Scope.CONNECTIONS_WRITE,
     takesBody: true,
     async answer(request) {
-      const { environment, actor } = callerIn(request);
+      const { environment, caller } = callerIn(request);
       const { session, ignored } = readSession(request.body, { environment, isAgain });
       countIgnored(path, ignored);
-      return created(await sessions.create(session, actor));
+      return created(await sessions.create(session, caller));
     },
   });
 

@@ -97,10 +97,10 @@ export function connectionRoutes(broker: Broker): Route[] {
       scope: Scope.CONNECTIONS_WRITE,
       takesBody: true,
       async answer(request) {
-        const { actor } = callerIn(request);
+        const { caller } = callerIn(request);
         const ref = refOf(request);
         request.query.end();
-        await connections.update({ ref, expectedRevision: 0n, ...readChange(request.body, broker) }, actor);
+        await connections.update({ ref, expectedRevision: 0n, ...readChange(request.body, broker) }, caller);
         return { status: 200, body: { success: true } };
       },
     },

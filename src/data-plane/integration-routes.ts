@@ -82,7 +82,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       scope: Scope.INTEGRATIONS_WRITE,
       takesBody: true,
       async answer(request) {
-        const { environment, actor } = callerIn(request);
+        const { environment, caller } = callerIn(request);
         const read = readIntegration(request.body, { environment, isNew: false });
         const { integration, credentialsType, paths, ignored } = read;
         const key = request.params["key"] ?? "";
@@ -95,7 +95,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         countIgnored("/integrations/:key", ignored);
         if (paths.length === 0) return { status: 200, body: { data: shown(before) } };
         const asked = { integration: { ...integration, key }, paths, expectedRevision: 0n };
-        return { status: 200, body: { data: shown(await integrations.update(asked, actor)) } };
+        return { status: 200, body: { data: shown(await integrations.update(asked, caller)) } };
       },
     },
     {

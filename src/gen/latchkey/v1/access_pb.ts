@@ -44,6 +44,8 @@ export const Scope = {
 
   /**
    * `connections:write`: import, change and delete connections, their metadata, sessions, channels; replay forwards.
+   * To change a value of `connection_config` that the provider's description uses, and keep the credentials, a key
+   * needs `credentials:read` as well.
    *
    * @generated from enum value: SCOPE_CONNECTIONS_WRITE = 3;
    */
@@ -64,7 +66,8 @@ export const Scope = {
   INTEGRATIONS_READ: 5,
 
   /**
-   * `integrations:write`: create, change and delete integrations and custom providers.
+   * `integrations:write`: create, change and delete integrations. A change of where stored credentials go, or of
+   * who sees them, needs `credentials:read` as well.
    *
    * @generated from enum value: SCOPE_INTEGRATIONS_WRITE = 6;
    */

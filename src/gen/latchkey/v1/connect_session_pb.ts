@@ -137,7 +137,8 @@ export type IntegrationDefaults = Message<"latchkey.v1.IntegrationDefaults"> & {
   authorizationParams: { [key: string]: string };
 
   /**
-   * What the connection's `connection_config` begins with.
+   * What the connection's `connection_config` begins with. For a connection that exists already, a value that
+   * differs from its own and that the provider's description uses needs `credentials:read` as well.
    *
    * @generated from field: google.protobuf.Struct connection_config = 3;
    */
@@ -537,7 +538,8 @@ export type BeginDeviceAuthorizationRequest = Message<"latchkey.v1.BeginDeviceAu
   userScopes: string[];
 
   /**
-   * What the connection's `connection_config` begins with.
+   * What the connection's `connection_config` begins with. For a connection that exists already, a value that
+   * differs from its own and that the provider's description uses needs `credentials:read` as well.
    *
    * @generated from field: google.protobuf.Struct connection_config = 5;
    */

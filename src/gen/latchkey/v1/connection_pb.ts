@@ -942,7 +942,9 @@ export type UpdateConnectionRequest = Message<"latchkey.v1.UpdateConnectionReque
   connection?: Connection | undefined;
 
   /**
-   * Of `tags`, `end_user`, `connection_config`, `webhook_url_override`. At least one.
+   * Of `tags`, `end_user`, `connection_config`, `webhook_url_override`. At least one. A change of a value in
+   * `connection_config` that the provider's description uses needs `credentials:read` as well, since it decides
+   * where the credentials go; or import the connection again with its credentials.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */

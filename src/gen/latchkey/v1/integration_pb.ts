@@ -76,7 +76,9 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   callback: Integration_Callback;
 
   /**
-   * Further origins that credentials may travel to.
+   * Further origins that credentials may travel to, for callers that name one (`Base-Url-Override`). They take
+   * over no paths: a prefix is ignored, and the integration is shown with a warning. An update that adds an
+   * origin needs `credentials:read` as well.
    *
    * @generated from field: repeated latchkey.v1.HostRule hosts = 8;
    */
@@ -90,7 +92,8 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   channels?: ChannelSettings | undefined;
 
   /**
-   * What happens when the provider echoes the credential that was sent.
+   * What happens when the provider echoes the credential that was sent. An update to OFF from MASK or REFUSE
+   * needs `credentials:read` as well.
    *
    * @generated from field: latchkey.v1.Integration.Reflection reflection = 10;
    */
@@ -104,7 +107,8 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   noForward: boolean;
 
   /**
-   * Values of `connection_config` for connections that have none of their own.
+   * Values of `connection_config` for connections that have none of their own. An update of a value that the
+   * provider's description uses, in an address for one, needs `credentials:read` as well.
    *
    * @generated from field: map<string, string> connection_defaults = 12;
    */
@@ -161,7 +165,8 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   useRecord: Integration_UseRecord;
 
   /**
-   * Pass the provider's `Set-Cookie` on. A cookie that a caller sends stays here all the same.
+   * Pass the provider's `Set-Cookie` on. A cookie that a caller sends stays here all the same. An update that
+   * turns it on needs `credentials:read` as well.
    *
    * @generated from field: bool keep_set_cookie = 20;
    */
@@ -175,7 +180,8 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   callbackUrl: string;
 
   /**
-   * Scripts see the credentials of their connections. Without it they only use them.
+   * Scripts see the credentials of their connections. Without it they only use them. An update that turns it
+   * on needs `credentials:read` as well.
    *
    * @generated from field: bool credentials_in_scripts = 22;
    */
@@ -410,7 +416,7 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
    * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`,
-   * `no_refresh_tokens` or `webhooks_unproven`.
+   * `no_refresh_tokens`, `webhooks_unproven` or `host_prefix_ignored`.
    *
    * @generated from field: string code = 1;
    */
@@ -941,7 +947,9 @@ export const IntegrationService: GenService<{
     output: typeof ListIntegrationsResponseSchema;
   },
   /**
-   * UpdateIntegration changes the fields that the mask names.
+   * UpdateIntegration changes the fields that the mask names. A change that lets stored credentials be sent, or
+   * shown, where they were not before needs `credentials:read` as well; otherwise it is refused as
+   * `missing_scope`, and nothing is changed.
    *
    * @generated from rpc latchkey.v1.IntegrationService.UpdateIntegration
    */
