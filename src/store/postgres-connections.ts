@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, TypeOverrides } from "pg";
 import type { LoopClock } from "../base/loop-clock.ts";
+import { createLiveness, type LivenessLimits } from "./postgres-liveness.ts";
 import type { PostgresAddress } from "./postgres-url.ts";
 
 /** One statement and its rows, each an array of its columns. What they are is the statement's to say. */
@@ -14,6 +15,8 @@ export interface Connections {
   readonly write: Query;
   /** A connection of one's own, to be closed. */
   dedicate(): Promise<Dedicated>;
+  /** Rejects everything that waits with this error and ends every connection. What comes next is given new ones. */
+  interrupt(error: Error): void;
   /** Ends them all; what they still carry is rejected. */
   close(): Promise<void>;
 }
@@ -34,12 +37,14 @@ export interface ConnectionLimits {
   readonly answerWithinMs: number;
 }
 
-interface ConnectionsOptions extends ConnectionLimits {
+interface ConnectionsOptions extends ConnectionLimits, LivenessLimits {
   readonly address: PostgresAddress;
   /** All that has a limit in time is measured by it: that this process was busy is not the server's fault. */
   readonly clock: LoopClock;
   /** The connection for what goes in order broke while it was idle: the next one may lead to another server. */
   readonly onWriterLost: () => void;
+  /** The server has stopped answering: see `postgres-liveness.ts`. */
+  readonly onSilence: () => void;
 }
 
 /** Statements under way beside the one that goes in order. */
@@ -53,10 +58,10 @@ const partWithinMs = 250;
 export function createConnections(options: ConnectionsOptions): Connections {
   const { address, clock, onWriterLost, connectWithinMs, answerWithinMs } = options;
   const clients = new Set<OwnClient>();
-  /** So many statements the server has answered. */
-  let answers = 0;
-  const { promise: closed, reject: onClosed } = Promise.withResolvers<never>();
-  closed.catch(() => {});
+  /** Rejects each statement that waits. */
+  const interrupts = new Set<(error: Error) => void>();
+  const liveness = createLiveness({ ...options, probe });
+  let isClosed = false;
 
   /** Known to us from the moment it is made: nothing it says is unheard, and nothing of it outlives us. */
   class OwnClient extends Client {
@@ -72,6 +77,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
       });
       this.once("connect", () => {
         this.isConnected = true;
+        liveness.answered();
         callOff();
       });
       this.on("error", () => {
@@ -85,10 +91,22 @@ export function createConnections(options: ConnectionsOptions): Connections {
   }
 
   const config = configOf(address);
-  const writers = new Pool({ ...config, Client: OwnClient, max: 1, idleTimeoutMillis: 0 });
-  const readers = new Pool({ ...config, Client: OwnClient, max: maxReaders, idleTimeoutMillis: keepUnusedMs });
-  writers.on("error", onWriterLost);
-  readers.on("error", () => {});
+  let { writers, readers } = createPools();
+
+  function createPools() {
+    const pools = {
+      writers: new Pool({ ...config, Client: OwnClient, max: 1, idleTimeoutMillis: 0 }),
+      readers: new Pool({ ...config, Client: OwnClient, max: maxReaders, idleTimeoutMillis: keepUnusedMs }),
+    };
+    pools.writers.on("error", onWriterLost);
+    pools.readers.on("error", () => {});
+    return pools;
+  }
+
+  /** An error of the server's is an answer. */
+  const noteAnswer = (error: unknown) => {
+    if (error instanceof DatabaseError) liveness.answered();
+  };
 
   /** Rejects when there was no answer in time. */
   async function ask<Row extends readonly unknown[]>(
@@ -96,51 +114,67 @@ export function createConnections(options: ConnectionsOptions): Connections {
     text: string,
     values: readonly unknown[],
   ): Promise<Row[]> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
+    const { promise: interrupted, reject } = Promise.withResolvers<never>();
     const callOff = clock.after(answerWithinMs, () => reject(new Error("timeout: no answer")));
+    const ended = liveness.begin();
+    interrupts.add(reject);
     try {
       const { rows } = await Promise.race([
         client.query<unknown[]>({ text, values: [...values], rowMode: "array" }),
-        late,
+        interrupted,
       ]);
-      answers += 1;
+      liveness.answered();
       // The statement's columns.
       return rows as unknown as Row[];
     } catch (error) {
-      if (error instanceof DatabaseError) answers += 1;
+      noteAnswer(error);
       throw error;
     } finally {
       callOff();
+      ended();
+      interrupts.delete(reject);
     }
   }
 
   /** One that is free. In a row behind others it is waited for as long as the server answers any of them. */
   async function turnOn(pool: Pool): Promise<PoolClient> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    let callOff: () => void;
-    let isLate = false;
+    const { promise: interrupted, reject } = Promise.withResolvers<never>();
+    let callOff = () => {};
+    let isGivenUp = false;
+    const giveUp = (error: Error) => {
+      isGivenUp = true;
+      reject(error);
+    };
     const waitOn = () => {
-      const before = answers;
+      const before = liveness.answers;
       callOff = clock.after(answerWithinMs, () => {
-        if (answers !== before) return waitOn();
-        isLate = true;
-        reject(new Error("timeout: nothing was answered"));
+        if (liveness.answers !== before) waitOn();
+        else giveUp(new Error("timeout: nothing was answered"));
       });
     };
     waitOn();
-    const connecting = pool.connect().finally(() => callOff());
+    const ended = liveness.begin();
+    interrupts.add(giveUp);
+    const connecting = pool.connect();
     void connecting.then(
       // Nobody is there any more to give it back.
-      (client) => isLate && client.release(),
-      () => {},
+      (client) => isGivenUp && client.release(),
+      noteAnswer,
     );
-    return Promise.race([connecting, late, closed]);
+    try {
+      return await Promise.race([connecting, interrupted]);
+    } finally {
+      callOff();
+      ended();
+      interrupts.delete(giveUp);
+    }
   }
 
   const queryOn =
-    (pool: Pool): Query =>
+    (pool: () => Pool): Query =>
     async (text, values = []) => {
-      const client = await turnOn(pool);
+      if (isClosed) throw new Error("the connections are closed");
+      const client = await turnOn(pool());
       try {
         const rows = await ask<never>(client, text, values);
         client.release();
@@ -152,14 +186,52 @@ export function createConnections(options: ConnectionsOptions): Connections {
       }
     };
 
+  async function connect(client: OwnClient): Promise<void> {
+    const ended = liveness.begin();
+    try {
+      await client.connect();
+    } catch (error) {
+      noteAnswer(error);
+      throw error;
+    } finally {
+      ended();
+    }
+  }
+
+  /** Connects, which the server's refusal proves to be possible as well. */
+  async function probe(withinMs: number): Promise<void> {
+    const client = new OwnClient(config);
+    const callOff = clock.after(withinMs, () => client.connection.stream.destroy(new Error("timeout: no connection")));
+    try {
+      await client.connect();
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+    } finally {
+      callOff();
+      void part(client);
+    }
+  }
+
+  function interrupt(error: Error): void {
+    const [oldWriters, oldReaders] = [writers, readers];
+    // Those that stand in the old pools' rows would have connections made for them, one after another, for nothing.
+    ({ writers, readers } = createPools());
+    for (const reject of interrupts) reject(error);
+    for (const client of clients) client.connection.stream.destroy(error);
+    void oldWriters.end();
+    void oldReaders.end();
+    onWriterLost();
+  }
+
   return {
-    read: queryOn(readers),
-    write: queryOn(writers),
+    read: queryOn(() => readers),
+    write: queryOn(() => writers),
+    interrupt,
     async dedicate() {
       const client = new OwnClient(config);
       const { promise: ended, resolve } = Promise.withResolvers<void>();
       client.once("end", resolve);
-      await client.connect();
+      await connect(client);
       return {
         query: (text, values = []) =>
           ask<never>(client, text, values).catch((error: unknown) => {
@@ -174,7 +246,9 @@ export function createConnections(options: ConnectionsOptions): Connections {
       };
     },
     async close() {
-      onClosed(new Error("the connections are closed"));
+      isClosed = true;
+      liveness.close();
+      for (const reject of interrupts) reject(new Error("the connections are closed"));
       const parted = [...clients].map(part);
       // They resolve when everything was given back, which the connections that are ended now see to.
       void writers.end();

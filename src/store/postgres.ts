@@ -10,6 +10,7 @@ import { commitGroup } from "./postgres-commit.ts";
 import { type Connections, createConnections, type Dedicated, maxReaders, type Query } from "./postgres-connections.ts";
 import { isBroken, isDamage, isOfStatement, needsOperator, reasonOf } from "./postgres-errors.ts";
 import { createFeed } from "./postgres-feed.ts";
+import type { LivenessLimits } from "./postgres-liveness.ts";
 import { entryOf, everything, readPage, readPages } from "./postgres-pages.ts";
 import { createPruner } from "./postgres-pruner.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
@@ -17,7 +18,7 @@ import { fillStore, openSnapshot } from "./postgres-snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./postgres-url.ts";
 import { createSharedAsk } from "./shared-ask.ts";
 
-export interface PostgresTiming {
+export interface PostgresTiming extends LivenessLimits {
   /** How long another's commit may go unheard of at most, and how soon a server that is back is noticed. */
   readonly pollEveryMs: number;
   readonly pruneEveryMs: number;
@@ -48,6 +49,8 @@ const usualTiming: PostgresTiming = {
   pruneAfterMs: 600_000,
   connectWithinMs: 5_000,
   answerWithinMs: 10_000,
+  suspectAfterMs: 1_000,
+  probeWithinMs: 2_000,
 };
 
 /**
@@ -72,7 +75,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     onWriterLost: () => {
       isWriterNew = true;
     },
+    onSilence: () => onSilence(),
   });
+  /** While the store is being opened, silence ends the attempt. */
+  let onSilence = () => connections.interrupt(silence());
   const found = await findStore({ connections, address, place, log, create });
   /** Why nothing is written, and whether nothing can be read either. */
   let outage: { readonly error: StoreUnavailable; readonly isTotal: boolean } | undefined;
@@ -86,6 +92,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     },
   });
   const queue = createCommitQueue({ metrics, write: writeGroup });
+  onSilence = () => {
+    // A server that is known to be away is asked again by `poll`, which takes its own time.
+    if (outage?.isTotal) return;
+    fail(silence(), { isTotal: true });
+    connections.interrupt(outage?.error ?? silence());
+  };
   const inTurn = createTurns();
   const rest = createRest();
   const feed = createFeed({ query: connections.write, schema, found, history, log });
@@ -149,8 +161,29 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
+  /**
+   * The same for callers, of whom many may wait for their turns: once the read of one has failed, the others are
+   * told so instead of waiting for theirs to fail as well.
+   */
+  async function readUpTo(revision: number): Promise<void> {
+    let isThere = false;
+    while (!isThere && history.revision < revision) {
+      isThere = await inTurn(async () => {
+        if (outage?.isTotal) throw outage.error;
+        if (history.revision >= revision) return true;
+        try {
+          return await onAnother(clock, readSome);
+        } catch (error) {
+          if (isBroken(error)) fail(error, { isTotal: true });
+          throw error;
+        }
+      });
+    }
+  }
+
   function fail(cause: unknown, { isTotal }: { readonly isTotal: boolean }): void {
-    if (closed !== undefined) return;
+    // What the server's silence has interrupted tells nothing new.
+    if (closed !== undefined || cause === outage?.error) return;
     const error = new StoreUnavailable(`PostgreSQL at ${place}: ${reasonOf(cause)}`, { cause });
     if (outage === undefined) {
       log.error("the store takes no writes", { err: error });
@@ -219,9 +252,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   /** Up to what is stored as it is asked for; mostly it has been read already, or is being committed here. */
   async function catchUp(): Promise<void> {
     const head = await headNow();
-    while (history.revision < head) {
-      await asking(() => inTurn(async () => void (history.revision < head && (await readSome()))));
-    }
+    await asking(() => readUpTo(head));
     if (history.relearning !== undefined) await inTime(history.relearning);
   }
 
@@ -299,7 +330,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       return queue.commit(changes, conditions);
     },
     async watch(from, watcher) {
-      if (from > history.revision) await asking(readOnInTurns);
+      if (from > history.revision) await asking(() => readUpTo(from));
       requireOpen();
       return history.watch(from, watcher);
     },
@@ -342,6 +373,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     },
   };
 }
+
+const silence = () => new StoreUnavailable("no answer in time");
 
 interface FindOptions {
   readonly connections: Connections;
