@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { dirname, join } from "node:path";
-import type { BuildOptions, PluginBuild } from "esbuild";
+import type { BuildOptions, Plugin, PluginBuild } from "esbuild";
 import { stampOf } from "./folder.ts";
 
 /**
@@ -18,34 +18,44 @@ export interface Base {
 }
 
 /** By the file that the package's name leads to; undefined: it cannot be read apart. */
-export type BaseOf = (entry: string) => Promise<Base | undefined>;
+export type BaseOf = (entry: string, folder: string) => Promise<Base | undefined>;
+
+/** Holds what the package imports to what scripts of the folder may import. */
+export type Confine = (folder: string, entry: string) => Promise<Plugin>;
 
 /** Or a part of it, such as `zod/mini`. */
 export const isZod = (path: string): boolean => /^zod(\/|$)/.test(path);
 
 const globalName = "__base";
 
-export function createBases(options: BuildOptions): BaseOf {
+export function createBases(options: BuildOptions, confine: Confine): BaseOf {
   const known = new Map<string, { readonly stamp: string; readonly base: Promise<Base | undefined> }>();
-  return async (entry) => {
+  return async (entry, folder) => {
     // Whoever installs another one writes over both.
     const inputs = [entry, join(packageOf(entry), "package.json")];
     const stamp = await stampOf(inputs);
     const before = known.get(entry);
     if (before?.stamp === stamp) return before.base;
-    const base = bundleBase(entry, inputs, options);
+    const base = bundleBase({ entry, inputs, options, plugin: await confine(folder, entry) });
     known.set(entry, { stamp, base });
     return base;
   };
 }
 
-async function bundleBase(entry: string, inputs: readonly string[], options: BuildOptions): Promise<Base | undefined> {
+interface Bundling {
+  readonly entry: string;
+  readonly inputs: readonly string[];
+  readonly options: BuildOptions;
+  readonly plugin: Plugin;
+}
+
+async function bundleBase({ entry, inputs, options, plugin }: Bundling): Promise<Base | undefined> {
   const { build } = await import("esbuild");
   const usual = {
     ...options,
     entryPoints: [entry],
     outfile: join(dirname(entry), "base.js"),
-    plugins: [{ name: "latchkey", setup: ({ onLoad }: PluginBuild) => withoutLocales(onLoad) }],
+    plugins: [plugin],
   };
   try {
     const [whole, named] = await Promise.all([

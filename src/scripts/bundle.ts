@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
 import type { ScriptMistake } from "../core/script.ts";
 import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./base.ts";
+import { createImportBounds, type ImportBounds, isInside } from "./import-bounds.ts";
 import { placesIn } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
@@ -83,7 +84,11 @@ export async function bundlePrelude(entry: string): Promise<string> {
 export type BundleScript = (of: BundleOf) => Promise<Bundled>;
 
 export function createBundler(): BundleScript {
-  const baseOf = createBases(usualOptions);
+  const baseOf = createBases(usualOptions, async (folder, entry) => {
+    const bounds = createImportBounds(folder);
+    await bounds.addPackage(entry);
+    return within({ folder, bounds, inputs: new Set(), shared: async () => undefined });
+  });
   return async (of) => {
     const apart = await bundled(of, { baseOf });
     // One machine has one base. What wants several brings all of them itself.
@@ -98,15 +103,20 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
   const shared = async (path: string, entry: string): Promise<Base | undefined> => {
     if (baseOf === undefined || !isZod(path)) return undefined;
     entries.add(entry);
-    const base = await baseOf(entry);
+    const base = await baseOf(entry, folder);
     if (base === undefined) return undefined;
     bases.set(entry, base);
     for (const input of base.inputs) inputs.add(input);
     return base;
   };
+  const bounds = createImportBounds(folder);
+  const entry = join(folder, file);
+  if (!(await bounds.admits({ specifier: `./${file}`, importer: entry, from: folder, path: entry }))) {
+    return { mistakes: [mistakeOf(file, "it is no file of the folder of scripts")], inputs: [...inputs] };
+  }
   const { build } = await esbuild();
   try {
-    const { outputFiles } = await build({
+    const { outputFiles, metafile } = await build({
       ...usualOptions,
       absWorkingDir: folder,
       entryPoints: [join(folder, file)],
@@ -114,8 +124,14 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
       globalName: "__script",
       sourcemap: "external",
       sourcesContent: false,
-      plugins: [within(folder, inputs, shared)],
+      metafile: true,
+      plugins: [within({ folder, bounds, inputs, shared })],
     });
+    // The bundler reads what a pattern names (`import(`./${name}.json`)`) without asking.
+    const stray = Object.keys(metafile.inputs).filter((one) => isFile(one) && !bounds.has(join(folder, one)));
+    if (stray.length > 0) {
+      return { mistakes: stray.map((one) => mistakeOf(file, outside(one))), inputs: [...inputs] };
+    }
     if (bases.size > 0 && entries.size > 1) return "several";
     const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
     const [base] = bases.values();
@@ -150,7 +166,7 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
     sourcemap: "external",
     sourcesContent: false,
     define: { ...usualOptions.define, Intl: marked },
-    plugins: [within(folder, new Set(), async () => undefined)],
+    plugins: [within({ folder, bounds: createImportBounds(folder), inputs: new Set(), shared: async () => undefined })],
   });
   const text = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
   const placeAt = placesIn(text(".map"));
@@ -179,7 +195,7 @@ const inside: Readonly<Record<string, string>> = {
 };
 
 /** Decides of every import: the inside's own, the customer's files, a package, or not at all. */
-function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
+function within({ folder, bounds, inputs, shared }: Within): Plugin {
   const pieces = new Map<string, Base>();
   return {
     name: "latchkey",
@@ -192,9 +208,12 @@ function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
         if (refusal !== undefined) return { errors: [{ text: refusal }] };
         const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
         let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
+        let { resolveDir } = asked;
         // The customer's own zod first; without one, ours.
         if (found.errors.length > 0 && isZod(asked.path)) {
-          found = await resolve(asked.path, { ...from, resolveDir: dirname(fileURLToPath(import.meta.url)) });
+          resolveDir = dirname(fileURLToPath(import.meta.url));
+          found = await resolve(asked.path, { ...from, resolveDir });
+          if (found.errors.length === 0) await bounds.addPackage(found.path);
         }
         if (found.errors.length > 0) {
           // What is missing may come: into the folder where it was looked for.
@@ -207,8 +226,9 @@ function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
         if (found.path.endsWith(".node")) {
           return { errors: [{ text: `"${asked.path}" is machine code, which cannot run in a script` }] };
         }
-        if (isAbsolute(found.path) && !isInside(folder, found.path) && !isPackage(found.path)) {
-          return { errors: [{ text: `"${asked.path}" is outside the folder of scripts` }] };
+        const file = { specifier: asked.path, importer: asked.importer, from: resolveDir, path: found.path };
+        if (isAbsolute(found.path) && !(await bounds.admits(file))) {
+          return { errors: [{ text: outside(asked.path) }] };
         }
         const base = await shared(asked.path, found.path);
         if (base !== undefined) {
@@ -232,11 +252,27 @@ function within(folder: string, inputs: Set<string>, shared: Shared): Plugin {
   };
 }
 
+interface Within {
+  readonly folder: string;
+  readonly bounds: ImportBounds;
+  /** Filled with every file that was found. */
+  readonly inputs: Set<string>;
+  readonly shared: Shared;
+}
+
 type Shared = (path: string, entry: string) => Promise<Base | undefined>;
 
 const passed = Symbol("resolved by ourselves");
 
-const isInside = (folder: string, path: string) => path.startsWith(folder + sep);
+const outside = (path: string) =>
+  `"${path}" is outside the folder of scripts, and no package that its name leads to from there`;
+/** Ours have a namespace before their name. */
+const isFile = (input: string) => !/^(latchkey|base|\(disabled\)):/.test(input);
+const mistakeOf = (file: string, message: string): ScriptMistake => ({
+  ...{ message, file },
+  line: undefined,
+  column: undefined,
+});
 const isPackage = (path: string) => path.split(sep).includes("node_modules");
 
 function refusalOf(path: string): string | undefined {
@@ -252,7 +288,7 @@ function mistakesOf(error: unknown, file: string): readonly ScriptMistake[] {
   const { errors } = error as Partial<BuildFailure>;
   if (errors === undefined) {
     const message = error instanceof Error ? error.message : "it cannot be read";
-    return [{ message, file, line: undefined, column: undefined }];
+    return [mistakeOf(file, message)];
   }
   return errors.map(({ text, location }) => ({
     message: text,
