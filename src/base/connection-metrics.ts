@@ -32,6 +32,18 @@ export const connectionMetrics = {
     help: "Imported connections, by result.",
     labels: ["result"],
   },
+  descriptions: {
+    kind: "counter",
+    name: "latchkey_descriptions_total",
+    help: "Attempts to have a provider describe an imported connection, by outcome.",
+    labels: ["outcome"],
+  },
+  descriptionsWaiting: {
+    kind: "gauge",
+    name: "latchkey_descriptions_waiting",
+    help: "Imported connections whose provider is still to describe them: in the replica that asks, 0 in the others.",
+    labels: [],
+  },
   connectionsUnwell: {
     kind: "gauge",
     name: "latchkey_connections_unwell",

@@ -17,9 +17,11 @@ import type { Audit } from "./audit.ts";
 import type { Authorizations } from "./authorize.ts";
 import type { Channels } from "./channels.ts";
 import { deletingInOrder } from "./connection-deletion.ts";
+import { createConnectionDescriber } from "./connection-describer.ts";
 import { type Connections, createConnections } from "./connections.ts";
 import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliver.ts";
+import { openDescriptionScheduler } from "./description-scheduler.ts";
 import type { Destinations } from "./destinations.ts";
 import type { Environments } from "./environments.ts";
 import { createExplain, type Explain } from "./explain.ts";
@@ -118,6 +120,8 @@ export interface Broker {
   readonly keepRuns: () => Promise<void>;
   /** Of it, what is due of channels. */
   readonly keepChannels: () => Promise<void>;
+  /** Asks providers about the imported connections that are due, now. */
+  readonly describeImported: () => Promise<void>;
   /** Takes up nothing more of what another replica can do as well, and lets go of it. What is asked for is still done. */
   retire(): Promise<void>;
   close(): Promise<void>;
@@ -175,6 +179,10 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     ...{ leaseMs: options.deliveryLeaseMs, send, sendToApplication: options.sendToApplication },
   });
 
+  const descriptions = await openDescriptionScheduler({
+    ...{ store, world },
+    describer: createConnectionDescriber({ store, collections, live, asks: renewal.asks, logs, audit, world }),
+  });
   const unwell = await openUnwellCount({ store, world });
   const lookupFiling = await openLookupFiling({ store, collections, fields: ground.lookupFields, world });
   const housekeeping = startHousekeeping({
@@ -184,7 +192,9 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   let retired: Promise<unknown> | undefined;
   const retire = async () => {
     retired ??= Promise.all(
-      [scripted.keeper, watched.keeper, notified.deliveries, housekeeping, lookupFiling].map((one) => one.close()),
+      [scripted.keeper, watched.keeper, notified.deliveries, descriptions, housekeeping, lookupFiling].map((one) =>
+        one.close(),
+      ),
     );
     await retired;
   };
@@ -226,6 +236,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await notified.deliveries.start();
       watched.keeper.start();
       scripted.keeper.start();
+      descriptions.start();
     },
     retain: (wanted) => housekeeping.retain(wanted),
     keepHouse: async () => {
@@ -235,6 +246,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     },
     keepRuns: () => scripted.keeper.run(),
     keepChannels: () => watched.keeper.run(),
+    describeImported: () => descriptions.run(),
     retire,
     async close() {
       await retire();

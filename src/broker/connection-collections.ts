@@ -2,6 +2,8 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { connectionLookups } from "../core/connection-lookups.ts";
 import { accountOf } from "../core/email-hash.ts";
 import {
+  type ConnectionDescription,
+  ConnectionDescriptionSchema,
   type LookupFiling,
   LookupFilingSchema,
   type RefreshRecord,
@@ -53,6 +55,20 @@ export function createConnectionCollections(store: Store, { fieldsOf }: Filing) 
       name: "lookup-filing",
       schema: LookupFilingSchema,
       key: ({ provider }: LookupFiling) => [provider],
+    }),
+    descriptions: createRecords({
+      store,
+      name: "description",
+      schema: ConnectionDescriptionSchema,
+      key: ({ environment, integration, connectionId }: ConnectionDescription) => [
+        environment,
+        integration,
+        connectionId,
+      ],
+      indexes: {
+        due: ({ provider, dueAt }: ConnectionDescription) =>
+          dueAt === undefined ? [] : [[provider, sortable(timestampMs(dueAt))]],
+      },
     }),
     refreshes: createRecords({
       store,

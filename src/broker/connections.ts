@@ -196,6 +196,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
         const before = await get(ref);
         requireRevision(before, expectedRevision);
         const remembered = await health.noteDeletion(ref);
+        const description = await collections.descriptions.get(environment, integration, id);
         const gone = [credentialsKey(environment, integration, id), connectionTouchKey(environment, integration, id)];
         return {
           changes: [
@@ -204,6 +205,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
             // There may be a million of them.
             { key: droppedConnectionKey(before.value.number), value: new Uint8Array() },
             ...remembered.changes,
+            ...collections.descriptions.change({ before: description, after: undefined }),
             ...(await scriptedRemoval(ref)),
             ...events.auth({
               operation: "deletion",

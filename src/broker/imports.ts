@@ -16,8 +16,9 @@ import {
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
 import { checkCredentials } from "../core/credentials-rules.ts";
 import { isOtherAccount } from "../core/email-hash.ts";
+import { scopesOfImport } from "../core/import-scopes.ts";
 import { namesNothing } from "../core/names.ts";
-import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectionDescription, RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Connection,
   type ConnectionImport,
@@ -38,6 +39,7 @@ import { requireRevision } from "./conflict.ts";
 import { targetOf } from "./connections.ts";
 import type { Events } from "./events.ts";
 import type { ConnectionHealth } from "./health.ts";
+import { createImportDescriptions } from "./import-descriptions.ts";
 import type { Integrations } from "./integrations.ts";
 import type { Logs } from "./logs.ts";
 import type { Numbers } from "./numbers.ts";
@@ -126,6 +128,7 @@ export function createImports(options: ImportsOptions): Imports {
   const { store, collections, integrations, providers, numbers, slots, scripted, health, logs, events, audit, world } =
     options;
   const { connections, refreshes } = collections;
+  const importDescriptions = createImportDescriptions({ collections, world });
 
   /** The integrations of a batch: each looked up once, found or not. */
   async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, Home | Fault>> {
@@ -179,6 +182,10 @@ export function createImports(options: ImportsOptions): Imports {
       const homes = await homesOf(named);
       const known = await knownOf(refs);
       const records = await recordsOf(refs, known);
+      const described = await importDescriptions.read(refs, ({ environment, integration }) => {
+        const home = homes.get(`${environment}\0${integration}`);
+        return home instanceof Fault ? undefined : home?.provider;
+      });
       const batch = new Map<string, Pending>();
       const outcomes: (Pending | Fault)[] = [];
       for (const [i, asked] of named.entries()) {
@@ -200,7 +207,17 @@ export function createImports(options: ImportsOptions): Imports {
           continue;
         }
         const runHooks = items[i]?.runHooks === true || batch.get(at)?.runHooks === true;
-        const pending = await merged({ item, ref, runHooks, home, before, base, record: records[i], authorized });
+        const pending = await merged({
+          item,
+          ref,
+          runHooks,
+          home,
+          before,
+          base,
+          record: records[i],
+          description: described[i],
+          authorized,
+        });
         batch.set(at, pending);
         outcomes.push(pending);
       }
@@ -238,12 +255,14 @@ export function createImports(options: ImportsOptions): Imports {
     readonly before: Stored<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
     readonly base: Connection | undefined;
-    readonly record: Stored<RefreshRecord> | undefined;
+    readonly record?: Stored<RefreshRecord> | undefined;
+    readonly description?: Stored<ConnectionDescription> | undefined;
     readonly authorized: Authorized | undefined;
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
-  async function merged({ item, ref, runHooks, home, before, base, record, authorized }: MergeStep): Promise<Pending> {
+  async function merged(step: MergeStep): Promise<Pending> {
+    const { item, ref, runHooks, home, before, base, record, authorized } = step;
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
     if (credentials === undefined) throw new Error("an item without credentials was let through");
     const now = timestampFromMs(world.now());
@@ -259,7 +278,7 @@ export function createImports(options: ImportsOptions): Imports {
       ...(user === undefined ? {} : { endUser: user }),
       webhookUrlOverride: webhookUrlOverride ?? base?.webhookUrlOverride ?? "",
       errors: base?.errors ?? [],
-      grantedScopes: [...(authorized?.grantedScopes ?? [])],
+      grantedScopes: [...(authorized?.grantedScopes ?? scopesOfImport(credentials, home.provider))],
       missingScopes: [...(authorized?.missingScopes ?? [])],
       credentialsKind: kindName(credentials.kind.case),
       ...(expiresAt === undefined ? {} : { credentialsExpireAt: expiresAt }),
@@ -278,7 +297,8 @@ export function createImports(options: ImportsOptions): Imports {
       record,
       grantedAtMs: authorized === undefined ? undefined : world.now(),
     });
-    return { ref, before, after, changes: [...changes, sealed], record, home, created: base === undefined, runHooks };
+    const all = [...changes, sealed, ...importDescriptions.changes({ ...step, ...home }, after)];
+    return { ref, before, after, changes: all, record, home, created: base === undefined, runHooks };
   }
 
   async function commit(batch: readonly Pending[], { actor, authorized }: Whose): Promise<number> {

@@ -9,6 +9,7 @@ import {
   filledChannelRequest,
   filledRequest,
 } from "../core/request-template.ts";
+import { retryAfterMs } from "../core/retry-after.ts";
 import type { DescribeRule, RequestTemplate } from "../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../providers/dotted-path.ts";
 import type { AskWithConnection } from "./connection-request.ts";
@@ -18,6 +19,8 @@ import type { LiveConnection } from "./live.ts";
 export interface ProviderAsks {
   /** What its provider says of a connection that is about to be filed. Whatever goes wrong, it is filed all the same. */
   describe(live: LiveConnection): Promise<Filed>;
+  /** Asks for the fields of these rules, logs nothing, and returns every failure beside what was found. */
+  tryDescribe(live: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal): Promise<Description>;
   /** Whether the provider takes the credentials, as far as one request can tell. */
   prove(live: LiveConnection): Promise<"good" | "refused" | "unproven">;
   /**
@@ -25,6 +28,19 @@ export interface ProviderAsks {
    * there is nothing that could be asked.
    */
   ofChannel(live: LiveConnection, asked: ChannelAsk): Promise<SmallAnswer>;
+}
+
+export interface Description {
+  readonly filed: Filed;
+  readonly failures: readonly DescribeFailure[];
+}
+
+export interface DescribeFailure {
+  /** A word such as `status_401`, `refused` or `deadline`. */
+  readonly reason: string;
+  /** Of the answer, if there was one. */
+  readonly status?: number;
+  readonly retryAfterMs?: number | undefined;
 }
 
 export interface ChannelAsk {
@@ -63,40 +79,67 @@ export function createProviderAsks({ askWith, world }: ProviderAsksOptions): Pro
     ...connection.connectionConfig,
   });
 
-  async function described(live: LiveConnection, template: RequestTemplate, rules: readonly DescribeRule[]) {
+  interface DescribeRequest {
+    readonly template: RequestTemplate;
+    readonly rules: readonly DescribeRule[];
+  }
+
+  async function described(live: LiveConnection, { template, rules }: DescribeRequest, signal?: AbortSignal) {
     const filled = filledRequest(template, configOf(live));
-    if (filled === undefined) return nothing;
+    if (filled === undefined) return { filed: nothing };
     try {
-      const answer = await ask(live, filled);
-      const body = answer.status >= 200 && answer.status < 300 ? jsonOf(answer) : undefined;
-      if (body !== undefined) return describedValues(rules, body);
-      world.log.warn("a new connection's provider said nothing of it", { ...namesOf(live), status: answer.status });
+      const answer = await ask(live, filled, { deadlineMs, signal });
+      const { status } = answer;
+      const isGood = status >= 200 && status <= 299;
+      const body = isGood ? jsonOf(answer) : undefined;
+      if (body !== undefined) return { filed: describedValues(rules, body) };
+      const waitMs = retryAfterMs(answer.header("retry-after"), "", world.now());
+      const reason = isGood ? "not_json" : `status_${status}`;
+      return { filed: nothing, failure: { reason, status, retryAfterMs: waitMs } };
     } catch (error) {
       const reason = error instanceof Unanswered ? error.reason : error instanceof Fault ? error.code : undefined;
       if (reason === undefined) throw error;
-      world.log.warn("a new connection's provider was asked about it in vain", { ...namesOf(live), reason });
+      return { filed: nothing, failure: { reason } };
     }
-    return nothing;
+  }
+
+  async function tryDescribe(
+    live: LiveConnection,
+    wanted: readonly DescribeRule[],
+    signal?: AbortSignal,
+  ): Promise<Description> {
+    const asked = requestsOf(wanted).slice(0, maxRequests);
+    const all = await Promise.all(asked.map((request) => described(live, request, signal)));
+    return {
+      filed: {
+        metadata: Object.assign({}, ...all.map(({ filed }) => filed.metadata)),
+        connectionConfig: Object.assign({}, ...all.map(({ filed }) => filed.connectionConfig)),
+      },
+      failures: all.flatMap(({ failure }) => failure ?? []),
+    };
+  }
+
+  /** Rules with the same request are answered by one. */
+  function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[] {
+    const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
+    for (const rule of wanted) {
+      if (rule.request === undefined) continue;
+      const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
+      const known = byRequest.get(key);
+      if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
+      else known.rules.push(rule);
+    }
+    return [...byRequest.values()];
   }
 
   return {
     async describe(live) {
-      // Rules with the same request are answered by one.
-      const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
-      for (const rule of live.provider.describe) {
-        if (rule.request === undefined) continue;
-        const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
-        const known = byRequest.get(key);
-        if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
-        else known.rules.push(rule);
-      }
-      const asked = [...byRequest.values()].slice(0, maxRequests);
-      const all = await Promise.all(asked.map(({ template, rules }) => described(live, template, rules)));
-      return {
-        metadata: Object.assign({}, ...all.map(({ metadata }) => metadata)),
-        connectionConfig: Object.assign({}, ...all.map(({ connectionConfig }) => connectionConfig)),
-      };
+      const { filed, failures } = await tryDescribe(live, live.provider.describe);
+      for (const { reason } of failures)
+        world.log.warn("the provider did not describe a new connection", { ...namesOf(live), reason });
+      return filed;
     },
+    tryDescribe,
     async prove(live) {
       const { verification } = live.provider;
       const request =

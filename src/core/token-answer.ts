@@ -183,7 +183,8 @@ function lifetimeIn(answer: JsonObject, options: Settled): number | undefined {
   return said ?? (defaultLifetime === undefined ? undefined : durationMs(defaultLifetime));
 }
 
-function scopesIn(value: JsonValue | undefined): readonly string[] | undefined {
+/** The scopes that a provider's answer names, as text or as a list; undefined: none. */
+export function scopesIn(value: JsonValue | undefined): readonly string[] | undefined {
   const scopes = Array.isArray(value)
     ? value.filter((one): one is string => typeof one === "string" && one !== "")
     : typeof value === "string"

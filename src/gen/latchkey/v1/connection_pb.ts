@@ -1481,7 +1481,8 @@ export const ExplainRequestResponseSchema: GenMessage<ExplainRequestResponse> = 
 export const ConnectionService: GenService<{
   /**
    * ImportConnection takes existing credentials as a connection. One of the same reference is
-   * overridden: its credentials are replaced, what the request does not name is kept.
+   * overridden: its credentials are replaced, what the request does not name is kept. The provider is asked
+   * about the connection in the background, by its description's rules.
    *
    * @generated from rpc latchkey.v1.ConnectionService.ImportConnection
    */

@@ -2131,7 +2131,8 @@ export const RequestTemplateSchema: GenMessage<RequestTemplate> = /*@__PURE__*/
 
 /**
  * DescribeRule asks the provider once a connection exists, and again when it is re-authorised, and files
- * what it says in place of what was there. Rules with the same request are answered by one. An answer
+ * what it says in place of what was there. After an import it is asked in the background, and no value that the
+ * importer named is replaced. Rules with the same request are answered by one. An answer
  * without the value, or none at all, is no harm to the connection.
  *
  * @generated from message latchkey.v1.DescribeRule
