@@ -18,6 +18,7 @@ import { type Declared, defaultEnvironment } from "./core/declared.ts";
 import { notableFields } from "./core/incoming-fields.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { noScripts, type ScriptHost } from "./core/script.ts";
+import { createBrowserCookies } from "./data-plane/browser-cookie.ts";
 import { createConnectSockets } from "./data-plane/connect-sockets.ts";
 import { createDoor, type Door } from "./data-plane/door.ts";
 import { createLoad, type Load } from "./data-plane/load.ts";
@@ -177,7 +178,11 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       });
       const held = broker;
       await held.declare(withPinned(config.declared, config));
-      const sockets = createConnectSockets({ outcomes: held.outcomes, world });
+      const sockets = createConnectSockets({
+        cookies: createBrowserCookies(publicUrl),
+        outcomes: held.outcomes,
+        world,
+      });
       const routes = restRoutes({ broker: held, sockets, publicUrl });
       const pages = { origins: { isKnown: held.origins.isKnown, publicUrl }, sockets };
       const rates = createRateLimits(metrics);

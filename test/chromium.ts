@@ -22,7 +22,7 @@ export function browserOfFile(): () => Promise<Page> {
 }
 
 /** The application of a customer: one page with the published frontend SDK in it, on an origin of its own. */
-export async function startApplication(): Promise<string> {
+export async function startApplication({ isSameSite = false } = {}): Promise<string> {
   const bundled = await build({
     stdin: { contents: 'export { default } from "@nangohq/frontend";', resolveDir: import.meta.dirname },
     bundle: true,
@@ -46,8 +46,9 @@ export async function startApplication(): Promise<string> {
         server.close(() => resolve());
       }),
   );
-  // Another site than the sidecar's, as applications are.
-  return describeListener(server, false).replace("127.0.0.1", "localhost");
+  const origin = describeListener(server, false);
+  // Another site than the sidecar's, as most applications are. Ports make no site.
+  return isSameSite ? origin : origin.replace("127.0.0.1", "localhost");
 }
 
 function pathOfChromium(): string {

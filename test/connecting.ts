@@ -139,7 +139,7 @@ export function createTestBrowser(): TestBrowser {
       const response = await ask(at);
       const { status, headers } = response;
       const text = await response.text();
-      const location = headers.get("location");
+      const location = headers.get("location") ?? refreshOf(text);
       if (location === null) return { status, url: at, text, headers };
       at = new URL(location, at).href;
       if (prefix !== undefined && at.startsWith(prefix)) return at;
@@ -164,6 +164,10 @@ export function createTestBrowser(): TestBrowser {
     },
   };
 }
+
+/** Where a page leads by itself. */
+export const refreshOf = (page: string): string | null =>
+  /<meta http-equiv="refresh" content="0;url=([^"]*)">/.exec(page)?.[1]?.replaceAll("&amp;", "&") ?? null;
 
 export const departure = (
   { sidecar }: Connecting,

@@ -8,6 +8,7 @@ export const faults = {
   unknown_session: { status: 401, rpc: "Unauthenticated" },
   unproven_webhook: { status: 401, rpc: "Unauthenticated" },
   missing_scope: { status: 403, rpc: "PermissionDenied" },
+  other_browser: { status: 403, rpc: "PermissionDenied" },
   origin_not_allowed: { status: 403, rpc: "PermissionDenied" },
   host_not_allowed: { status: 403, rpc: "PermissionDenied" },
   misdirected_request: { status: 421, rpc: "PermissionDenied" },

@@ -8,6 +8,8 @@ export interface Origins {
   /** Of any environment: before it is known whose session it is. */
   readonly isKnown: (origin: string) => boolean;
   readonly isAllowed: (origin: string, environment: string) => boolean;
+  /** As the environment lists them. */
+  readonly of: (environment: string) => readonly string[];
   /** All of them, for what a page may be framed by. */
   readonly all: () => readonly string[];
   close(): void;
@@ -53,6 +55,7 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
   return {
     isKnown: (origin) => all.has(origin),
     isAllowed: (origin, environment) => byEnvironment.get(environment)?.includes(origin) ?? false,
+    of: (environment) => byEnvironment.get(environment) ?? [],
     all: () => [...all],
     close: () => watch.close(),
   };

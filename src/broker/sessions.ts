@@ -28,6 +28,8 @@ export interface Sessions {
   create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
   /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
   withToken(token: string): Promise<Stored<ConnectSession>>;
+  /** Leaves the session to the browser with this secret alone. Throws `other_browser` where another has it. */
+  bind(stored: Stored<ConnectSession>, secret: string): Promise<Stored<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
   delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
@@ -35,6 +37,9 @@ export interface Sessions {
   /** The keys of the integrations among which its holder may choose, in order: of those that are there. */
   choices(session: ConnectSession): Promise<readonly string[]>;
 }
+
+/** A session as the store has it. */
+export type StoredSession = Stored<ConnectSession>;
 
 export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
 
@@ -123,6 +128,19 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (found !== undefined && !isSessionOver(found.value, world.now())) return found;
       throw new Fault("unknown_session", "the connect session is not known, has been used, or is over: make another");
     },
+    async bind(stored, secret) {
+      const browserHash = digestOf(secret);
+      if (stored.value.browserHash === browserHash) return stored;
+      if (stored.value.browserHash !== "") throw otherBrowser();
+      const { result, revision } = await transact(store, async () => {
+        const before = await connectSessions.get(stored.value.id);
+        if (before === undefined) throw new Fault("unknown_session", "the connect session has been used");
+        if (before.value.browserHash !== "" && before.value.browserHash !== browserHash) throw otherBrowser();
+        const after = { ...before.value, browserHash };
+        return { changes: connectSessions.change({ before, after }), result: after };
+      });
+      return { ...stored, value: result, revision };
+    },
     get: async (ref) => (await find(ref)).value,
     async delete({ expectedRevision, ...ref }, actor) {
       await transact(store, async () => {
@@ -149,6 +167,10 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
   };
 }
+
+/** Refuses every browser but the one that a session is bound to. */
+export const otherBrowser = () =>
+  new Fault("other_browser", "the connect session is in use in another browser, or this one has lost its cookies");
 
 /** 192 random bits: whoever can guess one can make a connection in somebody's name. */
 const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { sessionLifetimeMs } from "../broker/sessions.ts";
 
 /** The secret by which a browser that comes back is known to be the one that left. */
 export interface BrowserCookies {
@@ -9,8 +10,8 @@ export interface BrowserCookies {
   renew(headers: IncomingHttpHeaders): { readonly secret: string; readonly setCookie: string };
 }
 
-/** As long as an authorization may take. */
-const maxAgeSeconds = 600;
+/** As long as a connect session lasts, which is bound to the browser by it. */
+const maxAgeSeconds = sessionLifetimeMs / 1_000;
 
 /**
  * `__Host-`: sent back over TLS, to this host alone, and set by no other, so that no neighbouring site can plant one.

@@ -2,9 +2,11 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Fault } from "../base/fault.ts";
-import { digestOf, randomId } from "../base/ids.ts";
+import { digestOf } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import type { Outcomes } from "../broker/outcomes.ts";
+import type { BrowserCookies } from "./browser-cookie.ts";
+import { newListenerId } from "./listener-id.ts";
 
 /** Pages that wait to hear what came of an authorization, each by a WebSocket that only speaks to them. */
 export interface ConnectSockets {
@@ -53,17 +55,23 @@ interface Waiting {
 }
 
 interface ConnectSocketsOptions {
+  readonly cookies: BrowserCookies;
   /** From the other processes of the store. */
   readonly outcomes: Pick<Outcomes, "onPassed">;
   readonly world: World;
 }
 
-export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions): ConnectSockets {
+export function createConnectSockets({ cookies, outcomes, world }: ConnectSocketsOptions): ConnectSockets {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxPayloadBytes,
+  });
+  const newCookies = new WeakMap<IncomingMessage, string>();
+  server.on("headers", (lines, request) => {
+    const setCookie = newCookies.get(request);
+    if (setCookie !== undefined) lines.push(`Set-Cookie: ${setCookie}`);
   });
   const waiting = new Map<string, Waiting>();
   const byHash = new Map<string, WebSocket>();
@@ -106,9 +114,12 @@ export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions)
       if (!makeRoom()) {
         throw new Fault("overloaded", "too many pages wait for an authorization", { retryAfterSeconds: 10 });
       }
+      // A page of the same site shares its cookies with what it opens: by that the browser that comes later is known.
+      const { secret, setCookie } = cookies.renew(request.headers);
+      newCookies.set(request, setCookie);
       server.handleUpgrade(request, socket, early, (page) => {
         // It is all that proves who may hear of an authorization: as hard to guess as a session.
-        const id = randomId();
+        const id = newListenerId(secret, request.headers.origin ?? "");
         const one: Waiting = {
           page,
           origin: request.headers.origin,
@@ -145,6 +156,3 @@ export function createConnectSockets({ outcomes, world }: ConnectSocketsOptions)
     },
   };
 }
-
-/** What a page is given to name itself by. */
-export const isListener = (text: string): boolean => /^[A-Za-z0-9_-]{22}$/.test(text);

@@ -5,15 +5,19 @@ import type { Broker } from "../broker/broker.ts";
 import { returnTarget, withParameters } from "../core/return-target.ts";
 import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { credentialsOf } from "./api-auth-routes.ts";
+import type { ConnectChoices } from "./connect-choice.ts";
 import { elsewhere } from "./own-host.ts";
 import { type Choice, choosePage, formPage, framePage, type Passage, titleOf } from "./pages/connect-page.ts";
-import { redirect } from "./pages/layout.ts";
-import { connectedPage, faultPage } from "./pages/result-page.ts";
+import { redirect, withCookie } from "./pages/layout.ts";
+import { connectedPage, faultPage, returnPage } from "./pages/result-page.ts";
 import type { Query } from "./query.ts";
 import type { Answer, Route, RouteRequest } from "./routes.ts";
+import type { SessionBrowsers } from "./session-browser.ts";
 
 interface HostedRoutesOptions {
   readonly broker: Broker;
+  readonly choices: ConnectChoices;
+  readonly browsers: SessionBrowsers;
   readonly publicUrl: () => string;
 }
 
@@ -23,21 +27,9 @@ const path = "/connect/";
 const mendable: ReadonlySet<FaultCode> = new Set(["connection_test_failed", "invalid_query_params", "invalid_body"]);
 
 /** The page behind a `connect_link`: it needs no frontend, and no script. */
-export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[] {
-  const { sessions, integrations, providers, environments, origins, authorizations } = broker;
+export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRoutesOptions): Route[] {
+  const { sessions, environments, origins, authorizations } = broker;
   const socketOrigin = () => new URL(publicUrl()).origin.replace(/^http/, "ws");
-
-  async function choicesOf(session: ConnectSession): Promise<Choice[]> {
-    const keys = await sessions.choices(session);
-    const found = await Promise.all(
-      keys.map(async (key) => {
-        const { value: integration } = await integrations.get({ environment: session.environment, key });
-        const provider = providers.lookUp(integration.provider);
-        return provider === undefined ? [] : [{ integration, provider }];
-      }),
-    );
-    return found.flat();
-  }
 
   async function passageOf(query: Pick<Query, "text">, { environment }: ConnectSession, sessionToken: string) {
     const embedder = query.text("embedder") ?? "";
@@ -61,15 +53,21 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
     if (onOtherName !== undefined) return redirect(onOtherName);
     const token = query.text("session_token");
     if (token === undefined) return framed(headers);
-    const { value: session } = await sessions.withToken(token);
-    const showing = { session, ...(await passageOf(query, session, token)) };
-    const choices = await choicesOf(session);
+    const stored = await sessions.withToken(token);
+    const session = stored.value;
+    const passage = await passageOf(query, session, token);
+    const all = await choices.of(session);
     const key = query.text("integration");
-    const [first, second] = choices;
-    const chosen = key === undefined ? (second === undefined ? first : undefined) : choices.find(isOf(key));
-    if (chosen !== undefined) return formPage(chosen, showing, { socketOrigin: socketOrigin() });
-    if (key !== undefined) throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
-    return choosePage(choices, showing);
+    const [first, second] = all;
+    const chosen = key === undefined ? (second === undefined ? first : undefined) : all.find(isOf(key));
+    if (chosen === undefined && key !== undefined) {
+      throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
+    }
+    const { secret, setCookie } = await browsers.show(stored, headers);
+    const showing = { session, owner: await choices.ownerOf(session), browser: secret, ...passage };
+    const shown =
+      chosen === undefined ? choosePage(all, showing) : formPage(chosen, showing, { socketOrigin: socketOrigin() });
+    return withCookie(shown, setCookie);
   }
 
   /** The frontend SDK brings the session along later, from a page that is on a list. */
@@ -81,15 +79,15 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
     throw new Fault("missing_auth_header", "this link is not complete");
   }
 
-  async function take(request: RouteRequest): Promise<Answer> {
-    const { body } = request;
+  async function take({ body, headers }: RouteRequest): Promise<Answer> {
     const fields = textOf(body);
     const token = fields.text("session_token") ?? "";
-    const stored = await sessions.withToken(token);
+    const { session: stored, secret, setCookie } = await browsers.act(await sessions.withToken(token), headers);
     const session = stored.value;
-    const showing = { session, ...(await passageOf(fields, session, token)) };
+    const owner = await choices.ownerOf(session);
+    const showing = { session, owner, browser: secret, ...(await passageOf(fields, session, token)) };
     const key = fields.text("integration") ?? "";
-    const choice = (await choicesOf(session)).find(isOf(key));
+    const choice = (await choices.of(session)).find(isOf(key));
     if (choice === undefined) throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
     const filled = filledIn(body);
     try {
@@ -98,7 +96,7 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
       const connectionId = ref?.id ?? "";
       const { returnTo, embedder } = showing.passage;
       if (returnTo !== "") {
-        return redirect(withParameters(returnTo, { provider_config_key: key, connection_id: connectionId }));
+        return returnPage(withParameters(returnTo, { provider_config_key: key, connection_id: connectionId }));
       }
       return connectedPage({
         title: titleOf(choice),
@@ -111,12 +109,8 @@ export function hostedRoutes({ broker, publicUrl }: HostedRoutesOptions): Route[
     } catch (error) {
       if (!(error instanceof Fault) || !mendable.has(error.code)) throw error;
       const { status, message } = error;
-      return formPage(choice, showing, {
-        error: sentence(error, message),
-        status,
-        filled,
-        socketOrigin: socketOrigin(),
-      });
+      const state = { error: sentence(error, message), status, filled, socketOrigin: socketOrigin() };
+      return withCookie(formPage(choice, showing, state), setCookie);
     }
   }
 

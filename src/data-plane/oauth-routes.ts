@@ -1,36 +1,65 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { Fault } from "../base/fault.ts";
 import type { Outcome } from "../broker/authorize-finish.ts";
 import type { Broker } from "../broker/broker.ts";
+import { otherBrowser, type StoredSession } from "../broker/sessions.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { scopesIn } from "../core/granted-scopes.ts";
 import { withParameters } from "../core/return-target.ts";
+import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
-import { type ConnectSockets, isListener } from "./connect-sockets.ts";
+import type { ConnectChoices } from "./connect-choice.ts";
+import type { ConnectSockets } from "./connect-sockets.ts";
+import { isListener, isVouchedFor } from "./listener-id.ts";
+import { navigationOf } from "./navigation.ts";
 import { elsewhere } from "./own-host.ts";
-import { redirect } from "./pages/layout.ts";
-import { connectedPage, failedPage, faultPage } from "./pages/result-page.ts";
+import { confirmPage } from "./pages/confirm-page.ts";
+import { redirect, withCookie } from "./pages/layout.ts";
+import { connectedPage, failedPage, faultPage, returnPage } from "./pages/result-page.ts";
+import { type Query, readQuery } from "./query.ts";
 import type { Answer, Route, RouteRequest } from "./routes.ts";
+import { confirmationOf, isConfirmation, type SessionBrowsers } from "./session-browser.ts";
 
 interface OAuthRoutesOptions {
   readonly broker: Broker;
+  readonly choices: ConnectChoices;
+  readonly browsers: SessionBrowsers;
   readonly cookies: BrowserCookies;
   readonly sockets: ConnectSockets;
   readonly publicUrl: () => string;
 }
 
 /** The way to a provider's page and back. */
-export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutesOptions): Route[] {
-  const { sessions, authorizations, outcomes } = broker;
+export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
+  const { broker, choices, browsers, cookies, sockets, publicUrl } = options;
+  const { sessions, authorizations, outcomes, origins } = broker;
 
-  async function depart(request: RouteRequest): Promise<Answer> {
-    const { query, headers, params, rawQuery } = request;
+  /** A browser that is to leave for a provider's page. Another site's link is answered with our page first. */
+  async function depart({ headers, params, rawQuery, query }: RouteRequest): Promise<Answer> {
     const integration = params["key"] ?? "";
-    const onOtherName = elsewhere(
-      publicUrl(),
-      headers,
-      `/oauth/connect/${encodeURIComponent(integration)}?${rawQuery}`,
-    );
+    const path = `/oauth/connect/${encodeURIComponent(integration)}`;
+    const onOtherName = elsewhere(publicUrl(), headers, `${path}?${rawQuery}`);
     if (onOtherName !== undefined) return redirect(onOtherName);
+    return leave({ integration, query, headers, given: rawQuery });
+  }
+
+  /** The person has agreed on our page. */
+  async function confirm({ headers, params, body }: RouteRequest): Promise<Answer> {
+    const given = new URLSearchParams(body as Record<string, string>).toString();
+    return leave({ integration: params["key"] ?? "", query: readQuery(given), headers, given, isConfirmed: true });
+  }
+
+  interface Leaving {
+    readonly integration: string;
+    readonly query: Query;
+    readonly headers: IncomingHttpHeaders;
+    /** What the query was read from. */
+    readonly given: string;
+    /** The form of our page brought it. */
+    readonly isConfirmed?: true;
+  }
+
+  async function leave({ integration, query, headers, given, isConfirmed }: Leaving): Promise<Answer> {
     const listener = query.text("ws_client_id") ?? "";
     if (listener !== "" && !isListener(listener)) query.refuse("ws_client_id", "is not one that was given out");
     try {
@@ -38,6 +67,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
       if (token === undefined) {
         throw new Fault("missing_auth_header", "a connect session is needed: public keys are not taken here");
       }
+      const confirmation = query.text("confirmation") ?? "";
       const asked = {
         integration,
         params: query.map("params"),
@@ -50,8 +80,16 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
         query.refuse("credentials", "are not taken in an address: an OAuth app of the connection's own is imported");
       }
       query.end();
-      const { secret, setCookie } = cookies.renew(headers);
-      const session = await sessions.withToken(token);
+      const stored = await sessions.withToken(token);
+      const own = cookies.read(headers);
+      const isProven = isConfirmation(confirmation, { token, integration, ...(own !== undefined && { secret: own }) });
+      const { isBrowser, isFromOwnPage } = navigationOf(headers);
+      if (isConfirmed && !isProven) throw otherBrowser();
+      if (isBrowser && !isFromOwnPage && !isProven && !isVouched(stored.value, { listener, secret: own })) {
+        sockets.begun(listener);
+        return await confirmed(stored, { token, integration, headers, given });
+      }
+      const { session, secret, setCookie } = await browsers.act(stored, headers);
       const { location } = await authorizations.begin({ ...asked, session, browser: secret });
       sockets.begun(listener);
       return redirect(location, { "set-cookie": setCookie });
@@ -63,6 +101,25 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     }
   }
 
+  /** A page of the application waits for this very browser, and has sent it here. */
+  function isVouched({ environment }: ConnectSession, { listener, secret }: Vouching): boolean {
+    const live = sockets.originOf(listener);
+    const allowed = origins.of(environment);
+    const here = live !== undefined && origins.isAllowed(live, environment) ? [live] : [];
+    return isVouchedFor(listener, { secret, origins: [...allowed, ...here] });
+  }
+
+  async function confirmed(stored: StoredSession, { token, integration, headers, given }: Confirming) {
+    const choice = (await choices.of(stored.value)).find((one) => one.integration.key === integration);
+    if (choice === undefined) {
+      throw new Fault("unknown_provider_config", `this connect session is not for the integration "${integration}"`);
+    }
+    const { secret, setCookie } = await browsers.show(stored, headers);
+    const confirmation = confirmationOf({ secret, token, integration });
+    const fields = { ...Object.fromEntries(new URLSearchParams(given)), confirmation };
+    return withCookie(confirmPage(choice, { owner: await choices.ownerOf(stored.value), fields }), setCookie);
+  }
+
   async function arrive({ rawQuery, params, headers }: RouteRequest): Promise<Answer> {
     const back = { query: rawQuery, context: params["context"] ?? "", browser: cookies.read(headers) };
     const outcome = await authorizations.finish(back);
@@ -71,7 +128,7 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     const to = sockets.originOf(listener);
     const message = messageOf(outcome);
     if (!sockets.tell(listener, message) && listener !== "") await outcomes.pass(listener, message);
-    if (returnTo !== "") return redirect(withParameters(returnTo, returned(outcome)));
+    if (returnTo !== "") return returnPage(withParameters(returnTo, returned(outcome)));
     if (connected !== undefined) return connectedPage({ title, integration, ...connected, to });
     return failedPage({ title, by: failed?.by ?? "", message: failed?.message ?? "", to });
   }
@@ -87,20 +144,26 @@ export function oauthRoutes({ broker, cookies, sockets, publicUrl }: OAuthRoutes
     answer: arrive,
   });
 
+  const departure = { path: "/oauth/connect/:key", scope: undefined, isPublic: true, browser: "page" } as const;
+
   return [
-    {
-      method: "GET",
-      path: "/oauth/connect/:key",
-      scope: undefined,
-      isPublic: true,
-      browser: "page",
-      isAct: true,
-      faultPage,
-      answer: depart,
-    },
+    { ...departure, method: "GET", isAct: true, faultPage, answer: depart },
+    { ...departure, method: "POST", takesBody: "form", faultPage, answer: confirm },
     callback("/oauth/callback"),
     callback("/oauth/callback/:context"),
   ];
+}
+
+interface Vouching {
+  readonly listener: string;
+  readonly secret: string | undefined;
+}
+
+interface Confirming {
+  readonly token: string;
+  readonly integration: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly given: string;
 }
 
 /** The SDK writes what is to be left out as `undefined`. */

@@ -2,6 +2,7 @@ import type { Broker } from "../broker/broker.ts";
 import { actionRoutes } from "./action-routes.ts";
 import { apiAuthRoutes } from "./api-auth-routes.ts";
 import { createBrowserCookies } from "./browser-cookie.ts";
+import { createConnectChoices } from "./connect-choice.ts";
 import { connectRoutes } from "./connect-routes.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
 import { connectionRoutes } from "./connection-routes.ts";
@@ -14,6 +15,7 @@ import { providerRoutes } from "./provider-routes.ts";
 import { recordRoutes } from "./record-routes.ts";
 import type { Route } from "./routes.ts";
 import { scriptRoutes } from "./script-routes.ts";
+import { createSessionBrowsers } from "./session-browser.ts";
 import { syncRoutes } from "./sync-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
@@ -25,26 +27,31 @@ interface RestOptions {
 }
 
 /** The JSON routes and the pages: rows over the verbs of the broker. The first that fits answers. */
-export const restRoutes = ({ broker, sockets, publicUrl }: RestOptions): Route[] => [
-  {
-    method: "GET",
-    path: "/health",
-    scope: undefined,
-    isPublic: true,
-    answer: () => ({ status: 200, body: { result: "ok" } }),
-  },
-  ...metadataRoutes(broker),
-  ...connectionRoutes(broker),
-  ...integrationRoutes(broker),
-  ...providerRoutes(broker),
-  ...connectRoutes(broker),
-  ...hostedRoutes({ broker, publicUrl }),
-  ...oauthRoutes({ broker, cookies: createBrowserCookies(publicUrl), sockets, publicUrl }),
-  ...apiAuthRoutes(broker),
-  ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
-  ...syncRoutes(broker),
-  ...actionRoutes(broker),
-  ...scriptRoutes(broker),
-  ...recordRoutes(broker),
-  ...laterRoutes(),
-];
+export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {
+  const cookies = createBrowserCookies(publicUrl);
+  const browsers = createSessionBrowsers({ sessions: broker.sessions, cookies });
+  const choices = createConnectChoices(broker);
+  return [
+    {
+      method: "GET",
+      path: "/health",
+      scope: undefined,
+      isPublic: true,
+      answer: () => ({ status: 200, body: { result: "ok" } }),
+    },
+    ...metadataRoutes(broker),
+    ...connectionRoutes(broker),
+    ...integrationRoutes(broker),
+    ...providerRoutes(broker),
+    ...connectRoutes(broker),
+    ...hostedRoutes({ broker, choices, browsers, publicUrl }),
+    ...oauthRoutes({ broker, choices, browsers, cookies, sockets, publicUrl }),
+    ...apiAuthRoutes(broker),
+    ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+    ...syncRoutes(broker),
+    ...actionRoutes(broker),
+    ...scriptRoutes(broker),
+    ...recordRoutes(broker),
+    ...laterRoutes(),
+  ];
+}

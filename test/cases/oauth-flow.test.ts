@@ -179,7 +179,7 @@ it("O04 binds by a cookie that only this host can set, over TLS", async () => {
   const all = await connecting({ sidecar: { env: { LATCHKEY_PUBLIC_URL: "https://connect.example.com" } } });
   const response = await all.browser().get(departure(all, await all.session()));
   expect(response.headers.get("set-cookie")).toMatch(
-    /^__Host-latchkey-browser=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+    /^__Host-latchkey-browser=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=1800; HttpOnly; SameSite=Lax; Secure$/,
   );
   expect(new URL(response.headers.get("location") ?? "").searchParams.get("redirect_uri")).toBe(
     "https://connect.example.com/oauth/callback",

@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
+import { createBrowserCookies } from "../../src/data-plane/browser-cookie.ts";
 import { createConnectSockets } from "../../src/data-plane/connect-sockets.ts";
 import { restRoutes } from "../../src/data-plane/rest.ts";
 import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
@@ -14,7 +15,11 @@ const statusWith = async (authorization: string) =>
 
 it("R01 asks for a key on every route that needs one", async () => {
   const { rest, sidecar, world, data } = running();
-  const sockets = createConnectSockets({ outcomes: sidecar.broker.outcomes, world });
+  const sockets = createConnectSockets({
+    cookies: createBrowserCookies(() => data),
+    outcomes: sidecar.broker.outcomes,
+    world,
+  });
   onTestFinished(() => sockets.close());
   const keyed = restRoutes({ broker: sidecar.broker, sockets, publicUrl: () => data }).filter(
     ({ scope }) => scope !== undefined,

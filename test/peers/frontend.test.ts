@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { browserOfFile, startApplication } from "../chromium.ts";
-import { type Connecting, connecting } from "../connecting.ts";
+import { type Connecting, connecting, departure } from "../connecting.ts";
 import { lacks } from "../needs.ts";
 
 const shots = process.env["LATCHKEY_TEST_SHOTS"];
@@ -80,6 +80,61 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
         expect(await all.connections()).toHaveLength(1);
       },
     );
+
+    it.each([
+      ["Allow", true],
+      ["Deny", true],
+      ["Allow", false],
+    ])(
+      "sends it back from a consent page that binds its form to this origin (%s, scripts: %s)",
+      async (answer, scripts) => {
+        const application = await startApplication();
+        const all = await connecting({ origin: application, sandbox: { behaviour: { consent: "ask" } } });
+        const context = await (await newPage()).context().browser()?.newContext({ javaScriptEnabled: scripts });
+        const page = await context?.newPage();
+        if (page === undefined) throw new Error("no page");
+        const link = await linkOf(all, { allowed_integrations: ["sandbox-files"] });
+        await page.goto(`${link}&return_to=${encodeURIComponent(`${application}/done?a=1&b=2`)}`);
+        await page.getByRole("button", { name: "Connect" }).click();
+        await page.getByRole("button", { name: answer }).click();
+        await page.waitForURL(`${application}/done?a=1&b=2&provider_config_key=sandbox-files&*`, { timeout: 10_000 });
+        await context?.close();
+        expect(await all.connections()).toHaveLength(answer === "Allow" ? 1 : 0);
+      },
+    );
+
+    it.each([
+      ["another site", false],
+      ["the application's own site", true],
+    ])("shows who asks before a link on a page of %s leads to a provider", async (_, isSameSite) => {
+      const elsewhere = await startApplication({ isSameSite });
+      const all = await connecting({ origin: elsewhere, sandbox: { behaviour: { consent: "ask" } } });
+      const token = await all.session({ end_user: { id: "eve", email: "eve@evil.test" } });
+      const page = await newPage();
+      await page.goto(elsewhere);
+      await page.evaluate(`location.href = ${JSON.stringify(departure(all, token))}; undefined`);
+      await page.getByText("eve@evil.test").waitFor();
+      expect(page.url().startsWith(all.sidecar.data)).toBe(true);
+      // Whoever agrees goes on, and the link is theirs.
+      await page.getByRole("button", { name: "Connect" }).click();
+      await page.getByRole("button", { name: "Allow" }).waitFor();
+      const other = await newPage();
+      await other.goto(departure(all, token));
+      await other.getByText("belongs to the browser in which it was used first").waitFor();
+      await look(other, "other-browser");
+      await page.getByRole("button", { name: "Allow" }).click();
+      await page.getByText("is connected").waitFor();
+    });
+
+    it("refuses a link in a second browser", async () => {
+      const all = await connecting();
+      const link = await linkOf(all);
+      await (await newPage()).goto(link);
+      const second = await newPage();
+      await second.goto(link);
+      await second.getByText("belongs to the browser in which it was used first").waitFor();
+      expect(await second.getByRole("button").count()).toBe(0);
+    });
 
     it("works where no script runs", async () => {
       const all = await connecting({ sandbox: { behaviour: { consent: "ask" } } });
@@ -174,13 +229,16 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
   });
 
   describe("@nangohq/frontend as it is published", () => {
-    async function application(options: Parameters<typeof connecting>[0] = {}) {
-      const origin = await startApplication();
+    async function application(options: Parameters<typeof connecting>[0] = {}, { isSameSite = false } = {}) {
+      const origin = await startApplication({ isSameSite });
       const all = await connecting({ ...options, origin });
       const page = await newPage();
       await page.goto(origin);
       return { all, page, origin };
     }
+
+    /** In the window of an application of another site. */
+    const agree = (opened: Page) => opened.getByRole("button", { name: "Connect" }).click();
 
     /** What `call` comes to in the page, whether it is fulfilled or not. */
     const outcome = (page: Page, call: string): Promise<unknown> =>
@@ -193,6 +251,9 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       const popup = page.waitForEvent("popup");
       const result = outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`);
       const opened = await popup;
+      await opened.getByText("asks to connect your Sandbox: file storage account").waitFor();
+      await look(opened, "confirm");
+      await opened.getByRole("button", { name: "Connect" }).click();
       await opened.getByRole("button", { name: "Allow" }).click();
       const [item] = await until(() => all.connections());
       expect(await result).toEqual({
@@ -202,8 +263,16 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       });
     });
 
+    it("needs no click more where the application is of the same site, and waits in the same browser", async () => {
+      const { all, page } = await application({}, { isSameSite: true });
+      const call = `${sdk(all, await all.session())}.auth("sandbox-files")`;
+      expect(await outcome(page, call)).toMatchObject({ providerConfigKey: "sandbox-files" });
+      expect(await all.connections()).toHaveLength(1);
+    });
+
     it("is told of a denial", async () => {
       const { all, page } = await application({ sandbox: { behaviour: { consent: "deny" } } });
+      page.on("popup", agree);
       expect(await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)).toEqual({
         type: "denied",
         message: "Access was not allowed.",
@@ -239,6 +308,7 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
 
     it("reconnects a connection that is there", async () => {
       const { all, page } = await application();
+      page.on("popup", agree);
       const first = (await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`)) as {
         connectionId: string;
       };

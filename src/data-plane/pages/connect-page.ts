@@ -4,8 +4,10 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { ConnectionField, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Answer } from "../routes.ts";
+import { confirmationOf } from "../session-browser.ts";
 import { type PageOptions, page } from "./layout.ts";
 import { awaitSession, inWindow, tell } from "./scripts.ts";
+import { askedBy, type SessionOwner } from "./session-owner.ts";
 
 /** An integration that a person can choose. */
 export interface Choice {
@@ -27,6 +29,9 @@ export interface Passage {
 interface Showing {
   readonly passage: Passage;
   readonly session: ConnectSession;
+  readonly owner: SessionOwner;
+  /** The secret of the browser that the page is shown to. */
+  readonly browser: string;
   readonly framedBy: readonly string[];
 }
 
@@ -36,21 +41,13 @@ const carried = ({ sessionToken, embedder, returnTo }: Passage): Record<string, 
   ...(returnTo === "" ? {} : { return_to: returnTo }),
 });
 
-const hidden = (fields: Readonly<Record<string, string>>): Html[] =>
+export const hidden = (fields: Readonly<Record<string, string>>): Html[] =>
   Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
-
-/** Who it is for, so that nobody connects their account for somebody else by a link that was passed on. */
-function forWhom({ endUser, tags }: ConnectSession): Html {
-  const who = endUser?.displayName || endUser?.email || tags["end_user_email"] || endUser?.id || "";
-  return who === ""
-    ? html``
-    : html`<p class="quiet">For <strong>${who}</strong>. If that is not you, close this page.</p>`;
-}
 
 const closing = ({ embedder }: Passage): Html =>
   embedder === "" ? html`` : html`<button type="button" class="plain" data-close>Close</button>`;
 
-export function choosePage(choices: readonly Choice[], { passage, session, framedBy }: Showing): Answer {
+export function choosePage(choices: readonly Choice[], { passage, owner, framedBy }: Showing): Answer {
   const links = choices.map((choice) => {
     const query = new URLSearchParams({ ...carried(passage), integration: choice.integration.key });
     return html`<li><a href="?${query.toString()}">${titleOf(choice)}</a></li>`;
@@ -58,7 +55,7 @@ export function choosePage(choices: readonly Choice[], { passage, session, frame
   const content =
     links.length === 0
       ? html`<p>There is nothing to connect to. Ask whoever sent you here.</p>`
-      : html`${forWhom(session)}<p>What do you want to connect?</p><ul class="choices">${links}</ul>`;
+      : html`${askedBy(owner)}<p>What do you want to connect?</p><ul class="choices">${links}</ul>`;
   return page("Connect an account", html`${content}${closing(passage)}`, {
     framedBy,
     ...(passage.embedder === "" ? {} : { script: tell, data: { to: passage.embedder } }),
@@ -76,7 +73,11 @@ interface FormState {
 }
 
 /** One integration: what is asked of a person, and the button. */
-export function formPage(choice: Choice, { passage, session, framedBy }: Showing, state: FormState): Answer {
+export function formPage(
+  choice: Choice,
+  { passage, session, owner, browser, framedBy }: Showing,
+  state: FormState,
+): Answer {
   const { integration, provider } = choice;
   const title = titleOf(choice);
   const kind = provider.auth.case;
@@ -94,9 +95,10 @@ export function formPage(choice: Choice, { passage, session, framedBy }: Showing
   const error = html`<p role="status" class="bad">${state.error ?? ""}</p>`;
   const button = html`<button>${again ? "Connect again" : "Connect"}</button>`;
   const { sessionToken, ...others } = passage;
+  const confirmation = confirmationOf({ secret: browser, token: sessionToken, integration: integration.key });
   const form = isRedirected
     ? html`<form method="get" action="../oauth/connect/${encodeURIComponent(integration.key)}">
-${hidden({ connect_session_token: sessionToken, ...(others.returnTo === "" ? {} : { return_to: others.returnTo }) })}${fields}
+${hidden({ connect_session_token: sessionToken, confirmation, ...(others.returnTo === "" ? {} : { return_to: others.returnTo }) })}${fields}
 <p class="quiet">You go to ${title}, sign in there, and come back here.</p>${button}</form>`
     : html`<form method="post" action="./" autocomplete="off">
 ${hidden({ ...carried(passage), integration: integration.key })}${fields}${credentials ?? ""}${button}</form>`;
@@ -104,12 +106,7 @@ ${hidden({ ...carried(passage), integration: integration.key })}${fields}${crede
   const options: PageOptions = {
     framedBy,
     ...(state.status === undefined ? {} : { status: state.status }),
-    // The form of a redirected one leads on to the provider, wherever its fields say that is. Chromium holds all
-    // redirects that follow a form to this, as far as where the browser is sent at the end.
-    formActions: [
-      ...(isRedirected ? ["https:", ...inTheOpen(provider)] : []),
-      ...(others.returnTo === "" ? [] : [new URL(others.returnTo).origin]),
-    ],
+    formActions: isRedirected ? formActionsOf(provider) : [],
     ...(isInFrame
       ? {
           script: isRedirected ? inWindow : tell,
@@ -118,13 +115,23 @@ ${hidden({ ...carried(passage), integration: integration.key })}${fields}${crede
         }
       : {}),
   };
-  return page(`Connect ${title}`, html`${forWhom(session)}${error}${form}${closing(passage)}`, options);
+  return page(`Connect ${title}`, html`${askedBy(owner, title)}${error}${form}${closing(passage)}`, options);
 }
+
+/**
+ * Where a form leads that sends a browser to a provider: wherever the fields say that is. Chromium holds every redirect
+ * that follows a form to this, until a page is shown.
+ */
+export const formActionsOf = (provider: Provider): string[] => ["https:", ...inTheOpen(provider)];
 
 /** A provider on this machine, to develop against, has no `https`. */
 function inTheOpen({ auth }: Provider): string[] {
-  const url = auth.case === "oauth2" || auth.case === "oauth1" ? auth.value.authorizationUrl : "";
-  return URL.canParse(url) && url.startsWith("http:") ? [new URL(url).origin] : [];
+  const { authorizationUrl = "" } = auth.case === "oauth2" || auth.case === "oauth1" ? auth.value : {};
+  // Metadata name the address of a provider whose description does not.
+  const { metadataUrl = "" } = auth.case === "oauth2" ? auth.value : {};
+  return [authorizationUrl, metadataUrl]
+    .filter((url) => url.startsWith("http:") && URL.canParse(url))
+    .map((url) => new URL(url).origin);
 }
 
 function fieldInput(

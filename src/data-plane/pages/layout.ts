@@ -13,17 +13,20 @@ export interface PageOptions {
   readonly formActions?: readonly string[];
   /** The origins whose pages may frame it; none: nobody's. */
   readonly framedBy?: readonly string[];
+  /** Where the page leads by itself, at once. */
+  readonly goesOnTo?: string;
   /** Where its script may connect to. */
   readonly connectsTo?: readonly string[];
 }
 
 /** Plain pages: one style, at most one small script of our own, nothing from elsewhere, nothing that is kept. */
 export function page(title: string, content: Html, options: PageOptions = {}): Answer {
-  const { status = 200, data = {}, script, formActions = [], framedBy = [], connectsTo = [] } = options;
+  const { status = 200, data = {}, script, formActions = [], framedBy = [], connectsTo = [], goesOnTo } = options;
   const attributes = Object.entries(data).map(([name, value]) => html` data-${name}="${value}"`);
+  const refresh = goesOnTo === undefined ? "" : html`<meta http-equiv="refresh" content="0;url=${goesOnTo}">`;
   const body = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex"><title>${title}</title>
+<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex">${refresh}<title>${title}</title>
 <style>${{ html: style }}</style></head>
 <body${attributes}><main><h1>${title}</h1>
 ${content}
@@ -50,6 +53,12 @@ ${content}
     },
   };
 }
+
+/** The same page, which leaves a cookie behind. */
+export const withCookie = (shown: Answer, setCookie: string): Answer => ({
+  ...shown,
+  headers: { ...shown.headers, "set-cookie": setCookie },
+});
 
 /** What every answer has that a person sees, or is sent on by. */
 const pageFields = {

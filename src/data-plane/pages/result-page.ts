@@ -56,6 +56,16 @@ export function failedPage({ title, by, message, to, framedBy = [] }: Failed): A
   return page(`${title} is not connected`, content, { status, framedBy, ...told(to, { type: "error", payload }) });
 }
 
+/**
+ * Leads back to the application. A redirect would not do: browsers hold the redirects that follow a form to what the
+ * page with the form allows, and a provider's consent page allows this origin and no application's.
+ */
+export function returnPage(target: string): Answer {
+  const content = html`<p class="quiet" role="status">You go back to ${new URL(target).host}.</p>
+<a class="button" href="${target}">Continue</a>`;
+  return page("One moment", content, { goesOnTo: target });
+}
+
 /** What stops a page: the same as the envelope says, for a person. */
 export function faultPage(fault: Fault): Answer {
   const { code, message, status, mistakes } = fault;
@@ -69,6 +79,8 @@ ${details.length === 0 ? "" : html`<ul>${details}</ul>`}
 /** In other words than a programmer's. */
 const plain: Readonly<Record<string, string>> = {
   unknown_session: "This link has been used already, or is too old. Ask for another one.",
+  other_browser:
+    "This link belongs to the browser in which it was used first. This is another one, or its cookies were not kept. Go on in that browser, or ask for another link.",
   unknown_authorization: "This page has been used already, or is too old.",
   unknown_provider_config: "What you want to connect is not known here.",
 };

@@ -1,0 +1,40 @@
+import { type Html, html } from "../../base/html.ts";
+import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+
+/** Whose session it is, in words that an end user can check before anything is connected. */
+export interface SessionOwner {
+  /** The application that made the session. */
+  readonly application: string;
+  readonly user: string;
+}
+
+interface Described {
+  readonly session: Pick<ConnectSession, "environment" | "endUser" | "tags">;
+  readonly allowedOrigins: readonly string[];
+}
+
+const maxOrigins = 3;
+
+/**
+ * The application by the hosts of its pages, which its users know, and else by the environment's name. The user by
+ * name and address: a name alone is whatever somebody typed into a profile.
+ */
+export function ownerOf({ session: { environment, endUser, tags }, allowedOrigins }: Described): SessionOwner {
+  const hosts = allowedOrigins.slice(0, maxOrigins).map((origin) => new URL(origin).host);
+  const name = endUser?.displayName || tags["end_user_display_name"] || "";
+  const address = endUser?.email || tags["end_user_email"] || endUser?.id || tags["end_user_id"] || "";
+  const others = Object.entries(tags).map(([key, value]) => `${key} ${value}`);
+  const known = [name, address].filter((text) => text !== "");
+  return {
+    application: hosts.length > 0 ? hosts.join(", ") : environment,
+    user: known.length === 2 ? `${name} (${address})` : (known[0] ?? others.join(", ")),
+  };
+}
+
+/** Says who asks and for whom, so that a person does not connect an account for somebody else by a link that was handed on. */
+export function askedBy({ application, user }: SessionOwner, title?: string): Html {
+  const what = title === undefined ? "an account" : `your ${title} account`;
+  const whom = user === "" ? html`` : html` for <strong>${user}</strong>`;
+  return html`<p><strong>${application}</strong> asks to connect ${what}${whom}.</p>
+<p class="quiet">It will be able to use what you connect. If that is not you, or you did not begin this there, close this page.</p>`;
+}
