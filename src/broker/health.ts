@@ -192,7 +192,8 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         ? causesOf({ ...equipment, record, connection: connection.value, failure, isAnswerLost, liveGrants, nowMs })
         : [];
       if (isDead) {
-        record.deadReason = reasonOf(causes);
+        // One that was dead keeps the reason it died of: what is tried afterwards says less.
+        record.deadReason ||= reasonOf(causes);
         delete record.intent;
         delete record.notBefore;
       }

@@ -7,19 +7,20 @@ import type { World } from "../base/world.ts";
 import { missingScopes } from "../core/granted-scopes.ts";
 import { isForOperator } from "../core/refresh-bookkeeping.ts";
 import type { RefreshBreaker } from "../core/refresh-breaker.ts";
-import { type Renewal, renewed } from "../core/renewal.ts";
+import { type Renewal, renewalOf, renewed } from "../core/renewal.ts";
 import { tokenClient } from "../core/token-client.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
-import type { FreeLease, Lease } from "../store/leases.ts";
+import type { FreeLease } from "../store/leases.ts";
 import { SealKeyMissing } from "../store/seal-key.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
 import type { LiveGrants } from "./live-grants.ts";
 import type { LogWriter } from "./logs.ts";
 import { misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
+import { type KeptLease, keepLease, type RefreshLeaseTimes } from "./refresh-lease.ts";
 import type { RefreshPace } from "./refresh-pace.ts";
 import type { TokenEndpoint, TokenRequest } from "./token-endpoint.ts";
 
@@ -48,14 +49,6 @@ interface Intent {
   readonly revision: number;
 }
 
-/** A lease that is looked after until the attempt is over. */
-interface KeptLease {
-  readonly lease: Lease;
-  /** It was given back together with what came of it. */
-  onReleased(): void;
-  end(): Promise<void>;
-}
-
 /** An attempt that has asked. */
 interface Sent {
   readonly trying: Attempt;
@@ -78,21 +71,21 @@ export interface Onlookers {
 
 interface AttemptsOptions {
   readonly read: (ref: ConnectionRef) => Promise<Found>;
+  /** Undefined while another process renews the connection. */
+  readonly findLease: (ref: ConnectionRef) => Promise<FreeLease | undefined>;
   readonly store: Store;
   readonly health: ConnectionHealth;
   readonly tokens: TokenEndpoint;
   readonly grants: LiveGrants;
   readonly breaker: RefreshBreaker;
   readonly pace: RefreshPace;
-  readonly leaseMs: number;
-  /** Nothing new is begun. */
-  readonly isClosing: () => boolean;
+  readonly times: RefreshLeaseTimes;
   /** Whatever is still under way is given up. */
   readonly isOver: () => boolean;
   readonly world: World;
 }
 
-/** A renewal: noted, asked for, and written down. `again`: something changed before anything was sent. */
+/** A renewal: noted, asked for, and written down. `again`: something else has changed the connection meanwhile. */
 export type RunAttempt = (trying: Attempt) => Promise<"done" | "again">;
 
 /** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
@@ -102,8 +95,9 @@ export const lookAgainMs = 100;
 const storeRetryMs = 1_000;
 
 export function createAttempts(options: AttemptsOptions): RunAttempt {
-  const { read, store, health, tokens, grants, breaker, pace, leaseMs, isClosing, isOver, world } = options;
+  const { read, findLease, store, health, tokens, grants, breaker, pace, times, isOver, world } = options;
   const { metrics, log } = world;
+  const { renewEveryMs } = times;
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
 
   async function attempt(trying: Attempt): Promise<"done" | "again"> {
@@ -111,7 +105,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     // It rests on what was read a moment ago: were it stale, or the lease taken, the commit would be refused.
     const intent = await noteIntent(trying, found, { changes: free.changes });
     if (intent === undefined) return "again";
-    const kept = keep(free.taken(intent.revision));
+    const kept = keepLease(free.taken(intent.revision), { renewEveryMs, log });
     try {
       return await askUnder({ trying, kept, intent });
     } finally {
@@ -122,14 +116,15 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   async function askUnder({ trying, kept, intent: first }: Sent): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
     for (let intent = first; ; ) {
+      // After a pause the refresh token may have been used by another process: it must not be sent a second time.
+      if (!(await kept.isOurs())) return "again";
       trying.onSent();
       const mayGoAgain = renewal.grant.type === "refresh_token" && intent === first;
       // A connection that was kept may end under it: then it goes once more, and over a new one.
       const answer = await ask(trying, intent.found, { mayFollow: mayGoAgain });
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));
-        await write({ trying, kept, intent }, answer);
-        return "done";
+        return write({ trying, kept, intent }, answer, trying.found.known.credentials);
       }
       writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
       // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
@@ -139,27 +134,8 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         intent = second;
         continue;
       }
-      await noteFailure({ trying, kept, intent }, answer);
-      return "done";
+      return noteFailure({ trying, kept, intent }, answer);
     }
-  }
-
-  function keep(lease: Lease): KeptLease {
-    let isReleased = false;
-    const keeping = setInterval(() => {
-      // Lost: the answer still counts, since it is written over nothing but what it replaces.
-      lease.renew().catch((err: unknown) => log.debug("a lease was not renewed", { err }));
-    }, leaseMs / 3);
-    return {
-      lease,
-      onReleased() {
-        isReleased = true;
-      },
-      async end() {
-        clearInterval(keeping);
-        if (!isReleased) await lease.release().catch((err: unknown) => log.debug("a lease was not released", { err }));
-      },
-    };
   }
 
   interface With {
@@ -216,10 +192,10 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /** Nothing stands between an answer and its commit, and while the store takes none it is tried on. */
-  async function write(asked: Sent, answer: Tokens): Promise<void> {
+  async function write(asked: Sent, answer: Tokens, base: Credentials): Promise<"done" | "again"> {
     const { intent, trying } = asked;
-    const { ref, found, log: writer, isForced: isAskedFor } = trying;
-    const credentials = create(CredentialsSchema, { kind: renewed(found.known.credentials, answer) });
+    const { ref, log: writer, isForced: isAskedFor } = trying;
+    const credentials = create(CredentialsSchema, { kind: renewed(base, answer) });
     const decide = ({ known, integration, provider }: Found) => {
       const patch = patchOf(known.connection.value, answer);
       const own = tokenClient({ ...intent.found, credentials });
@@ -229,13 +205,48 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       });
     };
     const outcome = await commitNoted(asked, decide, credentials);
+    if (outcome === "refused") return confirm(trying, credentials);
     count(outcome === "written" ? "renewed" : "overtaken");
-    if (outcome === "overtaken") {
-      log.info("renewed credentials were let go: others had come in their place", about(ref));
+    if (outcome === "written") return "done";
+    log.info("renewed credentials were dropped: newer ones had been stored", about(ref));
+    return "again";
+  }
+
+  /**
+   * This process was paused with its request under way, and another one has used the same refresh token since and been
+   * refused. The provider may have withdrawn all that came of the token, or the late answer may be the one that is
+   * good: only a renewal with the late answer's own token tells, and nothing is said before that.
+   */
+  async function confirm(trying: Attempt, late: Credentials): Promise<"done" | "again"> {
+    const { ref, log: writer } = trying;
+    const found = await read(ref);
+    const renewal = renewalOf({ ...found, credentials: late });
+    const free = await findLease(ref);
+    const isOpen = isSame(found, trying.found.known.credentials) && free !== undefined;
+    const now = { ...trying, found, renewal: renewal ?? trying.renewal };
+    const isNewer = renewal !== undefined && renewal.spent !== trying.renewal.spent;
+    const intent = isOpen && isNewer ? await noteIntent(now, found, { changes: free.changes }) : undefined;
+    if (!isOpen || !isNewer || intent === undefined) {
+      count("overtaken");
+      log.info("renewed credentials were dropped: the provider has refused their grant since", about(ref));
+      return "again";
+    }
+    writer.warn(
+      "another process was refused with the same refresh token meanwhile; trying the late answer's own token",
+    );
+    const kept = keepLease(free.taken(intent.revision), { renewEveryMs, log });
+    try {
+      const answer = await ask(now, found, { mayFollow: false });
+      if (!(answer instanceof TokenFailure)) return await write({ trying: now, kept, intent }, answer, late);
+      writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
+      return await noteFailure({ trying: now, kept, intent }, answer);
+    } finally {
+      await kept.end();
     }
   }
 
-  async function noteFailure(asked: Sent, failure: TokenFailure): Promise<void> {
+  /** Rejects with what callers are told; `again`: the failure is older than what there is now. */
+  async function noteFailure(asked: Sent, failure: TokenFailure): Promise<"again"> {
     const { ref, log: writer } = asked.trying;
     let reason = failure.code;
     const outcome = await commitNoted(asked, async ({ known, integration, provider }) => {
@@ -252,8 +263,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       reason = noted.record?.deadReason || failure.code;
       return noted;
     });
-    // Somebody has authorised it anew meanwhile: what was refused is not what there is.
-    if (outcome === "overtaken") return;
+    // Other credentials have been stored, or a newer attempt was refused: this failure says nothing of what there is.
+    if (outcome !== "written") {
+      count("overtaken");
+      return "again";
+    }
     const { kind, code, retryAfterMs } = failure;
     // What one connection's own address or client leads to says nothing of the others.
     if (!ofOneConnection.has(code))
@@ -283,8 +297,10 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     { trying, kept, intent }: Sent,
     decide: (now: Found) => Noted | Promise<Noted>,
     credentials?: Credentials,
-  ): Promise<"written" | "overtaken"> {
+  ): Promise<"written" | "overtaken" | "refused"> {
     const { ref, found, onDurable, onStoreTrouble } = trying;
+    /** A dead grant is asked for once more by `confirm` alone. */
+    const wasDead = isDead(found);
     const until = performance.now() + patienceMs;
     /** As the intent left it. Were it otherwise by now, the commit would be refused, and only then is it read. */
     let known: Found | undefined = intent.found;
@@ -296,12 +312,16 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         known = undefined;
         const isOurs = isDurable && credentials !== undefined && isSame(now, credentials);
         if (!isOurs && !isSame(now, found.known.credentials)) return isDurable ? "written" : "overtaken";
-        // The lease was lost, and somebody else has asked since: what that one is given is newer, and comes first.
+        if (!isOurs && isDead(now) && !wasDead) return "refused";
+        // The lease was lost, and another process has asked since: its result is newer, and comes first.
         const open = now.known.record?.value.intent?.attemptId ?? intent.attemptId;
-        if (open !== intent.attemptId && !isOurs && performance.now() < until && !isClosing()) {
+        if (open !== intent.attemptId && !isOurs && performance.now() < until && !isOver()) {
           leave();
-          await sleep(lookAgainMs);
-          continue;
+          // Where that process is gone, its attempt will never have a result.
+          if ((await findLease(ref)) === undefined) {
+            await sleep(lookAgainMs);
+            continue;
+          }
         }
         if (commits > 1 && !isDurable && credentials !== undefined) {
           await store.commit([health.renewed(now.known, credentials)]);
@@ -336,6 +356,8 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
 
 /** Also where a key is missing that a re-seal has brought into use: what is held here can be had nowhere else. */
 const isOfTheStore = (error: unknown): boolean => error instanceof StoreUnavailable || error instanceof SealKeyMissing;
+
+const isDead = ({ known: { record } }: Found): boolean => record !== undefined && record.value.deadReason !== "";
 
 /** A re-seal writes the same credentials anew. */
 export const isSame = ({ known }: Found, seen: Credentials): boolean =>

@@ -11,6 +11,7 @@ import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import { type Store, StoreUnavailable } from "../store/contract.ts";
+import { type HolderWatch, watchHolder } from "../store/lease-holder-watch.ts";
 import { createLeases, type FreeLease } from "../store/leases.ts";
 import { refreshLease } from "./collections.ts";
 import type { ConnectionHealth } from "./health.ts";
@@ -28,6 +29,7 @@ import {
   patienceMs,
 } from "./refresh-attempt.ts";
 import { faultOfClosed, misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
+import { refreshLeaseTimes } from "./refresh-lease.ts";
 import { createRefreshPace } from "./refresh-pace.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
@@ -53,7 +55,7 @@ export interface Asked {
 }
 
 interface RefresherOptions {
-  /** For how long an attempt is left alone after its last sign of life; half a minute unless said. */
+  /** For how long a paused process keeps the lease of its attempt; half a minute unless said. */
   readonly leaseMs?: number | undefined;
   readonly store: Store;
   readonly health: ConnectionHealth;
@@ -64,8 +66,6 @@ interface RefresherOptions {
   readonly world: World;
 }
 
-/** Held around the call and the write alone, and renewed three times in its length while they last. */
-const usualLeaseMs = 30_000;
 /**
  * Of one integration. A thousand that run out in one second would hold up every other call; and of a token endpoint
  * that is down, those who wait learn from the first that failed.
@@ -86,8 +86,10 @@ interface Flight {
 }
 
 export function createRefresher(options: RefresherOptions): Refresher {
-  const { store, health, integrations, providers, tokens, grants, world, leaseMs = usualLeaseMs } = options;
+  const { store, health, integrations, providers, tokens, grants, world } = options;
   const { log } = world;
+  const times = refreshLeaseTimes(options.leaseMs);
+  const { leaseMs, silenceMs } = times;
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
   const flights = new Map<string, Flight>();
@@ -96,10 +98,15 @@ export function createRefresher(options: RefresherOptions): Refresher {
   let isOver = false;
   const pace = createRefreshPace();
   const attempt = createAttempts({
-    ...{ read, store, health, tokens, grants, breaker, pace, leaseMs, world },
-    isClosing: () => isClosing,
+    ...{ read, findLease: (ref) => findLease(ref), store, health, tokens, grants, breaker, pace, times, world },
     isOver: () => isOver,
   });
+
+  const watchOne = () => watchHolder({ sessions: store.sessions, silenceMs });
+
+  function findLease(ref: ConnectionRef, watch?: HolderWatch): Promise<FreeLease | undefined> {
+    return leases.find(refreshLease(ref), leaseMs, watch);
+  }
 
   async function read(ref: ConnectionRef): Promise<Found> {
     const { environment, integration: key, id } = ref;
@@ -140,10 +147,11 @@ export function createRefresher(options: RefresherOptions): Refresher {
 
   async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
     const until = performance.now() + patienceMs;
+    const holder = watchOne();
     for (;;) {
       const leave = await pace.begin();
       try {
-        const [found, free] = await Promise.all([read(ref), leases.find(refreshLease(ref), leaseMs)]);
+        const [found, free] = await Promise.all([read(ref), findLease(ref, holder)]);
         if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
         requireTryable(ref, found, isForced);
         requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
@@ -158,7 +166,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       } finally {
         leave();
       }
-      // Another replica is at it, or was when it died.
+      // Another replica renews it, or was about to when it died.
       if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);
       await sleep(lookAgainMs * (0.5 + Math.random()));
     }
@@ -195,7 +203,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     readonly course: Course;
   }
 
-  /** `again`: something of the connection changed before anything was sent. */
+  /** `again`: something else has changed the connection meanwhile. */
   async function tryOnce({ ref, found, free, isForced, course }: Trying): Promise<"done" | "again"> {
     const { integration, secrets, provider } = found;
     const { credentials } = found.known;

@@ -31,6 +31,19 @@ export interface Store {
   clock(): Promise<number>;
   /** The revision of the last commit, and whether the store takes more. */
   status(): StoreStatus;
+  /** Undefined where no other process can have the store open. */
+  readonly sessions?: ProcessSessions | undefined;
+}
+
+/**
+ * Tells a process that died from one that is paused: the operating system closes the connections of a process that
+ * is killed, and keeps those of a stopped one.
+ */
+export interface ProcessSessions {
+  /** Names this process's session; undefined while there is none. */
+  current(): string | undefined;
+  /** Whether the store has no such session any more. A process that reconnects gets another session. */
+  hasEnded(session: string): Promise<boolean>;
 }
 
 /**

@@ -3,6 +3,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { LeaseHolderSchema, LeaseTermSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "./contract.ts";
 import { keyOf, under } from "./keys.ts";
+import type { HolderWatch } from "./lease-holder-watch.ts";
 
 /**
  * For what only one may do at a time, however many replicas there are. A lease runs out by the store's own clock;
@@ -12,8 +13,8 @@ import { keyOf, under } from "./keys.ts";
 export interface Leases {
   /** Undefined while somebody else has it. */
   take(name: string, lengthMs: number): Promise<Lease | undefined>;
-  /** As `take`, for whoever has something to commit with it. */
-  find(name: string, lengthMs: number): Promise<FreeLease | undefined>;
+  /** As `take`, for whoever has something to commit with it. A lease whose holder `watch` finds dead is free. */
+  find(name: string, lengthMs: number, watch?: HolderWatch): Promise<FreeLease | undefined>;
 }
 
 /** Nobody had it when it was looked at. */
@@ -69,17 +70,21 @@ export class LeaseLost extends Error {
 const marginShare = 0.1;
 
 export function createLeases(store: Store): Leases {
-  async function find(name: string, lengthMs: number): Promise<FreeLease | undefined> {
+  async function find(name: string, lengthMs: number, watch?: HolderWatch): Promise<FreeLease | undefined> {
     const { holder: holderKey, term: termKey } = leaseKeys(name);
     // Before the clock: one that was taken between two looks the other way round would seem to run longer than it can,
     // and be taken away from whoever has only just got it.
     const [held, running] = await store.getMany([holderKey, termKey]);
     const foundAt = performance.now();
     const now = await store.clock();
-    if (held !== undefined && running !== undefined && runs(running.value, now)) return undefined;
+    if (held !== undefined && running !== undefined && runs(running.value, now)) {
+      if ((await watch?.isDead(running)) !== true) return undefined;
+    }
 
-    const term = (at: number) =>
-      toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs: at + lengthMs, lengthMs }));
+    const term = (at: number) => {
+      const session = store.sessions?.current() ?? "";
+      return toBinary(LeaseTermSchema, create(LeaseTermSchema, { untilMs: at + lengthMs, lengthMs, session }));
+    };
     const holder = toBinary(LeaseHolderSchema, create(LeaseHolderSchema, { id: randomUUID() }));
     return {
       changes: [

@@ -5,6 +5,10 @@ import type { Connections, Dedicated } from "./postgres-connections.ts";
 /** Tells other processes that there is something to read, and hears it of them. A mere bell: missed, it is missed. */
 export interface Bell {
   ring(revision: number): void;
+  /** Names the session that listens, for `hasEnded`; undefined while none does. */
+  session(): string | undefined;
+  /** Whether the server has no such session any more. */
+  hasEnded(session: string): Promise<boolean>;
   close(): void;
 }
 
@@ -18,12 +22,15 @@ interface BellOptions {
 /** NOTIFY takes a lock that all databases of the server share, so one stands for many commits. */
 const ringEveryMs = 20;
 const listenAgainAfterMs = 500;
+/** With the process id, it names a session for good: process ids come again. */
+const startOf = "extract(epoch from backend_start)::text";
 
 export function createBell({ connections, storeId, log, onRing }: BellOptions): Bell {
   const channel = `latchkey_${storeId.replaceAll("-", "")}`;
   const closing = new AbortController();
   let latest = 0;
   let timer: NodeJS.Timeout | undefined;
+  let session: string | undefined;
   void listenOnAndOn();
 
   async function send(): Promise<void> {
@@ -52,10 +59,16 @@ export function createBell({ connections, storeId, log, onRing }: BellOptions): 
       }
       connection.onNotification((payload) => onRing(Number(payload)));
       await connection.query(`listen ${channel}`);
+      const [started] = await connection.query<[string | null]>(
+        `select ${startOf} from pg_stat_activity where pid = pg_backend_pid()`,
+      );
+      // A server that hides even our own start cannot tell this session from a later one with the same process id.
+      if (typeof started?.[0] === "string") session = `${connection.processId}/${started[0]}`;
       await connection.ended;
     } catch (err) {
       if (!closing.signal.aborted) log.debug("commits of other replicas are heard of twice a second for now", { err });
     } finally {
+      session = undefined;
       await connection?.close();
     }
     return true;
@@ -71,6 +84,16 @@ export function createBell({ connections, storeId, log, onRing }: BellOptions): 
     ring(revision) {
       latest = revision;
       timer ??= setTimeout(() => void send(), ringEveryMs);
+    },
+    session: () => session,
+    async hasEnded(other) {
+      const [pid, start = ""] = other.split("/");
+      // The start of another role's session is hidden: then the process id alone says that it may still be there.
+      const found = await connections.read(
+        `select 1 from pg_stat_activity where pid = $1 and (backend_start is null or ${startOf} = $2)`,
+        [Number(pid), start],
+      );
+      return found.length === 0;
     },
     close() {
       closing.abort();

@@ -347,6 +347,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       return row[0];
     },
     isShared: true,
+    sessions: { current: () => bell.session(), hasEnded: (session) => asking(() => bell.hasEnded(session)) },
     status() {
       const reason = closed === undefined ? outage?.error.message : "the store is closed";
       const { storeId } = found;

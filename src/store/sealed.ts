@@ -134,6 +134,7 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     caughtUp: () => backend.caughtUp(),
     clock: () => backend.clock(),
     status: () => backend.status(),
+    sessions: backend.sessions,
     close: () => ownWatch.close(),
   };
 }

@@ -6,7 +6,7 @@ import { Worker } from "node:worker_threads";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
-import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
+import { type Connection_State, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { adminKey, secretKey, temporaryFolder } from "../harness.ts";
@@ -39,6 +39,8 @@ export interface Replicas {
   show(): Promise<any>;
   /** Why it must be authorised again. */
   reason(): Promise<string>;
+  /** Collects the states of the connection in the order in which this replica tells of them. */
+  watchStates(index: number): readonly (Connection_State | string)[];
 }
 
 export type Load = Pick<Calling, "sockets" | "streams">;
@@ -160,6 +162,24 @@ export async function startReplicas({ store, sandbox, count, leaseMs }: ReplicaO
       };
     },
     show,
+    watchStates(index) {
+      const states: (Connection_State | string)[] = [];
+      const one = all[index];
+      if (one === undefined) throw new Error(`there is no replica ${index}`);
+      const over = new AbortController();
+      onTestFinished(() => over.abort());
+      const steps = connectionsOf(one).watchConnections({ environment: "dev" }, { signal: over.signal });
+      async function collect() {
+        for await (const { event } of steps) {
+          if (event.case !== "put") continue;
+          const { state } = event.value;
+          if (state !== states.at(-1)) states.push(state);
+        }
+      }
+      // Ends with the test, or with the replica.
+      collect().catch((error: unknown) => over.signal.aborted || states.push(String(error)));
+      return states;
+    },
     async reason() {
       const [one] = alive();
       if (one === undefined) throw new Error("nobody is left to ask");

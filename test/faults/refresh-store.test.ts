@@ -133,6 +133,25 @@ describe("a process that is killed at any moment of a renewal", () => {
   );
 });
 
+it("a process that is killed during a renewal and started again asks at once: nobody else can hold its lease", async () => {
+  const sandbox = await started({ behaviour: { graceS: 60 } });
+  const folder = await temporaryFolder();
+  const env = { REFRESH_LEASE_MS: "30000" };
+  const first = await serve({ folder, sandbox, env });
+  await first.furnish();
+  await first.put(sandbox.grant());
+  sandbox.behave({ answers: { token: [{ kind: "ordinary", holdMs: 60_000, times: 1 }] } });
+  const calling = first.call().catch(() => "cut");
+  await expect.poll(() => sandbox.seen().requests.token, { interval: 5, timeout: 10_000 }).toBe(1);
+  await first.kill();
+  expect(await calling).toBe("cut");
+  const second = await serve({ folder, sandbox, env });
+  const since = performance.now();
+  expect(await second.call()).toBe("200");
+  expect(performance.now() - since).toBeLessThan(3_000);
+  expect(sandbox.seen().requests.token).toBe(2);
+}, 60_000);
+
 describe.skipIf(lacks("compiler"))("a store that takes nothing when the answer comes", () => {
   const shim = useDiskShim();
 
