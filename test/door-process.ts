@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
@@ -15,17 +15,28 @@ interface DoorsOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The configuration file, as JSON. */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** What is created before, through doors without TLS, and the port of the provider that it names. */
+  readonly filled?: { readonly port: number; readonly fill: (running: Running) => Promise<void> };
 }
 
 /** latchkey in a process of its own with all four doors open. */
-export async function serveAllDoors({ isTls = false, env = {}, config = {} }: DoorsOptions = {}): Promise<Running> {
+export async function serveAllDoors(options: DoorsOptions = {}): Promise<Running> {
+  const { isTls = false, env = {}, config = {}, filled } = options;
   const folder = await temporaryFolder();
   const file = join(folder, "latchkey.json");
-  writeFileSync(file, JSON.stringify({ ...config, ...(isTls ? { tls: certificates(folder) } : {}) }));
-  return serveInProcess({
-    folder: join(folder, "store"),
-    env: { LATCHKEY_PUBLIC_LISTEN: "127.0.0.1:0", LATCHKEY_CONFIG: file, ...env },
-  });
+  const provider = filled === undefined ? {} : { LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${filled.port}` };
+  const start = (written: object) => {
+    writeFileSync(file, JSON.stringify(written));
+    const given = { LATCHKEY_PUBLIC_LISTEN: "127.0.0.1:0", LATCHKEY_CONFIG: file, ...provider, ...env };
+    return serveInProcess({ folder: join(folder, "store"), env: given });
+  };
+  if (filled !== undefined) {
+    const plain = await start(config);
+    await filled.fill(plain);
+    plain.child.kill("SIGTERM");
+    await plain.exited;
+  }
+  return start({ ...config, ...(isTls ? { tls: certificates(folder) } : {}) });
 }
 
 function certificates(folder: string) {
@@ -55,5 +66,22 @@ export async function expectUnharmed(running: Running, after: string): Promise<v
     .filter((line) => /"level":"(?:error|fatal)"/.test(line));
   expect({ after, readiness, exitCode, signalCode, errors }).toEqual({
     ...{ after, readiness: 200, exitCode: null, signalCode: null, errors: [] },
+  });
+}
+
+/** How many file descriptors the process has open. */
+export const openFiles = ({ child }: Running): number => readdirSync(`/proc/${child.pid}/fd`).length;
+
+/** The body of a GET request. */
+export function textAt(url: string): Promise<string> {
+  const { get } = url.startsWith("https:") ? https : http;
+  return new Promise((resolve, reject) => {
+    get(url, { agent: false, rejectUnauthorized: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.once("end", () => resolve(text)).once("error", reject);
+    }).once("error", reject);
   });
 }

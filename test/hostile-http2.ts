@@ -138,24 +138,40 @@ export const contradictions: readonly Attack[] = [
   },
 ];
 
-export interface Target {
+interface Target {
   readonly address: string;
+  /** Offered by ALPN. */
+  readonly protocols?: string[];
 }
 
-/** A connection to a door, over TLS with ALPN `h2` where the door speaks TLS. */
-export async function dial({ address }: Target): Promise<Socket> {
-  const { protocol, hostname, port } = new URL(address);
-  const isTls = protocol === "https:";
-  const socket = isTls
-    ? tls.connect({ port: Number(port), host: hostname, ALPNProtocols: ["h2", "http/1.1"], rejectUnauthorized: false })
-    : connect(Number(port), hostname);
-  const connected = once(socket, isTls ? "secureConnect" : "connect");
+/** A client's connection to a door, over TLS where the door speaks TLS. */
+export interface Peer {
+  /** Stays open when the door has closed its side. */
+  readonly socket: Socket;
+  /** The TCP connection below TLS; the same without. */
+  readonly tcp: Socket;
+}
+
+/** A connection without TLS, whatever the door speaks. */
+export async function dialTcp(address: string): Promise<Peer> {
+  const { hostname, port } = new URL(address);
+  const tcp = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  await once(tcp, "connect");
   // A door that resets what breaks its rules does what it should.
-  connected.then(
-    () => socket.on("error", () => {}),
-    () => {},
-  );
-  await connected;
-  socket.resume();
-  return socket;
+  tcp.on("error", () => {});
+  return { socket: tcp.resume(), tcp };
+}
+
+export async function dial({ address, protocols = ["h2", "http/1.1"] }: Target): Promise<Peer> {
+  const plain = await dialTcp(address);
+  if (address.startsWith("http:")) return plain;
+  const { tcp } = plain;
+  const socket = tls.connect({
+    socket: tcp.pause(),
+    ALPNProtocols: protocols,
+    rejectUnauthorized: false,
+  });
+  await once(socket, "secureConnect");
+  socket.on("error", () => {}).resume();
+  return { socket, tcp };
 }

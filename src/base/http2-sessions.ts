@@ -9,6 +9,7 @@ import type { Socket } from "node:net";
 import { limitControlFrames } from "./control-frames.ts";
 import { Fault } from "./fault.ts";
 import { type Http2Goodbye, prepareGoodbye } from "./http2-goodbye.ts";
+import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
 import { isGone } from "./malformed.ts";
 
 /** HTTP/2 towards callers, on sockets that somebody else has taken, with what keeps a peer from costing more than it does. */
@@ -17,6 +18,8 @@ export interface Http2Sessions {
   readonly server: Http2Server;
   begin(stream: ServerHttp2Stream, serve: () => void): void;
   serve(socket: Socket): void;
+  /** The connection of a stream; undefined when its session has ended. */
+  socketOf(stream: ServerHttp2Stream): Socket | undefined;
   /** Each session hears, with the next stream that it begins, that it is the last one to go over it; and is served on. */
   leave(): void;
   /** Takes no more; each session ends when what is under way on it has ended. */
@@ -34,13 +37,17 @@ interface Http2SessionsOptions {
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 
-/** A peer that opens a session and no stream is let go after this, one that has nothing more to say after that. */
-const firstStreamMs = 60_000;
-const idleMs = 300_000;
+const sweepEveryMs = 1_000;
+
+interface Served {
+  readonly goodbye: Http2Goodbye;
+  readonly life: SessionLife;
+  readonly socket: Socket;
+}
 
 export function createHttp2Sessions(options: Http2SessionsOptions): Http2Sessions {
   const { maxHeadBytes, maxHeadLines, maxSessionMemory = 10, handle, refuse } = options;
-  const sessions = new Map<Http2Session, Http2Goodbye>();
+  const sessions = new Map<Http2Session, Served>();
   let isLeaving = false;
   let isDraining = false;
   const serverOptions = {
@@ -54,45 +61,72 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   // First listener: a stream can be destroyed before another listener of `stream` runs, as when DATA in the same packet
   // contradicts its content-length, and an `error` without a listener ends the process. Whoever serves the stream reads
   // what went wrong from the code that the stream ends with.
-  server.on("stream", (stream) => void stream.on("error", () => {}));
+  server.on("stream", (stream) => {
+    stream.on("error", () => {});
+    const life = servedBy(stream)?.life;
+    if (life === undefined) return;
+    life.streamOpened();
+    stream.once("close", () => life.streamClosed());
+  });
   if (handle !== undefined) {
     server.on("request", (request, response) => begin(request.stream, () => handle(request, response)));
   }
+  const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
   function begin(stream: ServerHttp2Stream, serve: () => void): void {
     // One whose session is gone has nobody who waits for it.
-    if (stream.session !== undefined) sessions.get(stream.session)?.begin(stream, serve);
+    servedBy(stream)?.goodbye.begin(stream, serve);
   }
+
+  /** The connection that `serve` was given last: `session` is emitted before that returns. */
+  let given: Socket | undefined;
   server.on("session", (session) => {
-    const { remoteAddress: peer = "unix" } = session.socket as Socket;
+    const socket = given ?? (session.socket as Socket);
+    const { remoteAddress: peer = "unix" } = socket;
     const goodbye = prepareGoodbye(session);
-    sessions.set(session, goodbye);
-    session.once("close", () => sessions.delete(session));
+    const life = createSessionLife({ session, socket, drain: goodbye.drain });
+    sessions.set(session, { goodbye, life, socket });
+    socket.once("close", () => sessions.delete(session));
     session.on("error", (error: NodeJS.ErrnoException) => {
       session.destroy();
       if (!isGone(error)) refuse(new Fault("malformed_request", error.message), peer);
     });
-    session.setTimeout(firstStreamMs, () => goodbye.drain());
-    session.once("stream", () => session.setTimeout(idleMs));
     if (isLeaving) goodbye.leave();
     limitControlFrames(session, () => {
       session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
     if (isDraining) goodbye.drain();
   });
+  const sweeping = setInterval(() => {
+    // Bytes that came while the process stood still are read before a client is found to be late.
+    setImmediate(() => {
+      const nowMs = performance.now();
+      for (const { life } of sessions.values()) life.sweep(nowMs);
+    });
+  }, sweepEveryMs);
+  sweeping.unref();
   return {
     server,
     begin,
-    serve: (socket) => void server.emit("connection", socket),
+    serve(socket) {
+      // Sockets of HTTP/1.1 are half-open, as those of Node's server. Node ends no half-open socket below a session, so
+      // that the connection of a client that has left would stay.
+      socket.allowHalfOpen = false;
+      given = socket;
+      server.emit("connection", socket);
+      given = undefined;
+    },
+    socketOf: (stream) => servedBy(stream)?.socket,
     leave() {
       isLeaving = true;
-      for (const goodbye of sessions.values()) goodbye.leave();
+      for (const { goodbye } of sessions.values()) goodbye.leave();
     },
     drain() {
       isLeaving = true;
       isDraining = true;
-      for (const goodbye of sessions.values()) goodbye.drain();
+      for (const { goodbye } of sessions.values()) goodbye.drain();
     },
     destroy() {
+      clearInterval(sweeping);
       for (const session of sessions.keys()) session.destroy();
     },
   };

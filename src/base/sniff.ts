@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 
 /** What an HTTP/2 client sends first (RFC 9113, section 3.4). No HTTP/1 request begins so. */
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-/** A peer that says nothing is not waited for. */
+/** The bytes that decide must come within this time, all of them. */
 const firstBytesMs = 10_000;
 
 /**
@@ -11,11 +11,18 @@ const firstBytesMs = 10_000;
  */
 export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Socket) => void): void {
   const read: Buffer[] = [];
+  let isDone = false;
   const done = () => {
-    socket.setTimeout(0);
-    socket.off("data", onData).off("end", onEnd).off("timeout", onTimeout).off("error", onError);
+    isDone = true;
+    clearTimeout(late);
+    socket.off("data", onData).off("end", onEnd).off("close", done).off("error", onError);
   };
-  const onTimeout = () => socket.destroy();
+  const late = setTimeout(() => {
+    // Bytes that came while the process stood still are read first.
+    setImmediate(() => {
+      if (!isDone) socket.destroy();
+    });
+  }, firstBytesMs);
   const onEnd = () => socket.destroy();
   // The peer went away before it said what it wanted.
   const onError = () => socket.destroy();
@@ -32,6 +39,5 @@ export function sniff(socket: Socket, hand: (protocol: "h1" | "h2", socket: Sock
     // An HTTP/2 session takes what was given back by itself; to resume under it would take the bytes away from it.
     if (!same) socket.resume();
   }
-  socket.setTimeout(firstBytesMs);
-  socket.on("data", onData).on("end", onEnd).on("timeout", onTimeout).on("error", onError);
+  socket.on("data", onData).on("end", onEnd).on("close", done).on("error", onError);
 }

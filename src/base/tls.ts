@@ -2,11 +2,15 @@ import { X509Certificate } from "node:crypto";
 import type { SecureContextOptions, TLSSocket, TlsOptions } from "node:tls";
 import type { ListenerTls } from "./listener.ts";
 
+/** A client must complete its handshake within this time; Node would wait two minutes. */
+const handshakeMs = 10_000;
+
 /** TLS 1.2 and later; with a client CA, nobody comes in without a certificate that it signed. */
 export const tlsServerOptions = ({ cert, key, clientCa }: ListenerTls): TlsOptions & SecureContextOptions => ({
   cert,
   key,
   minVersion: "TLSv1.2",
+  handshakeTimeout: handshakeMs,
   ...(clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
 });
 

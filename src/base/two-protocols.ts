@@ -53,6 +53,8 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
       else serveHttp1(socket);
     });
     secure.on("tlsClientError", (error: NodeJS.ErrnoException, socket: TLSSocket) => {
+      // Node leaves a connection open whose handshake took too long.
+      socket.destroy();
       if (isGone(error)) return;
       refuse(new Fault("malformed_request", "not TLS, or without a certificate that is taken here"), socket);
     });

@@ -1,6 +1,7 @@
 import http from "node:http";
 import type { Server, Socket } from "node:net";
 import type { DoorGuard } from "../base/door-guard.ts";
+import { endSocket } from "../base/end-socket.ts";
 import { errorBody } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { createHttp2Sessions } from "../base/http2-sessions.ts";
@@ -90,7 +91,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       busy.add(request.socket);
       response.once("close", () => {
         busy.delete(request.socket);
-        if (draining) request.socket.end();
+        if (draining) request.socket.destroySoon();
       });
       handle(request, response);
     },
@@ -106,8 +107,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     }
     const fault = faultOfParser(error);
     refuse(fault, { message: "a peer sent what is not HTTP", peer: peerOf(socket as Socket) });
-    if (socket.writable) socket.end(rawAnswer(fault));
-    else socket.destroy();
+    endSocket(socket, rawAnswer(fault));
   });
 
   function serveHttp1(socket: Socket): void {
@@ -150,6 +150,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       both.dropUndecided();
       for (const socket of ofHttp1) if (!busy.has(socket)) socket.destroy();
       await closed;
+      sessions.destroy();
     },
     destroy() {
       sessions.destroy();

@@ -1,4 +1,5 @@
 import { validateHeaderValue } from "node:http";
+import { cutAfterMs } from "../base/end-socket.ts";
 import { errorBody } from "../base/error-body.ts";
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { grpcRefusal } from "../base/grpc-status.ts";
@@ -8,7 +9,7 @@ import type { World } from "../base/world.ts";
 import { isGrpc } from "../core/grpc.ts";
 import type { FrontRequest, FrontResponse } from "../relay/front.ts";
 import { StreamRequest, StreamResponse } from "../relay/stream-front.ts";
-import { cutAfterMs, type DoorLines } from "./door-lines.ts";
+import type { DoorLines } from "./door-lines.ts";
 import { corsFields, preflightFields } from "./page-origin.ts";
 import type { Answer } from "./routes.ts";
 

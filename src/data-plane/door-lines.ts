@@ -1,6 +1,7 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { endSocket } from "../base/end-socket.ts";
 import type { Fault } from "../base/fault.ts";
 import { rawAnswer } from "../base/malformed.ts";
 import type { FrontRequest, FrontResponse } from "../relay/front.ts";
@@ -25,12 +26,6 @@ export interface DoorLines {
   /** Answers what never became a request, in its turn: behind the answers to what came before it. */
   refuse(socket: Duplex, fault: Fault): void;
 }
-
-/**
- * Over a body that is not read the connection is cut off, but not before the caller had the time to take the answer:
- * a reset would overtake it, and the caller would know that it was refused and not why.
- */
-export const cutAfterMs = 1_000;
 
 export function createDoorLines(): DoorLines {
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
@@ -63,13 +58,13 @@ export function createDoorLines(): DoorLines {
       }
       const response = new http.ServerResponse(request);
       response.assignSocket(socket);
-      response.once("finish", () => endSoon(socket));
+      response.once("finish", () => endSocket(socket));
       response.setHeader("connection", "close");
       return response;
     },
     refuse(socket, fault) {
       const last = lastAnswers.get(socket);
-      const end = () => endSoon(socket, rawAnswer(fault));
+      const end = () => endSocket(socket, rawAnswer(fault));
       if (last === undefined || last.closed) end();
       else if (last.req.complete) last.once("close", end);
       // A body that makes no sense: its own answer, unless that has begun, or others are due before it.
@@ -90,15 +85,4 @@ function isSoonRead({ headers }: FrontRequest): boolean {
   // Who was not told to go on may leave the body out: what comes next may be it, or another request.
   if (headers.expect !== undefined || headers["transfer-encoding"] !== undefined) return false;
   return Number(headers["content-length"] ?? 0) <= droppedBytes;
-}
-
-/** Ends a connection of which nothing more is read, and gives the peer the time to take what was said. */
-function endSoon(socket: Duplex, text = ""): void {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
-  socket.end(text);
-  const cut = setTimeout(() => socket.destroy(), cutAfterMs);
-  socket.once("close", () => clearTimeout(cut));
 }

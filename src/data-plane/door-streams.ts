@@ -42,7 +42,7 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   const open = new Map<ServerHttp2Stream, { bytes: number; since: number }>();
 
   sessions.server.on("stream", (stream, headers, flags, rawHeaders: readonly string[]) => {
-    const socket = socketOf.get(stream.session ?? {});
+    const socket = sessions.socketOf(stream);
     if (socket === undefined) {
       // Its session is gone already.
       stream.destroy();
@@ -58,7 +58,6 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
       else fail(asked, unmetExpectation());
     });
   });
-  const socketOf = new WeakMap<object, Socket>();
 
   /** An answer that is complete and that nobody takes is held in vain; one that is not, its provider's clock sees. */
   function look(): void {
@@ -79,10 +78,7 @@ export function createDoorStreams(options: DoorStreamsOptions): DoorStreams {
   looking.unref();
 
   return {
-    serve(socket) {
-      sessions.server.once("session", (session) => socketOf.set(session, socket));
-      sessions.serve(socket);
-    },
+    serve: sessions.serve,
     leave: sessions.leave,
     drain: sessions.drain,
     destroy() {

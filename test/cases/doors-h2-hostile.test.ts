@@ -29,7 +29,7 @@ it.each([false, ...(lacks("openssl") ? [] : [true])])(
     for (const { name, writes } of contradictions) {
       await Promise.all(
         requests.map(async ([door, fields]) => {
-          const socket = await dial({ address: running.address(door) });
+          const { socket } = await dial({ address: running.address(door) });
           const [first = Buffer.alloc(0), ...later] = writes(fields);
           socket.write(Buffer.concat([opening, first]));
           for (const bytes of later) {

@@ -1,0 +1,64 @@
+import type { ServerHttp2Session } from "node:http2";
+import type { Socket } from "node:net";
+
+/** Deadlines of one HTTP/2 session with a client. PINGs do not extend them. */
+export interface SessionLife {
+  streamOpened(): void;
+  streamClosed(): void;
+  /** Ends the session, or its connection, when a deadline has passed. */
+  sweep(nowMs: number): void;
+}
+
+interface SessionLifeOptions {
+  readonly session: ServerHttp2Session;
+  /** The connection that the session runs over. */
+  readonly socket: Socket;
+  /** Tells the client with GOAWAY and ends the session when its streams have ended. */
+  readonly drain: () => void;
+}
+
+/** The client's SETTINGS must come within this time: they are the first frame (RFC 9113, 3.4). */
+const settingsMs = 10_000;
+/** The first request must come within this time, as over HTTP/1.1. */
+const firstStreamMs = 10_000;
+/** A session without streams is kept for this time. */
+const idleMs = 300_000;
+/** A client must close its side within this time after the door has; it may have answers to read before. */
+const closingMs = 30_000;
+const closingUnusedMs = 2_000;
+
+export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
+  const openedMs = performance.now();
+  let idleSinceMs = openedMs;
+  let closingSinceMs: number | undefined;
+  let streams = 0;
+  let hasSettings = false;
+  let hasCarried = false;
+  let isDraining = false;
+  session.once("remoteSettings", () => {
+    hasSettings = true;
+  });
+
+  return {
+    streamOpened() {
+      streams += 1;
+      hasCarried = true;
+    },
+    streamClosed() {
+      streams -= 1;
+      idleSinceMs = performance.now();
+    },
+    sweep(nowMs) {
+      if (session.destroyed || (session.closed && streams === 0)) {
+        // Node waits for the client to close its side, however long that takes.
+        closingSinceMs ??= nowMs;
+        if (nowMs - closingSinceMs > (hasCarried ? closingMs : closingUnusedMs)) socket.destroy();
+      } else if (!hasSettings) {
+        if (nowMs - openedMs > settingsMs) session.destroy();
+      } else if (streams === 0 && !isDraining && nowMs - idleSinceMs > (hasCarried ? idleMs : firstStreamMs)) {
+        isDraining = true;
+        drain();
+      }
+    },
+  };
+}
