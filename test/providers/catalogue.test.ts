@@ -369,7 +369,12 @@ describe("the particulars", () => {
   });
 
   it("reads the same notification from Google's calendar as from the neutral one", () => {
-    const text = (name: string) => JSON.stringify(parse(textOf(`${name}.yaml`)).notification);
+    const text = (name: string) => {
+      const { lookups, ...rest } = parse(textOf(`${name}.yaml`)).notification;
+      // Google's look up further names, which other programs write.
+      const common = lookups.filter(({ field }: { readonly field: string }) => !field.includes(".google"));
+      return JSON.stringify({ ...rest, lookups: common });
+    };
     expect(text("google-calendar").replaceAll("x-goog-", "x-cal-")).toBe(text("calendar"));
     const paths = (name: string) => JSON.stringify(parse(textOf(`${name}.yaml`)).channel.resources.events);
     expect(paths("google-calendar").replaceAll("/calendar/v3/", "/v3/")).toBe(paths("calendar"));
