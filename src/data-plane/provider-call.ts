@@ -408,33 +408,6 @@ function addressOf({ url, isAlias, used, options }: Addressed): {
   return { address, path };
 }
 
-type Relocating = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
-
-interface Redirect {
-  readonly location: string;
-  /** The request came by an alias, where paths have no prefix. */
-  readonly isAlias: boolean;
-}
-
-/**
- * A redirect on the provider's own address stays on this door; any other is the caller's to follow, without
- * credentials. What is relative is so to the provider's address: left as it is, it would lead the caller, with our
- * key, to routes of this door's that the provider chooses.
- */
-export function relocated({ address, asked, options, binding }: Relocating, { location, isAlias }: Redirect): string {
-  const requested = `${address.origin}${address.basePath}${asked.path}`;
-  const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(location);
-  if (!isWhole && !URL.canParse(location, requested)) return requested;
-  const whole = isWhole ? location : new URL(location, requested).href;
-  const base = `${address.origin}${address.basePath}`;
-  const path = whole.startsWith(`${base}/`) ? whole.slice(base.length) : undefined;
-  const [withoutFragment = ""] = path?.split("#", 1) ?? [];
-  if (path === undefined || mistakeInPath(withoutFragment) !== undefined) return whole;
-  // Of a provider that spans hosts, the path alone may lead to another one.
-  if (options.baseUrl === undefined && binding.addressFor(path).origin !== address.origin) return whole;
-  return (isAlias ? "" : proxyPrefix) + path;
-}
-
 /** Of what is thrown on the way to a provider. */
 export function faultOfPreparing(error: unknown): unknown {
   if (error instanceof CannotAttach) {

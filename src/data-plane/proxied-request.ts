@@ -1,8 +1,9 @@
 import { Fault } from "../base/fault.ts";
+import { lowerCase } from "../base/field-name.ts";
 import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
 import { isGrpc } from "../core/grpc.ts";
-import { incomingFields } from "../core/incoming-fields.ts";
+import { incomingFields, incomingTrailers } from "../core/incoming-fields.ts";
 import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
 import type { Receiver } from "../relay/connection.ts";
@@ -13,14 +14,8 @@ import { type ResponseHead, statusLine } from "../relay/response-head.ts";
 import { StreamCaller } from "../relay/stream-caller.ts";
 import type { Upstream } from "../relay/upstream.ts";
 import { HeldAnswer } from "./held-answer.ts";
-import {
-  type Asking,
-  faultOfPreparing,
-  faultOfRelay,
-  type ProviderCall,
-  type ProviderCalls,
-  relocated,
-} from "./provider-call.ts";
+import { type Asking, faultOfPreparing, faultOfRelay, type ProviderCall, type ProviderCalls } from "./provider-call.ts";
+import { ProviderLinks } from "./provider-links.ts";
 import { type Again, againAfter } from "./proxy-again.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import type { AttemptTrace, ProxyTrace } from "./proxy-trace.ts";
@@ -165,7 +160,12 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   onInformational(head: ResponseHead): void {
-    this.#guard.onInformational(head);
+    const links = new ProviderLinks(this.#ready, this.#call.asking);
+    const fields = head.fields.map((value, i) =>
+      i % 2 === 1 && lowerCase(head.fields[i - 1] ?? "") === "link" ? links.links(value) : value,
+    );
+    const { status, reason, framing, keepsAlive, idleSeconds } = head;
+    this.#guard.onInformational({ status, reason, fields, framing, keepsAlive, idleSeconds });
   }
 
   /** The credentials may have been withdrawn before their time: once, others are looked for (RFC 6750, section 3.1). */
@@ -273,7 +273,7 @@ export class ProxiedRequest implements Answering, Receiver {
       return;
     }
     this.#attempt?.ended();
-    this.#guard.onEnd(trailers);
+    this.#guard.onEnd(trailers.length === 0 ? trailers : incomingTrailers(trailers));
   }
 
   onFailure(failure: RelayFailure): void {
@@ -310,11 +310,10 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
-    const { alias } = this.#call.asking;
     const ready = this.#ready;
     return incomingFields({
       fields,
-      relocate: (location) => relocated(ready, { location, isAlias: alias !== undefined }),
+      links: new ProviderLinks(ready, this.#call.asking),
       keepsSetCookie: ready.live.integration.keepSetCookie,
       isHttp2,
     });
@@ -385,8 +384,13 @@ function written(fields: readonly string[]): string {
   return lines;
 }
 
+const asItIs = (value: string): string => value;
 /** What every answer gets, and most get nothing else. */
-const addedFields = incomingFields({ fields: [], relocate: () => undefined, keepsSetCookie: false });
+const addedFields = incomingFields({
+  fields: [],
+  links: { reference: asItIs, links: asItIs, refresh: asItIs },
+  keepsSetCookie: false,
+});
 const addedLines = written(addedFields);
 
 /** A request whose connection is at hand. */

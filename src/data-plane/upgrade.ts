@@ -14,14 +14,8 @@ import { RelayFailure } from "../relay/failure.ts";
 import { endToEnd } from "../relay/response-head.ts";
 import { createGoodbye } from "../relay/tunnel-goodbye.ts";
 import type { Upstream, UpstreamLimits } from "../relay/upstream.ts";
-import {
-  type Answered,
-  type Asking,
-  faultOfRelay,
-  type ProviderCall,
-  type ProviderCalls,
-  relocated,
-} from "./provider-call.ts";
+import { type Answered, type Asking, faultOfRelay, type ProviderCall, type ProviderCalls } from "./provider-call.ts";
+import { ProviderLinks } from "./provider-links.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { type AttemptTrace, beginProxyTrace } from "./proxy-trace.ts";
 import { isReflectionGuarded } from "./reflection.ts";
@@ -279,10 +273,10 @@ const isAccepted = ({ statusCode, headers }: IncomingMessage, accept: string): b
   headers.upgrade?.toLowerCase() === "websocket" &&
   headers["sec-websocket-accept"] === accept;
 
-function fieldsOf(answer: IncomingMessage, { alias }: Asking, call: ProviderCall): string[] {
+function fieldsOf(answer: IncomingMessage, asking: Asking, call: ProviderCall): string[] {
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
-    relocate: (location) => relocated(call, { location, isAlias: alias !== undefined }),
+    links: new ProviderLinks(call, asking),
     keepsSetCookie: call.live.integration.keepSetCookie,
   });
 }

@@ -1,5 +1,7 @@
+import type { AddressInfo } from "node:net";
 import { auth, calendar } from "@googleapis/calendar";
 import { Octokit } from "@octokit/core";
+import { Octokit as RestOctokit } from "@octokit/rest";
 import { LogLevel, WebClient } from "@slack/web-api";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
@@ -60,6 +62,37 @@ describe("@octokit/core", () => {
       response: { headers: { "latchkey-error": "unknown_key" } },
     });
     expect(origin.asked).toHaveLength(1);
+  });
+});
+
+describe("@octokit/rest", () => {
+  it.each(["the prefix", "an alias"])("pages through %s, and follows no link to the provider itself", async (way) => {
+    const pages = 3;
+    let at = "";
+    const origin = await startOrigin(({ url }) => {
+      const page = Number(new URL(url, at).searchParams.get("page") ?? "1");
+      // As GitHub has it: its own address, and paths of another form than the request's.
+      const to = (wanted: number, rel: string) =>
+        `<${at}/repositories/7/issues?per_page=1&page=${wanted}>; rel="${rel}"`;
+      const links = page < pages ? [to(page + 1, "next"), to(pages, "last")] : [to(1, "first"), to(page - 1, "prev")];
+      return { headers: { link: links.join(", ") }, body: [{ number: page }] };
+    });
+    const { port } = origin.server.address() as AddressInfo;
+    for (const scheme of ["http", "https"]) {
+      at = `${scheme}://127.0.0.1:${port}`;
+      const octokit = new RestOctokit({
+        auth: secretKey,
+        baseUrl: way === "an alias" ? origin.alias : `${origin.data}/proxy`,
+      });
+      if (way !== "an alias")
+        octokit.hook.before("request", ({ headers }) => void Object.assign(headers, connectionHeaders));
+      const found = await octokit.paginate("GET /repos/{owner}/{repo}/issues", { owner: "a", repo: "b", per_page: 1 });
+      expect(found.map(({ number }) => number)).toEqual([1, 2, 3]);
+      const listed = await octokit.paginate(octokit.rest.issues.listForRepo, { owner: "a", repo: "b", per_page: 1 });
+      expect(listed).toHaveLength(pages);
+    }
+    expect(origin.asked).toHaveLength(4 * pages);
+    expectAllClean(origin);
   });
 });
 
