@@ -55,7 +55,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
     if (credentials === undefined) return false;
     const renewal = renewalOf({ credentials, provider, integration });
     if (renewal?.grant.type !== "refresh_token") return false;
-    await refresher.renew(ref, { seen: credentials, isForced: false });
+    await refresher.renew(ref, { seen: credentials, why: "due" });
     return true;
   }
 

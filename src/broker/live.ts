@@ -4,6 +4,7 @@ import { LRUCache } from "lru-cache";
 import { Memo } from "../base/memo.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { areShortLived } from "../core/refresh-bookkeeping.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "../core/renewal.ts";
 import { tokenClient } from "../core/token-client.ts";
 import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -18,7 +19,7 @@ import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import { createPatientReads } from "./patient-reads.ts";
 import type { Providers } from "./providers.ts";
-import type { Refresher } from "./refresh.ts";
+import type { Refresher, RenewalReason } from "./refresh.ts";
 import { type Touched, type Touches, touchedBy } from "./touches.ts";
 
 /** A connection with all that it takes to act on it, and credentials that are good now. */
@@ -106,6 +107,8 @@ const lookedForEveryMs = 1_000;
 const maxLive = 10_000;
 /** Most changes concern none, and are looked at no further. */
 const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
+/** Renewals for one call at most. */
+const maxRenewals = 3;
 /** A renewal ahead of time that failed has time. */
 const aheadAgainMs = 30_000;
 
@@ -190,17 +193,25 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     return found;
   }
 
-  async function renewedSince(ref: ConnectionRef, { credentials }: LiveConnection, isForced: boolean): Promise<Held> {
-    await refresher.renew(ref, { seen: credentials, isForced });
+  async function renewedSince(ref: ConnectionRef, { credentials }: LiveConnection, why: RenewalReason): Promise<Held> {
+    await refresher.renew(ref, { seen: credentials, why });
     // Our own look at the store's changes may come a moment later than what we know already.
     cache.delete(keyFor(ref));
     return held(ref);
   }
 
+  const isDue = ({ goodUntil: until }: Held): boolean => until <= world.now();
+
+  /** A provider that gives tokens with no time to live gives no better ones: each renewal's own callers use them. */
+  async function cameWithoutLife(ref: ConnectionRef, { credentials }: LiveConnection): Promise<boolean> {
+    const record = await collections.refreshes.get(ref.environment, ref.integration, ref.id);
+    return areShortLived(record?.value, credentialsExpireAt(credentials));
+  }
+
   /** Nobody waits for it: what there is, is good. */
   function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
     entry.aheadFrom = now + aheadAgainMs;
-    refresher.renew(ref, { seen: entry.credentials, isForced: false }).catch((err: unknown) => {
+    refresher.renew(ref, { seen: entry.credentials, why: "due" }).catch((err: unknown) => {
       world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
     });
   }
@@ -223,13 +234,14 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     },
     async get(ref, { forceRefresh } = { forceRefresh: false }) {
       let found = await held(ref);
-      const isRenewable = renewalOf(found) !== undefined;
-      if (found.goodUntil <= world.now() || (forceRefresh && isRenewable)) {
-        const { credentials } = found;
-        found = await renewedSince(ref, found, forceRefresh);
-        // Others were put in their place meanwhile, and have run out as well; or the provider gives none that live.
-        const isOther = !equals(CredentialsSchema, found.credentials, credentials);
-        if (found.goodUntil <= world.now() && isOther) found = await renewedSince(ref, found, false);
+      let why: RenewalReason | undefined = isDue(found) ? "due" : undefined;
+      if (forceRefresh && renewalOf(found) !== undefined) why = "requested";
+      // Again where others were put in their place meanwhile, or ran out before this call came to use them.
+      for (let renewals = 0; why !== undefined && renewals < maxRenewals; renewals += 1) {
+        const before: Held = found;
+        found = await renewedSince(ref, before, why);
+        const isOver = !isDue(found) || equals(CredentialsSchema, found.credentials, before.credentials);
+        why = isOver || (await cameWithoutLife(ref, found)) ? undefined : "due";
       }
       touches.touch(found.touched);
       return found;
@@ -240,7 +252,9 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       const { credentials } = refused;
       const isOther = (held: Held) => !equals(CredentialsSchema, held.credentials, credentials);
       const known = await held(ref);
-      const found = isOther(known) ? known : await renewedSince(ref, refused, true);
+      if (isOther(known) && !isDue(known)) return known;
+      // A token that ran out on its way was refused for that, and no cool-down keeps the next one back.
+      const found = await renewedSince(ref, known, isDue(known) ? "due" : "refused");
       return isOther(found) ? found : undefined;
     },
     close() {

@@ -39,6 +39,7 @@ export interface Attempt extends Course {
   /** As it was found with the rest: taken in the commit of the intent. */
   readonly free: FreeLease;
   readonly log: LogWriter;
+  /** The credentials may still be good: the renewal is told of in a log. */
   readonly isForced: boolean;
 }
 

@@ -5,7 +5,13 @@ import { Fault } from "../base/fault.ts";
 import { createTurns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import { credentialsExpireAt } from "../core/credentials-expiry.ts";
-import { coolDownMs, isForOperator, nextAttemptMs } from "../core/refresh-bookkeeping.ts";
+import {
+  areShortLived,
+  coolDownMs,
+  isForOperator,
+  nextAttemptMs,
+  pauseAfterSuccessMs,
+} from "../core/refresh-bookkeeping.ts";
 import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
@@ -50,9 +56,14 @@ export interface Refresher {
 export interface Asked {
   /** What whoever asks has. Compared by what it holds: a re-seal writes the same credentials anew. */
   readonly seen: Credentials;
-  /** Somebody asked for it, though they may be good: at most once in a while. */
-  readonly isForced: boolean;
+  readonly why: RenewalReason;
 }
+
+/**
+ * `due`: the time of the credentials is over, or nearly. `requested`: a caller wants new ones now. `refused`: the
+ * provider did not take them; since it may refuse the next ones as well, at most once in half a minute.
+ */
+export type RenewalReason = "due" | "requested" | "refused";
 
 interface RefresherOptions {
   /** For how long a paused process keeps the lease of its attempt; half a minute unless said. */
@@ -77,8 +88,9 @@ const storePatienceMs = 1_000;
 
 /** An attempt under way. All who ask share one promise, and one patience. */
 interface Flight {
-  /** Whoever has others than these is not helped by it. */
+  /** Callers that have other credentials are not helped by it. */
   readonly seen: Credentials;
+  readonly why: RenewalReason;
   readonly flown: Promise<void>;
   readonly shared: Promise<void>;
   /** Rejects when what came of it cannot be written down yet. */
@@ -119,16 +131,24 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
+    const pauseMs = await inTurn(ref, () => flyOn(ref, asked, { ...course, hasPaused: false }));
+    if (pauseMs === 0) return;
+    // Outside of the turn, which others can use meanwhile. Once: a wall clock may stand still.
+    await sleep(pauseMs);
+    await inTurn(ref, () => flyOn(ref, asked, { ...course, hasPaused: true }));
+  }
+
+  async function inTurn<T>(ref: ConnectionRef, act: () => Promise<T>): Promise<T> {
     const giveBack = await turns(breakerKey(ref));
     try {
-      await flyOn(ref, asked, course);
+      return await act();
     } finally {
       giveBack();
     }
   }
 
   /** A failure of the store that passes soon is nobody's. Nothing was sent yet that could be sent twice. */
-  async function flyOn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
+  async function flyOn(ref: ConnectionRef, asked: Asked, course: Pausing<Onlookers>): Promise<number> {
     const until = performance.now() + storePatienceMs;
     for (;;) {
       let isSent = false;
@@ -145,22 +165,26 @@ export function createRefresher(options: RefresherOptions): Refresher {
     }
   }
 
-  async function fly(ref: ConnectionRef, { seen, isForced }: Asked, course: Course): Promise<void> {
+  /** Returns how long to pause before it is tried again; 0 when it is over. */
+  async function fly(ref: ConnectionRef, { seen, why }: Asked, course: Pausing<Course>): Promise<number> {
     const until = performance.now() + patienceMs;
     const holder = watchOne();
     for (;;) {
       const leave = await pace.begin();
       try {
         const [found, free] = await Promise.all([read(ref), findLease(ref, holder)]);
-        if (!isSame(found, seen) || isJustRenewed(found, { isForced, now: world.now() })) return;
-        requireTryable(ref, found, isForced);
+        if (!isSame(found, seen) || (why === "refused" && isCoolingDown(found, world.now()))) return 0;
+        requireTryable(ref, found, why);
+        const pauseMs = course.hasPaused || isClosing ? 0 : pauseBefore(found, why, world.now());
+        if (pauseMs > 0) return pauseMs;
         requireOpen(breaker.closedUntil(breakerKey(ref), world.now()));
         if (free !== undefined) {
           const onSent = () => {
             leave();
             course.onSent();
           };
-          if ((await tryOnce({ ref, found, free, isForced, course: { ...course, onSent } })) === "done") return;
+          const isForced = why !== "due";
+          if ((await tryOnce({ ref, found, free, isForced, course: { ...course, onSent } })) === "done") return 0;
           continue;
         }
       } finally {
@@ -173,9 +197,10 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** Throws what whoever asks is told, when nobody should ask the provider now. */
-  function requireTryable(ref: ConnectionRef, { known, integration, provider }: Found, isForced: boolean) {
+  function requireTryable(ref: ConnectionRef, { known, integration, provider }: Found, why: RenewalReason) {
     const { credentials } = known;
     const record = known.record?.value;
+    const isForced = why === "refused" || (why === "requested" && record !== undefined && record.failures > 0);
     if (record !== undefined && record.deadReason !== "") throw reauthorize(ref, record.deadReason);
     if (renewalOf({ credentials, provider, integration }) === undefined) throw reauthorize(ref, "credentials_expired");
     const now = world.now();
@@ -225,7 +250,9 @@ export function createRefresher(options: RefresherOptions): Refresher {
     async renew(ref, asked) {
       const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
       for (let known = flights.get(key); known !== undefined; known = flights.get(key)) {
-        if (equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
+        // One for a refused token may end without a request.
+        const isEnough = known.why !== "refused" || asked.why === "refused";
+        if (isEnough && equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
         // It renews what is not there any more: what comes of it is nothing to us.
         await patiently(known.flown.catch(isNothingToUs), known.trouble);
       }
@@ -233,7 +260,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
       const { promise: trouble, reject: onStoreTrouble } = Promise.withResolvers<never>();
       const flown = flyInTurn(ref, asked, { onDurable, onStoreTrouble }).finally(() => flights.delete(key));
       const shared = patiently(Promise.race([flown, durable]), trouble);
-      flights.set(key, { seen: asked.seen, flown, shared, trouble });
+      flights.set(key, { seen: asked.seen, why: asked.why, flown, shared, trouble });
       return shared;
     },
     forgive: (environment, integration) => breaker.forget(`${environment}\0${integration}`),
@@ -259,19 +286,18 @@ async function patiently(flight: Promise<void>, trouble: Promise<never>): Promis
   }
 }
 
-interface Now {
-  readonly isForced: boolean;
-  readonly now: number;
-}
-
-/** What was got a moment ago is what there is to be had, whoever doubts it, and though it came with no time to live. */
-function isJustRenewed({ known: { record, credentials } }: Found, { isForced, now }: Now): boolean {
+/** Another caller had its token refused a moment ago, and these came of it. */
+function isCoolingDown({ known: { record } }: Found, now: number): boolean {
   if (record === undefined || record.value.failures > 0 || record.value.lastSucceededAt === undefined) return false;
   const gotAt = timestampMs(record.value.lastSucceededAt);
-  const expiresAt = credentialsExpireAt(credentials);
-  const wasBornDead = expiresAt !== undefined && timestampMs(expiresAt) <= gotAt + bornDeadMs;
-  return (isForced || wasBornDead) && now >= gotAt && now < gotAt + coolDownMs;
+  return now >= gotAt && now < gotAt + coolDownMs;
 }
 
-/** Between the sending of the request that a token's life is counted from, and the token's being written down. */
-const bornDeadMs = 1_000;
+/** A renewal may follow another at once, but not where each brings a token that is over, or a caller asks in a loop. */
+function pauseBefore({ known: { record, credentials } }: Found, why: RenewalReason, now: number): number {
+  if (record === undefined) return 0;
+  const isLimited = why === "requested" || areShortLived(record.value, credentialsExpireAt(credentials));
+  return isLimited ? pauseAfterSuccessMs(record.value, now) : 0;
+}
+
+type Pausing<T> = T & { readonly hasPaused: boolean };

@@ -12,7 +12,7 @@ export interface RefreshFailure {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** One forced attempt in this time, whoever asks for it. */
+/** One attempt in this time because a provider refused a token; and after a failure, one that callers ask for. */
 export const coolDownMs = 30_000;
 const maxBackoffMs = 3_600_000;
 /** What only the operator can mend is looked at again soon after it may have been mended. */
@@ -134,6 +134,24 @@ function anew({ environment, integration, connectionId }: RefreshRecord, { grant
   if (grantedAt !== undefined) record.grantedAt = grantedAt;
   if (lastSucceededAt !== undefined) record.lastSucceededAt = lastSucceededAt;
   return record;
+}
+
+/** Tokens with less to live when they arrive have run out by the time that a caller has used them. */
+const shortLifeMs = 500;
+/** Between two renewals that bring tokens of such a short life, or that callers ask for: no storm comes of either. */
+const minPauseMs = 1_000;
+
+/** Whether these credentials came with next to no time to live; false where it is not known when they came. */
+export function areShortLived(record: RefreshRecord | undefined, expiresAt: Timestamp | undefined): boolean {
+  if (record?.lastSucceededAt === undefined || expiresAt === undefined) return false;
+  return timestampMs(expiresAt) < timestampMs(record.lastSucceededAt) + shortLifeMs;
+}
+
+/** How long the next renewal is put off after one that succeeded: callers wait for it, and get what it brings. */
+export function pauseAfterSuccessMs({ failures, lastSucceededAt }: RefreshRecord, nowMs: number): number {
+  if (failures > 0 || lastSucceededAt === undefined) return 0;
+  const sinceMs = nowMs - timestampMs(lastSucceededAt);
+  return sinceMs < 0 ? 0 : Math.max(0, minPauseMs - sinceMs);
 }
 
 /** Nothing in it is worth being kept. */

@@ -60,16 +60,6 @@ describe("renewal", () => {
     expect(await renewWith("drive openid")).toEqual({ granted: ["drive", "openid"], missing: [] });
   });
 
-  it("is asked for by a caller who wants it now, and not over and over", async () => {
-    const { connectAda, show, renewals } = await startRenewing();
-    const { access_token } = await connectAda({ expiresInS: 3_600 });
-    const { credentials } = await show("&force_refresh=true");
-    expect(credentials.access_token).not.toBe(access_token);
-    const again = await show("&force_refresh=true");
-    expect(again.credentials.access_token).toBe(credentials.access_token);
-    expect(renewals()).toBe(1);
-  });
-
   it("is asked for over the control plane as well", async () => {
     const { connectAda, sidecar, show, renewals } = await startRenewing();
     const { access_token } = await connectAda({ expiresInS: 3_600 });
@@ -337,7 +327,9 @@ describe("a provider that gives no token", () => {
     expect((await get()).status).toBe(200);
     now -= 86_400_000;
     expect((await show("&force_refresh=true")).credentials.type).toBe("OAUTH2");
+    const since = performance.now();
     await show("&force_refresh=true");
-    expect(renewals()).toBe(2);
+    expect(renewals()).toBe(3);
+    expect(performance.now() - since).toBeLessThan(5_000);
   });
 });
