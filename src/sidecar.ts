@@ -117,7 +117,10 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     let scripts: ScriptHost | undefined;
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
-    const ops = createOpsDoor({ readiness, trouble, tls: doors.ops.tls, world });
+    const ops = createOpsDoor({
+      ...{ readiness, trouble, tls: doors.ops.tls, warn, world },
+      guard: createDoorGuard({ hosts, origins: () => ownOrigins(addresses.ops) }),
+    });
     addresses.ops = await open("ops", doors.ops, ops);
     const control = createControlPlane({
       readiness,
@@ -424,7 +427,7 @@ function withPinned(declared: Declared, { secretKey, adminKey, forwardUrl, forwa
 const wildcards = ["0.0.0.0", "::", "[::]"];
 
 function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publicUrl: string): ReadonlySet<string> {
-  const ofDoors = [doors.data, doors.public, doors.control, ...aliases].flatMap((door) =>
+  const ofDoors = [doors.data, doors.public, doors.control, doors.ops, ...aliases].flatMap((door) =>
     door?.address?.kind === "tcp"
       ? [door.address.host.includes(":") ? `[${door.address.host}]` : door.address.host.toLowerCase()]
       : [],
@@ -436,7 +439,7 @@ function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publ
   return new Set(all.filter((host) => !wildcards.includes(host)));
 }
 
-/** Pages that the control port itself serves, by the names that a browser on this machine has for it. */
+/** Pages that a door itself serves, by the names that a browser on this machine has for it. */
 function ownOrigins(address: string | undefined): ReadonlySet<string> {
   if (address === undefined || !URL.canParse(address)) return new Set();
   const { protocol, port } = new URL(address);

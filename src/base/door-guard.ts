@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { Fault } from "./fault.ts";
 
 /** What every door asks of a request before anything else looks at it. */
@@ -75,4 +76,13 @@ export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardO
 export function hostName(host: string): string | undefined {
   const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/.exec(host);
   return match?.[1]?.toLowerCase();
+}
+
+/**
+ * Whether a host is an IP address and no name: no page can have it rebound. `0.0.0.0` and `[::]` are none: a browser
+ * that is led there arrives at this machine.
+ */
+export function isAddress(host: string): boolean {
+  const name = hostName(host)?.replace(/^\[|\]$/g, "") ?? "";
+  return isIP(name) !== 0 && !/^[0:.]+$/.test(name);
 }

@@ -1,6 +1,9 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
+import { type DoorGuard, isAddress } from "../base/door-guard.ts";
+import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
+import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
 import { requireClientName, tlsServerOptions } from "../base/tls.ts";
 import type { World } from "../base/world.ts";
@@ -11,17 +14,24 @@ interface OpsOptions {
   /** Why the process can do less than it should; undefined when nothing is wrong. */
   readonly trouble: () => string | undefined;
   readonly tls: ListenerTls | undefined;
+  /** Names under which `/metrics` is served. */
+  readonly guard: DoorGuard;
+  readonly warn: RareWarning;
   readonly world: World;
 }
+
+const door = "ops";
 
 /** Probes and metrics, for the kubelet and Prometheus: nothing here needs a key, and nothing here is secret. */
 export function createOpsDoor({
   readiness,
   trouble,
   tls,
+  guard,
+  warn,
   world,
 }: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
-  const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
+  const pages: Readonly<Record<string, (request: IncomingMessage) => Page | Promise<Page>>> = {
     // Alive is whoever answers: the state of anything else is not the business of a restart.
     "/livez": () => ({ status: 200, text: "ok\n" }),
     "/startupz": () =>
@@ -31,11 +41,32 @@ export function createOpsDoor({
       const reason = phase === "ready" ? trouble() : [phase, trouble()].filter(Boolean).join(": ");
       return reason === undefined ? { status: 200, text: "ok\n" } : { status: 503, text: `${reason}\n` };
     },
-    "/metrics": async () => {
+    "/metrics": async (request) => {
+      const fault = faultOfHead(request);
+      if (fault !== undefined) return { status: fault.status, text: `${fault.message}\n` };
       const { contentType, text } = await world.metrics.exposition();
       return { status: 200, text, contentType };
     },
   };
+
+  /**
+   * A page that had its name rebound to this machine would read metrics. Probes tell no more than that a process runs,
+   * and the kubelet and load balancers ask under any name; Prometheus asks pods by their address.
+   */
+  function faultOfHead({ headers, socket }: IncomingMessage): Fault | undefined {
+    const { host = "", origin, "sec-fetch-site": site } = headers;
+    const fetchSite = Array.isArray(site) ? site[0] : site;
+    try {
+      if (!isAddress(host)) guard.checkHost(host);
+      guard.checkPage({ origin, fetchSite });
+      return undefined;
+    } catch (error) {
+      const fault = Fault.from(error);
+      world.metrics.refused.inc({ door, reason: fault.code });
+      warn("a request was turned away", { door, peer: socket.remoteAddress ?? "unix", reason: fault.code });
+      return fault;
+    }
+  }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path = ""] = (request.url ?? "").split("?");
@@ -46,10 +77,11 @@ export function createOpsDoor({
       page === undefined
         ? { status: 404, text: "not found\n" }
         : isRead
-          ? await page()
+          ? await page(request)
           : { status: 405, text: "method not allowed\n" };
     const { status, text, contentType = "text/plain; charset=utf-8" } = found as Page;
     response.setHeader("content-type", contentType);
+    response.setHeader("content-length", Buffer.byteLength(text));
     response.setHeader("cache-control", "no-store");
     response.writeHead(status).end(request.method === "HEAD" ? undefined : text);
   }
