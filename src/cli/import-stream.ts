@@ -141,6 +141,7 @@ function prepare(
   const failed = (failure: LineFailure) => ({ line, end, ignored: [], nameless: false, failure, request: undefined });
   if ("wrong" in content) return failed({ ...content.wrong, violations: [] });
   try {
+    if (content.inexact.length > 0) throw new ImportMistake(content.inexact);
     const { connection, ignored } = readImportJson(content.value);
     connection.environment ||= environment;
     if (content.bytes > surelySmallBytes && toBinary(ConnectionImportSchema, connection).length > maxMessageBytes) {

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { buffer, text } from "node:stream/consumers";
+import { findInexact } from "../core/exact-json.ts";
 import type { Terminal } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 
@@ -42,15 +43,20 @@ export function unreadable(file: string, error: unknown): UsageMistake {
 /** JSON as an argument: the text itself, `@file`, or `-` for what is piped in. */
 export async function readJsonArgument(argument: string, terminal: Pick<Terminal, "stdin" | "signal">) {
   const file = argument === "-" ? "-" : argument.startsWith("@") ? argument.slice(1) : undefined;
-  const json = file === undefined ? argument : await readInput(file, terminal);
+  // A byte order mark is no JSON, but some editors write one.
+  const json = (file === undefined ? argument : await readInput(file, terminal)).replace(/^\ufeff/, "");
+  const source = file === undefined ? "the argument" : file === "-" ? "what is piped in" : file;
+  const value = parseJson(json, source);
+  const [mistake] = findInexact(json, { isRequest: false });
+  if (mistake === undefined) return value;
+  throw new UsageMistake(`${source}: ${mistake.path.join(".") || "the value"} ${mistake.message}`);
+}
+
+function parseJson(json: string, source: string): unknown {
   try {
-    // A byte order mark is no JSON, but some editors write one.
-    const value: unknown = JSON.parse(json.replace(/^\ufeff/, ""));
-    return value;
+    return JSON.parse(json);
   } catch {
     /* The parser's own message quotes what it read. */
-    throw new UsageMistake(
-      `${file === undefined ? "the argument" : file === "-" ? "what is piped in" : file} is not JSON`,
-    );
+    throw new UsageMistake(`${source} is not JSON`);
   }
 }

@@ -1,10 +1,20 @@
+import type { Mistake } from "../base/fault.ts";
+import { findInexact } from "../core/exact-json.ts";
+
 /** One line of a file of JSON objects, and how far into the file it reaches. */
 export interface NdjsonLine {
   /** From 1, blank lines counted. */
   readonly line: number;
   /** Bytes from the file's beginning to the line's end. */
   readonly end: number;
-  readonly content: { readonly value: unknown; readonly bytes: number } | { readonly wrong: LineMistake };
+  readonly content: LineValue | { readonly wrong: LineMistake };
+}
+
+export interface LineValue {
+  readonly value: unknown;
+  readonly bytes: number;
+  /** What reading the line as JSON changed, such as a number with too many digits. */
+  readonly inexact: readonly Mistake[];
 }
 
 /** Why a line holds no object. The code is that of the same mistake in a request. */
@@ -108,7 +118,7 @@ function parse(text: string, bytes: number): NdjsonLine["content"] {
     const value: unknown = JSON.parse(text);
     if (Array.isArray(value)) return wrong("invalid_json", "is an array: there must be one object a line");
     if (typeof value !== "object" || value === null) return wrong("invalid_json", "is JSON, but no object");
-    return { value, bytes };
+    return { value, bytes, inexact: findInexact(text) };
   } catch (error) {
     // The rest of the parser's message quotes what it read, and that holds secrets.
     const [, position] = /at position (\d+)/.exec(error instanceof Error ? error.message : "") ?? [];

@@ -6,9 +6,10 @@ import {
   type Message,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { DurationSchema, StructSchema, TimestampSchema } from "@bufbuild/protobuf/wkt";
+import { DurationSchema, StructSchema, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { field as fieldRules, Ignore } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Mistake } from "../base/fault.ts";
+import { inexactNumber } from "../core/exact-json.ts";
 
 /**
  * What of a message cannot be kept and said again in every form: a number that JSON rounds (or, where the message
@@ -70,13 +71,17 @@ function under(walk: Walk, step: string, look: () => void): void {
   walk.at.pop();
 }
 
-function inValue(walk: Walk, { message }: DescField, value: unknown): void {
+function inValue(walk: Walk, { message, parent }: DescField, value: unknown): void {
   if (message?.typeName === StructSchema.typeName) inJson(walk, value as JsonValue);
   else if (message !== undefined) inMessage(walk, message, value as Held);
   else if (typeof value === "string") inText(walk, value);
   else if (typeof value === "bigint" && (value > maxExact || value < -maxExact))
     mistake(walk, `must be at most ${maxExact}`);
-  else if (typeof value === "number" && !Number.isFinite(value)) mistake(walk, "must be a number");
+  else if (typeof value === "number") {
+    const wrong = parent.typeName === ValueSchema.typeName ? inexactNumber(value) : undefined;
+    if (wrong !== undefined) mistake(walk, wrong);
+    else if (!Number.isFinite(value)) mistake(walk, "must be a number");
+  }
 }
 
 /** NUL parts the keys of the store, and ends a text where C reads it. */
@@ -88,7 +93,8 @@ function inText(walk: Walk, text: string): void {
 /** What is free in form may hold any text. */
 function inJson(walk: Walk, value: JsonValue): void {
   if (typeof value === "string" && !value.isWellFormed()) mistake(walk, "must be well-formed Unicode");
-  if (typeof value === "number" && !Number.isFinite(value)) mistake(walk, "must be a number");
+  const inexact = typeof value === "number" ? inexactNumber(value) : undefined;
+  if (inexact !== undefined) mistake(walk, inexact);
   if (typeof value !== "object" || value === null) return;
   for (const [key, item] of Object.entries(value)) {
     if (!key.isWellFormed()) mistake(walk, "must be well-formed Unicode");

@@ -2,6 +2,7 @@ import { TextDecoder } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
+import { findInexact } from "../core/exact-json.ts";
 import { isObject } from "../core/json-fields.ts";
 import type { Received } from "../core/notification.ts";
 import { bodyOf, type FrontRequest } from "../relay/front.ts";
@@ -14,8 +15,9 @@ interface Reading {
 }
 
 /**
- * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1); of
- * a key that is there twice the last counts, as JSON.parse has it.
+ * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1). A body
+ * that reading would change, such as a number with too many digits or a key that is there twice, is refused; of two
+ * equal fields of the request itself the last counts, as JSON.parse has it.
  */
 export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
   requireJson(request);
@@ -23,14 +25,18 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
   proceed();
   const bytes = await readBytes(request, maxBytes);
   if (bytes.length === 0) throw new Fault("invalid_body", "a JSON object is required");
+  let text: string;
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    value = JSON.parse(text);
   } catch {
     // What JSON.parse says quotes the body, and a body may hold secrets.
     throw new Fault("invalid_json", "the body is not JSON in UTF-8");
   }
   if (!isObject(value)) throw new Fault("invalid_body", "the body must be a JSON object");
+  const mistakes = findInexact(text);
+  if (mistakes.length > 0) throw new Fault("invalid_body", "the body cannot be kept as it is", { mistakes });
   return value;
 }
 

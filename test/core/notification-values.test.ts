@@ -177,7 +177,13 @@ it.each([
   [
     "google-drive",
     { headers: { "x-goog-channel-id": "c", "x-goog-resource-id": "r" } },
-    ["metadata.driveChannelId=c", "metadata.driveResourceId=r"],
+    [
+      "metadata.driveChannelId=c",
+      "metadata.driveResourceId=r",
+      "metadata.googleDriveWatchResourceIds=r",
+      "metadata.googleDriveWatchResourceId=r",
+      "connection_config.googleDriveWatchResourceId=r",
+    ],
     undefined,
   ],
   [
