@@ -9,13 +9,18 @@ export interface Wire {
   freeze(): void;
   /** What is asked arrives; the answers do not, and the connection breaks. */
   loseAnswers(): void;
+  /** What is sent to the server is kept back, for longer than its sender is there. */
+  hold(): void;
   mend(): void;
+  /** What was kept back arrives, late. */
+  deliver(): void;
   close(): Promise<void>;
 }
 
 export async function openWire(target: number): Promise<Wire> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let state: "whole" | "cut" | "frozen" | "deaf" = "whole";
+  let state: "whole" | "cut" | "frozen" | "deaf" | "held" = "whole";
+  const heldBack: (() => void)[] = [];
   const server = createServer((near) => {
     if (state === "cut") {
       near.destroy();
@@ -29,8 +34,14 @@ export async function openWire(target: number): Promise<Wire> {
       near.destroy();
       far.destroy();
     };
-    for (const socket of pair) socket.on("error", end).on("close", end);
-    near.on("data", (chunk) => far.write(chunk));
+    let isHeld = false;
+    far.on("error", end).on("close", end);
+    near.on("error", () => {}).on("close", () => !isHeld && end());
+    near.on("data", (chunk) => {
+      isHeld ||= state === "held";
+      if (isHeld) heldBack.push(() => far.write(chunk));
+      else far.write(chunk);
+    });
     far.on("data", (chunk) => {
       if (state === "deaf") near.destroy();
       else near.write(chunk);
@@ -52,6 +63,12 @@ export async function openWire(target: number): Promise<Wire> {
       state = "frozen";
       for (const pair of pairs) for (const socket of pair) socket.pause();
     },
+    hold() {
+      state = "held";
+    },
+    deliver() {
+      for (const send of heldBack.splice(0)) send();
+    },
     loseAnswers() {
       state = "deaf";
     },
@@ -61,6 +78,7 @@ export async function openWire(target: number): Promise<Wire> {
     },
     async close() {
       destroyAll();
+      for (const [, far] of pairs) far.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
   };

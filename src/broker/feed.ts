@@ -106,7 +106,7 @@ interface Followed {
 async function follow({ store, backlog, from }: Following): Promise<Followed> {
   // A watcher that has lost its place is told as one that fell behind is: both resume, and get a snapshot.
   const { lose: onLost } = backlog;
-  if (from > 0) {
+  if (from > (store.status().lostUpTo ?? 0)) {
     try {
       // Of a revision that this store has not reached, nothing can be resumed.
       (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();

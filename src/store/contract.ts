@@ -153,6 +153,11 @@ export interface StoreStatus {
   readonly writable: boolean;
   /** Why it is not. */
   readonly reason: string | undefined;
+  /**
+   * Watchers may have been told of commits up to this revision that were lost since, and whose numbers were given to
+   * other commits: a watcher that remembers such a revision cannot resume from it. Left out: of none.
+   */
+  readonly lostUpTo?: number;
 }
 
 export interface Space {

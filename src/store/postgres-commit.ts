@@ -2,6 +2,7 @@ import { type Asked, emptiesOf, expectationsOf, type Outcome } from "./commit-qu
 import { type Change, type Commit, StaleWrite } from "./contract.ts";
 import { bigintArray, byteaArray, integerArray } from "./postgres-arrays.ts";
 import type { Query } from "./postgres-connections.ts";
+import type { Mark } from "./postgres-marks.ts";
 
 /** What became of a group. */
 export interface Judged {
@@ -18,6 +19,12 @@ interface GroupToCommit {
   readonly group: readonly Asked[];
   /** By the server's clock, in milliseconds: a server that comes to it later must not do it any more. */
   readonly due: number;
+  /** Random, another one after each outage: see `endSession`. */
+  readonly session: number;
+  /** The newest head that this replica has seen; undefined: none. */
+  readonly seen: Mark | undefined;
+  /** Left beside the last revision of the group. */
+  readonly mark: number;
 }
 
 type Answer = readonly [
@@ -29,13 +36,34 @@ type Answer = readonly [
 ];
 
 /** Judges and writes a group in one statement, which is its transaction: once it is answered, the group is durable. */
-export async function commitGroup({ query, schema, group, due }: GroupToCommit): Promise<Judged> {
+export async function commitGroup(options: GroupToCommit): Promise<Judged> {
+  const { query, schema, group, due, session, seen, mark } = options;
   const [answer] = await query<Answer>(
-    `select * from ${schema}.commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-    [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due],
+    `select * from ${schema}.commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+    [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due, session, seen?.revision, seen?.value, mark],
   );
   if (answer === undefined) throw new Error("the server said nothing of a commit");
   return judged(group, answer);
+}
+
+interface Session {
+  readonly query: Query;
+  readonly schema: string;
+  readonly session: number;
+}
+
+/**
+ * After this nothing is committed for the session any more, wherever its statements are still on their way: a commit
+ * whose callers were told that it failed must not happen behind a later one that was acknowledged. It changes the
+ * head, so it is also a write that is as durable as any.
+ */
+export async function endSession({ query, schema, session }: Session): Promise<void> {
+  await query(
+    `with head as (update ${schema}.head set pruned = pruned returning true),
+      old as (delete from ${schema}.ended_session where since < now() - interval '1 hour')
+    insert into ${schema}.ended_session (session) select $1 from head on conflict do nothing`,
+    [session],
+  );
 }
 
 function judged(group: readonly Asked[], [base, refused, staleKeys, staleRevisions]: Answer): Judged {

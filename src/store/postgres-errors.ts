@@ -2,7 +2,7 @@ import { DatabaseError } from "pg";
 import { StoreUnavailable } from "./contract.ts";
 
 /** Raised by `commit_1`. Classes from I on are free for applications (PostgreSQL manual, appendix A). */
-export const sqlStates = { overdue: "LK001", moved: "LK002" } as const;
+export const sqlStates = { overdue: "LK001", moved: "LK002", lost: "LK003" } as const;
 
 const stateOf = (error: unknown): string | undefined => (error instanceof DatabaseError ? error.code : undefined);
 const classOf = (error: unknown): string | undefined => stateOf(error)?.slice(0, 2);
@@ -21,6 +21,9 @@ export const isBroken = (error: unknown): boolean =>
 export const needsOperator = (error: unknown): boolean =>
   ["28", "3D", "3F", "42"].includes(classOf(error) ?? "") || isOfTls(error);
 
+/** The server has lost commits that this replica has seen: it must read everything again before it commits. */
+export const isOfLostCommits = (error: unknown): boolean => stateOf(error) === sqlStates.lost;
+
 /** A page of a table or an index is not what the server wrote. */
 export const isDamage = (error: unknown): boolean => ["XX001", "XX002"].includes(stateOf(error) ?? "");
 
@@ -34,7 +37,7 @@ export function reasonOf(error: unknown): string {
   // pg's "Query read timeout", and what it says of a connection that took too long.
   if (!(error instanceof DatabaseError) && error.message.includes("timeout")) return "no answer in time";
   const state = stateOf(error);
-  return state === undefined || state === sqlStates.moved || state === sqlStates.overdue
+  return state === undefined || Object.values<string>(sqlStates).includes(state)
     ? error.message
     : `${error.message} (SQLSTATE ${state})`;
 }

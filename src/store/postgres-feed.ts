@@ -2,6 +2,7 @@ import type { Log } from "../base/log.ts";
 import { type Commit, StoreUnavailable } from "./contract.ts";
 import type { History } from "./history.ts";
 import type { Query } from "./postgres-connections.ts";
+import { hasMarkSql, lostUpToSql, type Mark } from "./postgres-marks.ts";
 import type { FoundStore } from "./postgres-schema.ts";
 
 /**
@@ -15,11 +16,22 @@ export interface Feed {
    */
   readSome(before?: number): Promise<boolean>;
   /** Takes in what this process has committed on top of `base`; what others committed before that is read first. */
-  takeIn(own: { readonly base: number; readonly commits: readonly Commit[] }): Promise<void>;
+  takeIn(own: OwnCommits): Promise<void>;
+  /** The newest head that was seen, here or by a commit of this process; undefined: none yet. */
+  readonly seen: Mark | undefined;
+  /** Watchers may have been told of commits up to this revision that the server has lost since; 0: of none. */
+  readonly lostUpTo: number;
   /** The server's clock in milliseconds, as it must be by now. */
   serverNow(): number;
   /** Where the store went, if it did. */
   readonly movedTo: string | undefined;
+}
+
+interface OwnCommits {
+  readonly base: number;
+  readonly commits: readonly Commit[];
+  /** What they left beside the last of them. */
+  readonly mark: number;
 }
 
 interface FeedOptions {
@@ -43,12 +55,21 @@ type Head = readonly [
   isStandby: boolean,
   timeline: string | null,
   now: number,
+  mark: number | null,
+  hasMark: boolean,
+  lostUpTo: number,
 ];
-type Row = readonly [...Head, key: Buffer | null, value: Buffer | null, revision: number | null];
+const headColumns = 10;
+type Changed = readonly [key: Buffer | null, value: Buffer | null, revision: number | null];
+type Row = readonly [...Head, ...Changed];
 
 export function createFeed({ query, schema, found, history, log }: FeedOptions): Feed {
   let timeline: string | null | undefined;
   let movedTo: string | undefined;
+  let seen: Mark | undefined;
+  let lostUpTo = 0;
+  /** The server has yet to be told of it. */
+  let isLossUnrecorded = false;
   /** The server's clock as it was when it answered: wrong by as much as the answer took, though by no more. */
   let clock: { readonly aheadMs: number; readonly tookMs: number; readonly at: number } | undefined;
 
@@ -57,7 +78,10 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
     select head.*, entry.key, entry.value, entry.revision
     from (
       select revision as head, pruned, store_id, moved_to, pg_is_in_recovery(), ${found.timelineSql},
-        extract(epoch from clock_timestamp())::float8 * 1000
+        extract(epoch from clock_timestamp())::float8 * 1000,
+        (select mark.value from ${schema}.mark where mark.revision = head.revision),
+        ${hasMarkSql(schema, { revision: "$3", value: "$4" })},
+        ${lostUpToSql(schema)}
       from ${schema}.head order by revision desc limit 1
     ) as head
     left join lateral (
@@ -72,25 +96,42 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
   }
 
   /** Whether what came after the revision we have seen can be told; if not, whoever watches must hear of it. */
-  function isUnbroken([head, pruned, , , , at]: Head): boolean {
-    const seen = history.revision;
+  function isUnbroken([head, pruned, , , , at, , mark, hasMark]: Head): boolean {
+    const known = history.revision;
     const isOtherTimeline = timeline !== undefined && timeline !== at;
+    const isLost = head < known || (!hasMark && pruned <= known);
     timeline = at;
-    if (head < seen || isOtherTimeline) {
-      log.error("the server was replaced by another, which may lack the last commits", { seen, found: head });
-    } else if (pruned <= seen) {
+    // Another server may have lost commits, even where no mark can tell.
+    if (isLost || (isOtherTimeline && seen?.value == null)) {
+      lostUpTo = Math.max(lostUpTo, known, seen?.revision ?? 0);
+      isLossUnrecorded = true;
+    }
+    seen = { revision: head, value: mark };
+    if (isLost) {
+      const message = "the server was put back to an older state and may lack the last commits; all is read again";
+      log.error(message, { seen: known, found: head });
+    } else if (isOtherTimeline) {
+      log.error("the server was replaced by another, which may lack the last commits", { seen: known, found: head });
+    } else if (pruned <= known) {
       return true;
     }
     history.lose(head);
     return false;
   }
 
+  /** Other replicas must know as well from where no watch can be resumed. */
+  async function recordLoss(): Promise<void> {
+    await query(`insert into ${schema}.loss (up_to) values ($1) on conflict do nothing`, [lostUpTo]);
+    isLossUnrecorded = false;
+  }
+
   function addAll(rows: readonly Row[]): void {
     let changes: { key: string; value: Uint8Array | undefined }[] = [];
-    for (const [i, [, , , , , , , key, value, revision]] of rows.entries()) {
+    for (const [i, row] of rows.entries()) {
+      const [key, value, revision] = row.slice(headColumns) as unknown as Changed;
       if (key === null || revision === null) continue;
       changes.push({ key: key.toString(), value: value ?? undefined });
-      if (rows[i + 1]?.[9] === revision) continue;
+      if (rows[i + 1]?.[headColumns + 2] === revision) continue;
       history.add({ revision, changes });
       changes = [];
     }
@@ -106,14 +147,17 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
 
   async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
     const askedAt = performance.now();
-    const rows = await query<Row>(statement, [history.revision, before]);
+    const rows = await query<Row>(statement, [history.revision, before, seen?.revision, seen?.value]);
     const [first] = rows;
     if (first === undefined) throw new StoreUnavailable("the store has no head");
-    const head = first.slice(0, 7) as unknown as Head;
+    const head = first.slice(0, headColumns) as unknown as Head;
     requireSameStore(head);
     movedTo = head[3] ?? undefined;
     setClock(head[6], askedAt);
-    if (!isUnbroken(head)) return true;
+    lostUpTo = Math.max(lostUpTo, head[9]);
+    const unbroken = isUnbroken(head);
+    if (isLossUnrecorded) await recordLoss();
+    if (!unbroken) return true;
     addAll(rows);
     if (rows.length >= pieceEntries) return false;
     // A revision of which nothing is left: all that it changed was changed again since.
@@ -124,7 +168,7 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
 
   return {
     readSome,
-    async takeIn({ base, commits }) {
+    async takeIn({ base, commits, mark }) {
       if (commits.length === 0) return;
       if (history.revision > base) {
         log.error("the server lost commits that it had acknowledged", { seen: history.revision, found: base });
@@ -136,6 +180,14 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
       }
       // After a break in the history it begins behind them: whoever watches reads all of it anew.
       for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
+      const last = base + commits.length;
+      if (seen === undefined || seen.revision <= last) seen = { revision: last, value: mark };
+    },
+    get seen() {
+      return seen;
+    },
+    get lostUpTo() {
+      return lostUpTo;
     },
     serverNow: () => performance.now() + (clock?.aheadMs ?? 0),
     get movedTo() {

@@ -15,7 +15,7 @@ interface PrunerOptions {
 
 const atOnce = 1_000;
 
-/** Takes away what is left of deleted keys. */
+/** Takes away what is left of deleted keys, and old marks. */
 export function createPruner({ query, schema, log, seen, everyMs, afterMs }: PrunerOptions): { close(): void } {
   const closing = new AbortController();
   /** Which revision was the newest when. */
@@ -33,10 +33,13 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
 
   async function prune(upTo: number): Promise<void> {
     const deleted = `from ${schema}.entry where value is null and revision <= $1`;
-    const [found] = await query<[boolean]>(`select exists (select ${deleted})`, [upTo]);
+    // The mark of `upTo` itself may be the head's.
+    const oldMarks = `from ${schema}.mark where revision < $1`;
+    const [found] = await query<[boolean]>(`select exists (select ${deleted}) or exists (select ${oldMarks})`, [upTo]);
     if (found?.[0] !== true) return;
     // Before anything goes: whoever then misses it knows that it may.
     await query(`update ${schema}.head set pruned = $1 where pruned < $1`, [upTo]);
+    await query(`delete ${oldMarks}`, [upTo]);
     for (;;) {
       // Waiting for no lock, it cannot stand in the way of a commit that waits for its.
       const gone = await query(

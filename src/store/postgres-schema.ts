@@ -1,7 +1,9 @@
 import type { Log } from "../base/log.ts";
 import { StoreRefused } from "./contract.ts";
+import { firstCommitFunction, markingCommits } from "./postgres-commit-function.ts";
 import type { Query } from "./postgres-connections.ts";
-import { isBroken, isForbidden, sqlStates } from "./postgres-errors.ts";
+import { isBroken, isForbidden } from "./postgres-errors.ts";
+import { marksSql } from "./postgres-marks.ts";
 
 /** What is there when a store is opened. */
 export interface FoundStore {
@@ -20,7 +22,10 @@ interface PrepareOptions {
   readonly create: boolean;
 }
 
-/** The format that is written. Older ones are brought up to it at start, newer ones are refused. */
+/**
+ * The format that is written. Older ones are brought up to it at start, newer ones are refused. What an older latchkey
+ * can work on without is added without another format, so that both serve side by side while replicas are replaced.
+ */
 export const format = 1;
 const oldestServer = 140_000;
 
@@ -30,7 +35,7 @@ export async function prepareSchema(options: PrepareOptions): Promise<FoundStore
   await requireServer(options);
   const found = await formatOf(options);
   if (found === 0 && !create) throw new StoreRefused(`there is no store in the schema ${schema}`);
-  if (found < format) await migrate(options);
+  if (found < format || !(await hasTable(options, "mark"))) await migrate(options);
   const [head] = await query<[storeId: string, revision: number, movedTo: string | null]>(
     `select store_id, revision, moved_to from ${schema}.head`,
   );
@@ -69,13 +74,7 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
 
 /** 0: there is nothing yet. */
 async function formatOf({ query, schema }: PrepareOptions): Promise<number> {
-  // Of the catalogue itself: `to_regclass` remembers what was not there before the lock was waited for.
-  const [there] = await query<[boolean]>(
-    `select exists (select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-      where nspname = $1 and relname = 'head')`,
-    [schema],
-  );
-  if (there?.[0] !== true) return 0;
+  if (!(await hasTable({ query, schema }, "head"))) return 0;
   const [head] = await query<[number]>(`select format from ${schema}.head`);
   const found = head?.[0] ?? 0;
   if (found > format) {
@@ -84,6 +83,16 @@ async function formatOf({ query, schema }: PrepareOptions): Promise<number> {
     );
   }
   return found;
+}
+
+/** Asks the catalogue itself: `to_regclass` remembers what was not there before the lock was waited for. */
+async function hasTable({ query, schema }: Pick<PrepareOptions, "query" | "schema">, name: string): Promise<boolean> {
+  const [there] = await query<[boolean]>(
+    `select exists (select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+      where nspname = $1 and relname = $2)`,
+    [schema, name],
+  );
+  return there?.[0] === true;
 }
 
 /** In one transaction, one process at a time: whoever comes second finds it done, and a crash leaves nothing half done. */
@@ -95,9 +104,12 @@ async function migrate(options: PrepareOptions): Promise<void> {
     const found = await formatOf(options);
     if (found === 0) await createSchema(options);
     for (const step of steps.slice(found)) await query(step(schema));
+    const isMarked = await hasTable(options, "mark");
+    if (!isMarked) await query(`${marksSql(schema)}\n${markingCommits(schema)}`);
     await query(`update ${schema}.head set format = ${format}`);
     await query("commit");
     if (found < format) log.info("the store's schema was brought up to date", { schema, from: found, to: format });
+    else if (!isMarked) log.info("marks of commits were added to the store's schema", { schema });
   } catch (error) {
     // The connection may be gone, and the transaction with it.
     await query("rollback").catch(() => {});
@@ -151,92 +163,5 @@ const steps: readonly ((schema: string) => string)[] = [
     );
     create index entry_revision on ${schema}.entry (revision);
     create index entry_deleted on ${schema}.entry (revision) where value is null;
-    ${commitFunction(schema)}`,
+    ${firstCommitFunction(schema)}`,
 ];
-
-/**
- * A group of commits in one statement: no transaction to be held open over the network, nothing that a pooler
- * could mix up. The lock on the head puts all commits of all processes in one order; what comes after it sees what
- * the last one left, because every statement of a volatile function looks anew.
- *
- * The settings: the plans are made once for a connection, without looking at the arguments, and always look keys up
- * one by one. Made while the table was small, a plan that reads all of it would stay.
- */
-const commitFunction = (schema: string): string => `
-  create function ${schema}.commit_1(
-    commits integer,
-    keys bytea[], "values" bytea[], of integer[], revisions bigint[],
-    expected_keys bytea[], expected_revisions bigint[], expected_of integer[],
-    empty_from bytea[], empty_to bytea[], empty_of integer[],
-    due double precision,
-    out base bigint, out refused integer[], out stale_keys bytea[], out stale_revisions bigint[]
-  ) language plpgsql volatile
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set lock_timeout = '5s'
-  as $$
-  declare
-    moved_to text;
-    numbers integer[];
-    nth integer;
-    accepted integer := 0;
-  begin
-    if current_setting('synchronous_commit') = 'off' then
-      perform set_config('synchronous_commit', 'on', true);
-    end if;
-    select head.revision, head.moved_to into strict base, moved_to
-    from ${schema}.head order by head.revision desc limit 1 for update;
-    -- Whoever asked has been told by now that it failed.
-    if extract(epoch from clock_timestamp()) * 1000 > due then
-      raise exception 'the commit comes too late' using errcode = '${sqlStates.overdue}';
-    end if;
-    if moved_to is not null then
-      raise exception 'the store was moved to %', moved_to using errcode = '${sqlStates.moved}';
-    end if;
-
-    if cardinality(revisions) > 0 or cardinality(expected_of) > 0 then
-      select array_agg(expected.of), array_agg(expected.key), array_agg(coalesce(entry.revision, 0))
-      into refused, stale_keys, stale_revisions
-      from (
-        -- Null for a change that expects nothing: compared with that, no revision is another.
-        select * from unnest(keys, revisions, of)
-        union all
-        select * from unnest(expected_keys, expected_revisions, expected_of)
-      ) as expected (key, revision, of)
-      left join ${schema}.entry on entry.key = expected.key and entry.value is not null
-      where coalesce(entry.revision, 0) <> expected.revision;
-    end if;
-    if cardinality(empty_of) > 0 then
-      select refused || array_agg(range.of), stale_keys || array_agg(found.key), stale_revisions || array_agg(found.revision)
-      into refused, stale_keys, stale_revisions
-      from unnest(empty_from, empty_to, empty_of) as range (first, beyond, of)
-      cross join lateral (
-        select entry.key, entry.revision from ${schema}.entry
-        where entry.key >= range.first and entry.key < range.beyond and entry.value is not null
-        order by entry.key limit 1
-      ) as found;
-    end if;
-
-    -- The accepted ones are numbered anew, without gaps.
-    if refused is not null then
-      numbers := array_fill(1, array[commits]);
-      foreach nth in array refused loop
-        numbers[nth] := 0;
-      end loop;
-      for nth in 1..commits loop
-        if numbers[nth] > 0 then
-          accepted := accepted + 1;
-          numbers[nth] := accepted;
-        end if;
-      end loop;
-      select array_agg(change.key), array_agg(change.value), array_agg(numbers[change.of])
-      into keys, "values", of
-      from unnest(keys, "values", of) as change (key, value, of)
-      where numbers[change.of] > 0;
-      commits := accepted;
-    end if;
-    insert into ${schema}.entry (key, value, revision)
-    select change.key, change.value, base + change.of from unnest(keys, "values", of) as change (key, value, of)
-    on conflict (key) do update set value = excluded.value, revision = excluded.revision;
-    update ${schema}.head set revision = base + commits where revision = base and commits > 0;
-  end $$;`;

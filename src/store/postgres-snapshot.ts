@@ -1,6 +1,7 @@
 import { type Content, type Entry, type Snapshot, StoreUsed } from "./contract.ts";
 import { bigintArray, byteaArray } from "./postgres-arrays.ts";
 import type { Dedicated } from "./postgres-connections.ts";
+import { newMark } from "./postgres-marks.ts";
 import { everything, readPages, type Span } from "./postgres-pages.ts";
 
 interface Place {
@@ -52,6 +53,10 @@ export async function fillStore({ dedicate, schema }: Place, { revision, pages }
     }
     // What was deleted before it is not in a snapshot.
     await query(`update ${schema}.head set revision = $1, pruned = $1`, [revision]);
+    await query(`insert into ${schema}.mark values ($1, $2) on conflict (revision) do update set value = $2`, [
+      revision,
+      newMark(),
+    ]);
     await query("commit");
   } finally {
     // Ended without a commit, the server takes all of it back.

@@ -6,11 +6,12 @@ import { type Backend, type Entry, type Range, type ScrubStep, StoreRefused, Sto
 import { createHistory } from "./history.ts";
 import { byteaArray } from "./postgres-arrays.ts";
 import { createBell } from "./postgres-bell.ts";
-import { commitGroup } from "./postgres-commit.ts";
+import { commitGroup, endSession } from "./postgres-commit.ts";
 import { type Connections, createConnections, type Dedicated, maxReaders, type Query } from "./postgres-connections.ts";
-import { isBroken, isDamage, isOfStatement, needsOperator, reasonOf } from "./postgres-errors.ts";
+import { isBroken, isDamage, isOfLostCommits, isOfStatement, needsOperator, reasonOf } from "./postgres-errors.ts";
 import { createFeed } from "./postgres-feed.ts";
 import type { LivenessLimits } from "./postgres-liveness.ts";
+import { hasMarkSql, newMark } from "./postgres-marks.ts";
 import { entryOf, everything, readPage, readPages } from "./postgres-pages.ts";
 import { createPruner } from "./postgres-pruner.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
@@ -98,6 +99,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     fail(silence(), { isTotal: true });
     connections.interrupt(outage?.error ?? silence());
   };
+  /** Another one after each outage: what was sent before it is not committed any more. */
+  let session = newMark();
   const inTurn = createTurns();
   const rest = createRest();
   const feed = createFeed({ query: connections.write, schema, found, history, log });
@@ -127,13 +130,18 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       try {
         if (isWriterNew) await readOn();
         const due = feed.serverNow() + times.answerWithinMs;
-        const { base, outcomes, commits } = await commitGroup({ query: connections.write, schema, group, due });
-        await feed.takeIn({ base, commits });
+        const mark = newMark();
+        const { base, outcomes, commits } = await commitGroup({
+          ...{ query: connections.write, schema, group, due, session, mark },
+          seen: feed.seen,
+        });
+        await feed.takeIn({ base, commits, mark });
         if (commits.length > 0) bell.ring(history.revision);
         metrics.storeRevision.set(history.revision);
         return outcomes;
       } catch (error) {
-        if (!isOfStatement(error)) fail(error, { isTotal: false });
+        if (isOfLostCommits(error)) await readOn();
+        else if (!isOfStatement(error)) fail(error, { isTotal: false });
         throw error;
       }
     });
@@ -196,7 +204,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 
   async function takeWritesAgain(): Promise<void> {
     // A write that is as durable as any, before anybody is promised so.
-    await inTurn(() => connections.write(`update ${schema}.head set pruned = pruned`));
+    await inTurn(() => endSession({ query: connections.write, schema, session }));
+    session = newMark();
     outage = undefined;
     queue.resume();
     metrics.storeWritable.set(1);
@@ -243,10 +252,17 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 
   const read: Query = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
+  /** How far there is to read; without an end where commits were lost, whatever the number of the last one is. */
   const headNow = createSharedAsk(async () => {
-    const [head] = await read<[number]>(`select revision from ${schema}.head order by revision desc limit 1`);
+    const { seen } = feed;
+    const [head] = await read<[number, boolean]>(
+      `select revision, ${hasMarkSql(schema, { revision: "$1", value: "$2" })}
+      from ${schema}.head order by revision desc limit 1`,
+      [seen?.revision, seen?.value],
+    );
     if (head === undefined) throw new StoreUnavailable("the store has no head");
-    return head[0];
+    const [revision, hasMark] = head;
+    return hasMark ? revision : Number.POSITIVE_INFINITY;
   });
 
   /** Up to what is stored as it is asked for; mostly it has been read already, or is being committed here. */
@@ -358,6 +374,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
         revision: history.revision,
         writable: reason === undefined,
         reason,
+        lostUpTo: feed.lostUpTo,
       };
     },
     async space() {

@@ -129,6 +129,19 @@ describe.skipIf(lacks("postgres"))("a PostgreSQL server", () => {
     expect(await contentsOf(store)).toEqual(["a=1", "recovered=1"]);
   });
 
+  it("is asked late for what was given up: it does not happen behind what was acknowledged since", async () => {
+    const { store, wire } = await openOverWire({ suspectAfterMs: 200, probeWithinMs: 300 });
+    await store.commit([put("a", "first")]);
+    wire.hold();
+    await expect(store.commit([put("a", "given up")])).rejects.toBeInstanceOf(StoreUnavailable);
+    wire.mend();
+    await recovers({ store });
+    await store.commit([put("a", "second")]);
+    wire.deliver();
+    await sleep(500);
+    expect(await contentsOf(store)).toEqual(["a=second", "recovered=1"]);
+  });
+
   it("is out of reach without a word: the store is closed all the same, and soon", async () => {
     const { store, wire } = await openOverWire();
     await store.commit([put("a", "1")]);

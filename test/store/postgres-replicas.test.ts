@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../src/store/contract.ts";
 import { follow } from "../../src/store/follow.ts";
+import { firstCommitFunction } from "../../src/store/postgres-commit-function.ts";
 import { lacks } from "../needs.ts";
 import { contentsOf, everything, openReplica, postgresForFile, put, remove, scribe } from "../postgres-stores.ts";
 import { openWire } from "../postgres-wire.ts";
@@ -345,6 +346,98 @@ describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
     expect(store.status().revision).toBe(1);
     expect(logged.filter((line) => line.includes('"level":"error"')).join()).toContain("lack the last commits");
     expect(await store.commit([put("c", "1")])).toBe(2);
+  });
+
+  /** As a server does that was put back to an older state and has been written to since. */
+  async function rewriteHistory(schema: string, from: number): Promise<void> {
+    await file.server.query(
+      `delete from ${schema}.entry where revision >= ${from};
+      update ${schema}.mark set value = value + 1 where revision >= ${from};
+      insert into ${schema}.entry select 'other', 'x', revision from ${schema}.head`,
+    );
+  }
+
+  /** A replica that hears of nothing unless it asks, and one that writes past what it has seen. */
+  async function behind() {
+    const schema = file.newSchema();
+    const { store, logged } = await file.open({ schema, timing: { pollEveryMs: never, pruneEveryMs: never } });
+    await store.commit([put("a", "1")]);
+    await store.commit([put("b", "1")]);
+    const watcher = scribe();
+    await store.watch(2, watcher);
+    await rewriteHistory(schema, 2);
+    await file.server.query(`update ${schema}.head set revision = 5;
+      insert into ${schema}.mark values (5, 7)`);
+    return { schema, store, watcher, logged };
+  }
+
+  it("notices lost commits though others have committed past them, by asking whether it is caught up", async () => {
+    const { store, watcher, logged } = await behind();
+    await store.caughtUp();
+    expect(watcher.isLost()).toBe(true);
+    expect(store.status()).toMatchObject({ revision: 5, lostUpTo: 2 });
+    expect(logged.join("")).toContain("older state");
+    expect(await store.commit([put("c", "1")])).toBe(6);
+  });
+
+  it("commits nothing on top of lost commits, and says so to those who watch", async () => {
+    const { store, watcher } = await behind();
+    await expect(store.commit([put("b", "2", 2)])).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(watcher.isLost()).toBe(true);
+    expect(await store.commit([put("c", "1")])).toBe(6);
+    expect(await contentsOf(store)).toEqual(["a=1", "c=1", "other=x"]);
+  });
+
+  it("notices lost commits whose numbers were all given again", async () => {
+    const { schema, store, watcher } = await behind();
+    await file.server.query(`update ${schema}.head set revision = 2; delete from ${schema}.mark where revision > 2`);
+    await store.caughtUp();
+    expect(watcher.isLost()).toBe(true);
+  });
+
+  it("tells every replica from where no watch can be resumed, though it has seen none of the lost commits", async () => {
+    const { schema, store } = await behind();
+    const fresh = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    expect(fresh.store.status().lostUpTo).toBe(0);
+    await store.caughtUp();
+    await expect.poll(() => fresh.store.status().lostUpTo).toBe(2);
+  });
+
+  it("adds marks to a store of before there were any, and an older latchkey goes on beside a newer one", async () => {
+    const schema = file.newSchema();
+    const old = await file.open({ schema });
+    await old.store.commit([put("a", "1")]);
+    await old.store.close();
+    await file.server.query(
+      `drop table ${schema}.mark, ${schema}.loss, ${schema}.ended_session;
+      drop function ${schema}.commit_1; drop function ${schema}.commit_2; ${firstCommitFunction(schema)}`,
+    );
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    expect(await store.commit([put("b", "1")])).toBe(2);
+    // As an older one commits: by the function of then.
+    await file.server.query(
+      `select * from ${schema}.commit_1(1, '{"\\\\x63"}', '{"\\\\x31"}', '{1}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1e300)`,
+    );
+    while (store.status().revision < 3) await sleep(5);
+    expect(await contentsOf(store)).toEqual(["a=1", "b=1", "c=1"]);
+    expect(
+      (await file.server.query(`select revision::int from ${schema}.mark order by 1`)).map((row) => row.revision),
+    ).toEqual([1, 2, 3]);
+    expect(await store.commit([put("d", "1")])).toBe(4);
+  });
+
+  it("forgets marks that no replica asks for any more, and never that of the last commit", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pruneEveryMs: 50, pruneAfterMs: 100, pollEveryMs: 50 } });
+    for (let i = 0; i < 5; i += 1) await store.commit([put("a", `${i}`)]);
+    const marks = async () =>
+      (await file.server.query(`select revision::int from ${schema}.mark order by 1`)).map((row) => row.revision);
+    await expect.poll(marks).toEqual([5]);
+    const watcher = scribe();
+    await store.watch(5, watcher);
+    await store.caughtUp();
+    expect(await store.commit([put("b", "1")])).toBe(6);
+    expect(watcher.isLost()).toBe(false);
   });
 
   it("has noticed by its next commit, when the connection broke before it", async () => {
