@@ -35,6 +35,9 @@ export interface Departure {
   readonly returnTo: string;
   /** The secret of the browser's cookie. */
   readonly browser: string;
+  /** The language and the theme that the page about the outcome was asked for; empty: the browser's. */
+  readonly language: string;
+  readonly theme: string;
 }
 
 interface DeparturesOptions {
@@ -119,6 +122,8 @@ export function createDepartures(options: DeparturesOptions): Departures {
       connectionConfig,
       listener: asked.listener,
       returnTo,
+      language: asked.language,
+      theme: asked.theme,
       createdAt: timestampFromMs(world.now()),
     };
     const { location, ...pending } =

@@ -38,6 +38,9 @@ export interface Outcome {
   readonly title: string;
   readonly listener: string;
   readonly returnTo: string;
+  /** As the departure asked for; empty: the browser's. */
+  readonly language: string;
+  readonly theme: string;
   readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
   readonly failed?: { readonly by: FailedBy; readonly message: string };
 }
@@ -85,9 +88,9 @@ export function createReturns(options: ReturnsOptions): Returns {
     const answer = readCallback(query);
     if (answer === undefined) throw unknown();
     const pending = await take(answer, context);
-    const { integration, listener, returnTo, environment } = pending;
+    const { integration, listener, returnTo, environment, language, theme } = pending;
     const kind = await kindOf(pending);
-    const common = { integration, title: await titleOf(pending), listener, returnTo };
+    const common = { integration, title: await titleOf(pending), listener, returnTo, language, theme };
     const failing = {
       ...{ environment, integration, existing: pending.reconnect, credentials: kind },
       secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer)],

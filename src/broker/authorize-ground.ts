@@ -1,6 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import { askedOfUsers, connectConfig, scopesOverride } from "../core/connect-params.ts";
+import { checkAddresses } from "../core/connection-addresses.ts";
 import { checkConnectionConfig } from "../core/connection-rules.ts";
 import { scopesIn, wantedScopes } from "../core/granted-scopes.ts";
 import { redirectContext } from "../core/redirect-context.ts";
@@ -90,7 +91,9 @@ export function configOf(ground: Ground, given: Readonly<Record<string, string>>
     session,
   });
   const asked = askedOfUsers(provider.connectionFields);
-  const mistakes = checkConnectionConfig({ ...integration.connectionDefaults, ...config }, asked);
+  const whole = { ...integration.connectionDefaults, ...config };
+  const ofFields = checkConnectionConfig(whole, asked);
+  const mistakes = ofFields.length > 0 ? ofFields : checkAddresses(provider, whole);
   if (mistakes.length > 0) {
     throw new Fault("invalid_query_params", "the connection needs other details", { mistakes });
   }

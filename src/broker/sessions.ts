@@ -83,8 +83,9 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   /** What it names must be there: a link that leads nowhere is better refused now than shown to an end user. */
   async function requireNamed(session: ConnectSession, caller: Caller): Promise<void> {
-    const { environment, allowedIntegrations, integrationDefaults, reconnect } = session;
-    for (const key of new Set([...allowedIntegrations, ...Object.keys(integrationDefaults)])) {
+    const { environment, allowedIntegrations, integrationDefaults, overrides, reconnect } = session;
+    const named = [...allowedIntegrations, ...Object.keys(integrationDefaults), ...Object.keys(overrides)];
+    for (const key of new Set(named)) {
       await integrations.get({ environment, key });
     }
     if (reconnect === undefined) return;

@@ -4,7 +4,7 @@ import { checkTags, checkWebhookUrl, endUserTags } from "./connection-rules.ts";
 
 type Described = Pick<
   ConnectSession,
-  "endUser" | "tags" | "allowedIntegrations" | "integrationDefaults" | "webhookUrlOverride" | "reconnect"
+  "endUser" | "tags" | "allowedIntegrations" | "integrationDefaults" | "webhookUrlOverride" | "reconnect" | "overrides"
 >;
 
 const maxIntegrations = 100;
@@ -15,7 +15,7 @@ const maxConfigBytes = 16 * 1024;
 
 /** What a connect session may look like. Each mistake is listed; none is no mistake. */
 export function checkConnectSession(session: Described): Mistake[] {
-  const { endUser, tags, allowedIntegrations, integrationDefaults, webhookUrlOverride, reconnect } = session;
+  const { endUser, tags, allowedIntegrations, integrationDefaults, webhookUrlOverride, reconnect, overrides } = session;
   const isNobodys = endUser === undefined && Object.keys(tags).length === 0 && reconnect === undefined;
   const ownTags = checkTags(tags);
   return [
@@ -28,6 +28,12 @@ export function checkConnectSession(session: Described): Mistake[] {
       : []),
     ...Object.entries(integrationDefaults).flatMap(([key, defaults]) =>
       checkDefaults(["integrations_config_defaults", key], defaults),
+    ),
+    ...(Object.keys(overrides).length > maxIntegrations
+      ? [{ path: ["overrides"], message: `must be at most ${maxIntegrations}` }]
+      : []),
+    ...Object.entries(overrides).flatMap(([key, { docsConnect }]) =>
+      checkWebhookUrl(docsConnect, ["overrides", key, "docs_connect"]),
     ),
   ];
 }

@@ -12,8 +12,11 @@ import {
   type ConnectSession,
   type IntegrationDefaults,
   IntegrationDefaultsSchema,
+  type IntegrationOverrides,
+  IntegrationOverridesSchema,
 } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema, EndUserSchema, OrganizationSchema } from "../gen/latchkey/v1/connection_pb.ts";
+import { primaryColors } from "./pages/layout.ts";
 import { type Answer, callerIn, type Route } from "./routes.ts";
 import { sessionOf } from "./session-token.ts";
 
@@ -94,6 +97,7 @@ function readSession(body: JsonObject, { environment, isAgain }: Reading) {
     tags: fields.textMap("tags") ?? {},
     allowedIntegrations: readTexts(fields, body, "allowed_integrations"),
     integrationDefaults: readDefaults(fields, body),
+    overrides: readOverrides(fields, body),
     webhookUrlOverride: fields.text("webhook_url_override") ?? "",
     ...(reconnect === undefined ? {} : { reconnect }),
   };
@@ -139,9 +143,23 @@ function readDefaults(fields: JsonFields, body: JsonObject): Record<string, Inte
   );
 }
 
+function readOverrides(fields: JsonFields, body: JsonObject): Record<string, IntegrationOverrides> {
+  const all = fields.object("overrides");
+  const keys = isObject(body["overrides"]) ? Object.keys(body["overrides"]) : [];
+  return Object.fromEntries(
+    keys.flatMap((key) => {
+      const one = all?.object(key);
+      if (one === undefined) return [];
+      const overrides = create(IntegrationOverridesSchema, { docsConnect: one.text("docs_connect") ?? "" });
+      one.ignoreRest();
+      return [[key, overrides]];
+    }),
+  );
+}
+
 /** A session as the SDK's own page reads it. */
 function sessionJson(session: ConnectSession): JsonObject {
-  const { endUser, tags, allowedIntegrations, integrationDefaults, reconnect, webhookUrlOverride } = session;
+  const { endUser, tags, allowedIntegrations, integrationDefaults, overrides, reconnect, webhookUrlOverride } = session;
   return {
     endUser: endUserJson(endUser),
     tags: { ...tags },
@@ -149,15 +167,24 @@ function sessionJson(session: ConnectSession): JsonObject {
     integrations_config_defaults: Object.fromEntries(
       Object.entries(integrationDefaults).map(([key, defaults]) => [key, defaultsJson(defaults)]),
     ),
+    ...(Object.keys(overrides).length === 0 ? {} : { overrides: overridesJson(overrides) }),
     isReconnecting: reconnect !== undefined,
     connectUISettings: {
-      theme: { light: { primary: "" }, dark: { primary: "" } },
+      theme: { light: { primary: primaryColors.light }, dark: { primary: primaryColors.dark } },
       defaultTheme: "system",
       showWatermark: false,
     },
     ...(webhookUrlOverride === "" ? {} : { webhook_url_override: webhookUrlOverride }),
   };
 }
+
+const overridesJson = (overrides: Readonly<Record<string, IntegrationOverrides>>): JsonObject =>
+  Object.fromEntries(
+    Object.entries(overrides).map(([key, { docsConnect }]) => [
+      key,
+      docsConnect === "" ? {} : { docs_connect: docsConnect },
+    ]),
+  );
 
 const defaultsJson = ({ userScopes, authorizationParams, connectionConfig = {} }: IntegrationDefaults): JsonObject => ({
   ...(userScopes.length === 0 ? {} : { user_scopes: userScopes.join(",") }),

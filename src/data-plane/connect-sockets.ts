@@ -36,6 +36,8 @@ export type Told =
       readonly connection_id: string;
       readonly error_type: string;
       readonly error_desc: string;
+      /** The connection's fields that were not right; for the connect page. */
+      readonly fields?: readonly string[];
     };
 
 const maxSockets = 2_000;

@@ -11,14 +11,14 @@ import type { FrontRequest, FrontResponse } from "../relay/front.ts";
 import { StreamRequest, StreamResponse } from "../relay/stream-front.ts";
 import type { DoorLines } from "./door-lines.ts";
 import { corsFields, preflightFields } from "./page-origin.ts";
-import type { Answer } from "./routes.ts";
+import type { Answer, FaultPage } from "./routes.ts";
 
 /** What is answered by the door itself, whatever the provider would have said. */
 export interface DoorAnswers {
   /** A page of this origin may read the answer. */
   showTo(request: FrontRequest, origin: string): void;
   answer(asked: Asked, answer: Answer): void;
-  fault(asked: Asked, fault: Fault, faultPage?: (fault: Fault) => Answer): void;
+  fault(asked: Asked, fault: Fault, faultPage?: FaultPage): void;
   /** What `fault` would answer, but for what becomes of the connection. */
   textOf(fault: Fault): AnswerText;
   /** What `answer` would, likewise. */
@@ -120,7 +120,8 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
         response.endWith(grpcRefusal(fault), fault.status);
         return;
       }
-      if (faultPage !== undefined) answer(asked, faultPage(fault));
+      const { headers, url = "" } = request;
+      if (faultPage !== undefined) answer(asked, faultPage(fault, { headers, rawQuery: url.split("?")[1] ?? "" }));
       else send(asked, { status: fault.status, body: errorBody(fault) });
     },
     textOf(found) {

@@ -1,17 +1,31 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { Fault, type FaultCode } from "../base/fault.ts";
+import { errorBody } from "../base/error-body.ts";
+import { Fault } from "../base/fault.ts";
 import type { Broker } from "../broker/broker.ts";
+import { faultOfStore } from "../broker/store-fault.ts";
 import { returnTarget, withParameters } from "../core/return-target.ts";
 import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
 import { credentialsOf } from "./api-auth-routes.ts";
 import type { ConnectChoices } from "./connect-choice.ts";
+import { mendableForm, prefilledForm } from "./connect-form.ts";
 import { elsewhere } from "./own-host.ts";
-import { type Choice, choosePage, formPage, framePage, type Passage, titleOf } from "./pages/connect-page.ts";
+import {
+  type Choice,
+  choosePage,
+  formPage,
+  framePage,
+  obstacleOf,
+  type Passage,
+  titleOf,
+  unavailablePage,
+} from "./pages/connect-page.ts";
+import { paramName } from "./pages/form-fields.ts";
 import { redirect, withCookie } from "./pages/layout.ts";
-import { connectedPage, faultPage, returnPage } from "./pages/result-page.ts";
+import { type PageSettings, settingsOf } from "./pages/page-settings.ts";
+import { connectedPage, faultPage, notAllowedPage, returnPage } from "./pages/result-page.ts";
 import type { Query } from "./query.ts";
-import type { Answer, Route, RouteRequest } from "./routes.ts";
+import type { Answer, FaultedRequest, Route, RouteRequest } from "./routes.ts";
 import type { SessionBrowsers } from "./session-browser.ts";
 
 interface HostedRoutesOptions {
@@ -23,8 +37,8 @@ interface HostedRoutesOptions {
 
 const path = "/connect/";
 
-/** What a person mends by filling in something else. */
-const mendable: ReadonlySet<FaultCode> = new Set(["connection_test_failed", "invalid_query_params", "invalid_body"]);
+/** Through a redirect, the page in the frame still learns which page frames it. */
+const keepingReferrer = { "referrer-policy": "strict-origin-when-cross-origin" };
 
 /** The page behind a `connect_link`: it needs no frontend, and no script. */
 export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRoutesOptions): Route[] {
@@ -51,55 +65,80 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   async function show({ query, headers, rawQuery }: RouteRequest): Promise<Answer> {
     const onOtherName = elsewhere(publicUrl(), headers, `${path}?${rawQuery}`);
     if (onOtherName !== undefined) return redirect(onOtherName);
+    const settings = settingsOf({ rawQuery, headers });
     const token = query.text("session_token");
-    if (token === undefined) return framed(headers);
+    if (token === undefined) return framed(headers, settings);
     const stored = await sessions.withToken(token);
     const session = stored.value;
     const passage = await passageOf(query, session, token);
-    const all = await choices.of(session);
+    const all = (await choices.of(session)).map((choice) => ({ choice, obstacle: obstacleOf(choice, settings) }));
+    const offered = all.filter(({ obstacle }) => obstacle === undefined);
     const key = query.text("integration");
-    const [first, second] = all;
-    const chosen = key === undefined ? (second === undefined ? first : undefined) : all.find(isOf(key));
-    if (chosen === undefined && key !== undefined) {
-      throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
-    }
+    const [first, second] = offered.length === 0 ? all : offered;
+    const single = second === undefined ? first : undefined;
+    const chosen = key === undefined ? single : all.find(({ choice }) => isOf(key)(choice));
     const { secret, setCookie } = await browsers.show(stored, headers);
-    const showing = { session, owner: await choices.ownerOf(session), browser: secret, ...passage };
-    const shown =
-      chosen === undefined ? choosePage(all, showing) : formPage(chosen, showing, { socketOrigin: socketOrigin() });
-    return withCookie(shown, setCookie);
+    const showing = { session, settings, owner: await choices.ownerOf(session), browser: secret, ...passage };
+    if (chosen?.obstacle !== undefined) {
+      return withCookie(unavailablePage(chosen.choice, showing, chosen.obstacle), setCookie);
+    }
+    if (chosen === undefined) {
+      const obstacles = offered.length > 0 ? [] : all.flatMap(({ obstacle = [] }) => obstacle);
+      const choosing = { obstacles, isMissing: key !== undefined };
+      return withCookie(
+        choosePage(
+          offered.map(({ choice }) => choice),
+          showing,
+          choosing,
+        ),
+        setCookie,
+      );
+    }
+    const { choice } = chosen;
+    const values = byInput(query.map("params"));
+    const state = { ...prefilledForm({ choice, showing, values }), ...formOf(choice) };
+    return withCookie(formPage(choice, showing, state), setCookie);
   }
 
+  const formOf = ({ integration: { key } }: Choice) => ({
+    socketOrigin: socketOrigin(),
+    action: `../oauth/connect/${encodeURIComponent(key)}`,
+    extra: {},
+  });
+
   /** The frontend SDK brings the session along later, from a page that is on a list. */
-  function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders): Answer {
+  function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders, settings: PageSettings): Answer {
     const origin = referer !== undefined && URL.canParse(referer) ? new URL(referer).origin : "";
-    if (origins.isKnown(origin)) return framePage(origin);
-    // What a developer comes upon who has not put the page on a list yet.
-    if (shownIn === "iframe") throw new Fault("origin_not_allowed", "that page is none of the allowed origins");
+    if (origins.isKnown(origin)) return framePage(origin, settings);
+    // The developer has not allowed the page's origin yet. Only that page is told, in its frame.
+    if (shownIn === "iframe") return notAllowedPage(origin, settings);
     throw new Fault("missing_auth_header", "this link is not complete");
   }
 
-  async function take({ body, headers }: RouteRequest): Promise<Answer> {
+  async function take({ body, headers, rawQuery }: RouteRequest): Promise<Answer> {
+    const settings = settingsOf({ rawQuery, headers });
     const fields = textOf(body);
     const token = fields.text("session_token") ?? "";
     const { session: stored, secret, setCookie } = await browsers.act(await sessions.withToken(token), headers);
     const session = stored.value;
     const owner = await choices.ownerOf(session);
-    const showing = { session, owner, browser: secret, ...(await passageOf(fields, session, token)) };
+    const showing = { session, settings, owner, browser: secret, ...(await passageOf(fields, session, token)) };
     const key = fields.text("integration") ?? "";
     const choice = (await choices.of(session)).find(isOf(key));
     if (choice === undefined) throw new Fault("unknown_provider_config", `there is no integration "${key}" here`);
-    const filled = filledIn(body);
     try {
       const credentials = credentialsOf({ ...typed(body), type: types[choice.provider.auth.case ?? ""] ?? "" });
-      const { ref } = await authorizations.connect({ session: stored, integration: key, credentials, params: filled });
+      const params = filledIn(body);
+      const { ref } = await authorizations.connect({ session: stored, integration: key, credentials, params });
       const connectionId = ref?.id ?? "";
       const { returnTo, embedder } = showing.passage;
       if (returnTo !== "") {
-        return returnPage(withParameters(returnTo, { provider_config_key: key, connection_id: connectionId }));
+        const target = withParameters(returnTo, { provider_config_key: key, connection_id: connectionId });
+        return returnPage(target, settings);
       }
       return connectedPage({
-        title: titleOf(choice),
+        settings,
+        title: titleOf(choice, settings),
         integration: key,
         connectionId,
         missingScopes: [],
@@ -107,23 +146,51 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
         ...(embedder === "" ? {} : { to: embedder }),
       });
     } catch (error) {
-      if (!(error instanceof Fault) || !mendable.has(error.code)) throw error;
-      const { status, message } = error;
-      const state = { error: sentence(error, message), status, filled, socketOrigin: socketOrigin() };
-      return withCookie(formPage(choice, showing, state), setCookie);
+      const values = Object.fromEntries(Object.entries(body).map(([name, value]) => [name, String(value)]));
+      const fault = faultOfStore(error);
+      if (fault.code === "internal") throw error;
+      const mending = mendableForm(fault, { choice, showing, values });
+      const shown =
+        mending === undefined
+          ? faultPageOf(fault, { headers, rawQuery })
+          : formPage(choice, showing, { ...mending, ...formOf(choice) });
+      return withCookie(shown, setCookie);
     }
   }
 
+  /** In the frame of a page that is on a list, what went wrong is shown there too. */
+  function faultPageOf(fault: Fault, { headers, rawQuery }: FaultedRequest): Answer {
+    const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
+    const frame = origins.isKnown(embedder) ? { to: embedder, framedBy: [embedder] } : {};
+    return faultPage(fault, { settings: settingsOf({ rawQuery, headers }), ...frame });
+  }
+
+  /** Whoever has left out `/connect` in the address of the frame gets there. Programs find nothing here, as before. */
+  function atRoot({ rawQuery, headers, query }: RouteRequest): Answer {
+    const isForFrame = headers["sec-fetch-dest"] === "iframe" || query.text("apiURL") !== undefined;
+    if (isForFrame) return redirect(`connect/?${rawQuery}`, keepingReferrer);
+    throw new Fault("not_found", "there is nothing here");
+  }
+
   return [
-    { method: "GET", path, scope: undefined, isPublic: true, browser: "page", faultPage, answer: show },
+    { method: "GET", path, scope: undefined, isPublic: true, browser: "page", faultPage: faultPageOf, answer: show },
+    {
+      method: "GET",
+      path: "/",
+      scope: undefined,
+      isPublic: true,
+      browser: "page",
+      faultPage: (fault, request) => (isForPerson(request) ? faultPageOf(fault, request) : faultEnvelope(fault)),
+      answer: atRoot,
+    },
     {
       method: "GET",
       path: "/connect",
       scope: undefined,
       isPublic: true,
       browser: "page",
-      faultPage,
-      answer: ({ rawQuery }) => redirect(`connect/?${rawQuery}`),
+      faultPage: faultPageOf,
+      answer: ({ rawQuery }) => redirect(`connect/?${rawQuery}`, keepingReferrer),
     },
     {
       method: "POST",
@@ -132,7 +199,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
       isPublic: true,
       browser: "page",
       takesBody: "form",
-      faultPage,
+      faultPage: faultPageOf,
       answer: take,
     },
   ];
@@ -176,8 +243,14 @@ const typed = ({
   ...rest
 }: JsonObject) => Object.fromEntries(Object.entries(rest).filter(([name]) => !name.startsWith("params[")));
 
-const sentence = ({ mistakes }: Fault, message: string): string => {
-  const [first] = mistakes;
-  const text = first === undefined ? message : `${first.path.at(-1) ?? ""} ${first.message}.`;
-  return text.charAt(0).toUpperCase() + text.slice(1);
-};
+/** The values of a query's `params`, by the names of the inputs. */
+const byInput = (params: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(params).map(([name, value]) => [paramName(name), value]));
+
+const isForPerson = ({ headers }: FaultedRequest): boolean => /text\/html/i.test(headers.accept ?? "");
+
+const faultEnvelope = (fault: Fault): Answer => ({
+  status: fault.status,
+  body: errorBody(fault),
+  headers: { "content-type": "application/json; charset=utf-8" },
+});

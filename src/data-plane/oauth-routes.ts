@@ -9,16 +9,19 @@ import { withParameters } from "../core/return-target.ts";
 import type { ConnectSession } from "../gen/latchkey/v1/connect_session_pb.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import type { ConnectChoices } from "./connect-choice.ts";
+import { mendableForm, wrongParams } from "./connect-form.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
 import { isListener, isVouchedFor } from "./listener-id.ts";
 import { navigationOf } from "./navigation.ts";
 import { elsewhere } from "./own-host.ts";
 import { confirmPage } from "./pages/confirm-page.ts";
+import { formPage } from "./pages/connect-page.ts";
 import { redirect, withCookie } from "./pages/layout.ts";
+import { type PageSettings, pageSettings, provided, settingsOf } from "./pages/page-settings.ts";
 import { connectedPage, failedPage, faultPage, returnPage } from "./pages/result-page.ts";
 import { type Query, readQuery } from "./query.ts";
-import type { Answer, Route, RouteRequest } from "./routes.ts";
-import { confirmationOf, isConfirmation, type SessionBrowsers } from "./session-browser.ts";
+import type { Answer, FaultedRequest, Route, RouteRequest } from "./routes.ts";
+import { confirmationOf, isConfirmation, type SessionBrowser, type SessionBrowsers } from "./session-browser.ts";
 
 interface OAuthRoutesOptions {
   readonly broker: Broker;
@@ -60,6 +63,8 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
   }
 
   async function leave({ integration, query, headers, given, isConfirmed }: Leaving): Promise<Answer> {
+    const settings = settingsOf({ rawQuery: given, headers });
+    let acting: SessionBrowser | undefined;
     const listener = query.text("ws_client_id") ?? "";
     if (listener !== "" && !isListener(listener)) query.refuse("ws_client_id", "is not one that was given out");
     try {
@@ -87,18 +92,54 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
       if (isConfirmed && !isProven) throw otherBrowser();
       if (isBrowser && !isFromOwnPage && !isProven && !isVouched(stored.value, { listener, secret: own })) {
         sockets.begun(listener);
-        return await confirmed(stored, { token, integration, headers, given });
+        return await confirmed(stored, { token, integration, headers, given, settings });
       }
-      const { session, secret, setCookie } = await browsers.act(stored, headers);
-      const { location } = await authorizations.begin({ ...asked, session, browser: secret });
+      acting = await browsers.act(stored, headers);
+      const { session, secret, setCookie } = acting;
+      const { lang: language = "", theme = "" } = settings.carried;
+      const { location } = await authorizations.begin({ ...asked, session, browser: secret, language, theme });
       sockets.begun(listener);
       return redirect(location, { "set-cookie": setCookie });
     } catch (error) {
-      const { code, message } = faultOfStore(error);
+      const fault = faultOfStore(error);
+      const { code, message } = fault;
+      const form = acting && (await formAgain(fault, { acting, integration, settings, given }));
       // Here alone: who shows no session makes no other process hear of it.
-      sockets.tell(listener, told(integration, { by: code, message }));
-      throw error;
+      const isHeard = sockets.tell(listener, told(integration, { by: code, message, fields: form?.wrong ?? [] }));
+      if (acting === undefined || code === "internal") throw error;
+      // Where a page waits, the person goes on there. The session is bound to the cookie: without it no second attempt
+      // would be let in.
+      const shown = form === undefined || isHeard ? faultPage(fault, { settings }) : form.page;
+      return withCookie(shown, acting.setCookie);
     }
+  }
+
+  interface Entering {
+    readonly acting: SessionBrowser;
+    readonly integration: string;
+    readonly settings: PageSettings;
+    readonly given: string;
+  }
+
+  /** The form of what was entered, with what is wrong with it; undefined: nothing that the person could change. */
+  async function formAgain(fault: Fault, { acting, integration, settings, given }: Entering) {
+    const { session: stored, secret: browser } = acting;
+    const session = stored.value;
+    const choice = (await choices.of(session)).find((one) => one.integration.key === integration);
+    if (choice === undefined) return undefined;
+    const values = Object.fromEntries(new URLSearchParams(given));
+    const { connect_session_token: sessionToken = "", return_to: returnTo = "" } = values;
+    const passage = { sessionToken, returnTo, embedder: "" };
+    const owner = await choices.ownerOf(session);
+    const showing = { passage, session, settings, owner, browser, framedBy: [] };
+    const mending = mendableForm(fault, { choice, showing, values });
+    if (mending === undefined) return undefined;
+    const extra = Object.fromEntries(Object.entries(values).filter(([name]) => !isOfForm(name)));
+    const place = { action: `./${encodeURIComponent(integration)}`, extra, socketOrigin: "" };
+    return {
+      wrong: wrongParams(mending),
+      page: formPage(choice, showing, { ...mending, ...place }),
+    };
   }
 
   /** A page of the application waits for this very browser, and has sent it here. */
@@ -109,7 +150,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     return isVouchedFor(listener, { secret, origins: [...allowed, ...here] });
   }
 
-  async function confirmed(stored: StoredSession, { token, integration, headers, given }: Confirming) {
+  async function confirmed(stored: StoredSession, { token, integration, headers, given, settings }: Confirming) {
     const choice = (await choices.of(stored.value)).find((one) => one.integration.key === integration);
     if (choice === undefined) {
       throw new Fault("unknown_provider_config", `this connect session is not for the integration "${integration}"`);
@@ -117,20 +158,23 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     const { secret, setCookie } = await browsers.show(stored, headers);
     const confirmation = confirmationOf({ secret, token, integration });
     const fields = { ...Object.fromEntries(new URLSearchParams(given)), confirmation };
-    return withCookie(confirmPage(choice, { owner: await choices.ownerOf(stored.value), fields }), setCookie);
+    const owner = await choices.ownerOf(stored.value);
+    return withCookie(confirmPage(choice, { owner, settings, fields }), setCookie);
   }
 
   async function arrive({ rawQuery, params, headers }: RouteRequest): Promise<Answer> {
     const back = { query: rawQuery, context: params["context"] ?? "", browser: cookies.read(headers) };
     const outcome = await authorizations.finish(back);
-    const { integration, title, listener, returnTo, connected, failed } = outcome;
+    const { integration, listener, returnTo, connected, failed, language, theme } = outcome;
+    const settings = pageSettings({ lang: language, theme, headers });
+    const title = provided(settings, outcome.title);
     // Asked before it is told: who has heard what it waited for goes away.
     const to = sockets.originOf(listener);
     const message = messageOf(outcome);
     if (!sockets.tell(listener, message) && listener !== "") await outcomes.pass(listener, message);
-    if (returnTo !== "") return returnPage(withParameters(returnTo, returned(outcome)));
-    if (connected !== undefined) return connectedPage({ title, integration, ...connected, to });
-    return failedPage({ title, by: failed?.by ?? "", message: failed?.message ?? "", to });
+    if (returnTo !== "") return returnPage(withParameters(returnTo, returned(outcome)), settings);
+    if (connected !== undefined) return connectedPage({ settings, title, integration, ...connected, to });
+    return failedPage({ settings, title, by: failed?.by ?? "", message: failed?.message ?? "", to });
   }
 
   const callback = (path: string): Route => ({
@@ -140,19 +184,32 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     isPublic: true,
     browser: "page",
     isAct: true,
-    faultPage,
+    faultPage: faultPageOf,
     answer: arrive,
   });
 
   const departure = { path: "/oauth/connect/:key", scope: undefined, isPublic: true, browser: "page" } as const;
 
   return [
-    { ...departure, method: "GET", isAct: true, faultPage, answer: depart },
-    { ...departure, method: "POST", takesBody: "form", faultPage, answer: confirm },
+    { ...departure, method: "GET", isAct: true, faultPage: faultPageOf, answer: depart },
+    { ...departure, method: "POST", takesBody: "form", faultPage: faultPageOf, answer: confirm },
     callback("/oauth/callback"),
     callback("/oauth/callback/:context"),
   ];
 }
+
+const faultPageOf = (fault: Fault, request: FaultedRequest): Answer =>
+  faultPage(fault, { settings: settingsOf(request) });
+
+/** Parameters that the form itself sends; all others go on beside them. */
+const isOfForm = (name: string): boolean => formParameters.has(name) || name.startsWith("params[");
+const formParameters: ReadonlySet<string> = new Set([
+  "connect_session_token",
+  "confirmation",
+  "return_to",
+  "lang",
+  "theme",
+]);
 
 interface Vouching {
   readonly listener: string;
@@ -164,18 +221,26 @@ interface Confirming {
   readonly integration: string;
   readonly headers: IncomingHttpHeaders;
   readonly given: string;
+  readonly settings: PageSettings;
 }
 
 /** The SDK writes what is to be left out as `undefined`. */
 const authorizationParams = (given: Readonly<Record<string, string>>): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value === "undefined" ? undefined : value]));
 
-const told = (integration: string, { by, message }: { readonly by: string; readonly message: string }) => ({
+interface TellingError {
+  readonly by: string;
+  readonly message: string;
+  readonly fields?: readonly string[];
+}
+
+const told = (integration: string, { by, message, fields = [] }: TellingError) => ({
   message_type: "error" as const,
   provider_config_key: integration,
   connection_id: "",
   error_type: by,
   error_desc: message,
+  ...(fields.length === 0 ? {} : { fields: [...fields] }),
 });
 
 const messageOf = ({ integration, connected, failed }: Outcome) =>

@@ -29,8 +29,16 @@ export interface Route {
   /** Throws for whom nothing more is to be read. Undefined: that was clear at once. */
   readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void> | undefined;
   /** What a person sees in place of the envelope. */
-  readonly faultPage?: (fault: Fault) => Answer;
+  readonly faultPage?: FaultPage;
   answer(request: RouteRequest): Promise<Answer> | Answer;
+}
+
+/** Makes the page about a fault, for the request that met it. */
+export type FaultPage = (fault: Fault, request: FaultedRequest) => Answer;
+
+export interface FaultedRequest {
+  readonly headers: IncomingHttpHeaders;
+  readonly rawQuery: string;
 }
 
 export interface RouteRequest {

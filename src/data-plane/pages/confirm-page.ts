@@ -2,18 +2,21 @@ import { html } from "../../base/html.ts";
 import type { Answer } from "../routes.ts";
 import { type Choice, formActionsOf, hidden, titleOf } from "./connect-page.ts";
 import { page } from "./layout.ts";
+import { filled, type PageSettings, settingsQuery } from "./page-settings.ts";
 import { askedBy, type SessionOwner } from "./session-owner.ts";
 
 interface Confirmation {
   readonly owner: SessionOwner;
+  readonly settings: PageSettings;
   /** What the browser came with, and the proof that this page was shown to it. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
 /** What a browser is shown that another site sends to a provider: nothing happens before the person agrees. */
-export function confirmPage(choice: Choice, { owner, fields }: Confirmation): Answer {
-  const title = titleOf(choice);
-  const content = html`${askedBy(owner, title)}<form method="post" action="${encodeURIComponent(choice.integration.key)}">
-${hidden(fields)}<p class="quiet">You go to ${title}, sign in there, and come back here.</p><button>Connect</button></form>`;
-  return page(`Connect ${title}`, content, { formActions: formActionsOf(choice.provider) });
+export function confirmPage(choice: Choice, { owner, settings, fields }: Confirmation): Answer {
+  const title = titleOf(choice, settings);
+  const { form } = settings.texts;
+  const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}${settingsQuery(settings)}">
+${hidden(fields)}<p class="quiet">${filled(form.leaving, { title })}</p><button>${form.connect}</button></form>`;
+  return page(filled(form.title, { title }), content, { settings, formActions: formActionsOf(choice.provider) });
 }

@@ -2,11 +2,14 @@ import { type Html, html } from "../../base/html.ts";
 import { askedOfUsers } from "../../core/connect-params.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { ConnectionField, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Answer } from "../routes.ts";
 import { confirmationOf } from "../session-browser.ts";
+import { connectionInput, credentialInputs, type Entries, type FormField, inputsHtml } from "./form-fields.ts";
 import { type PageOptions, page } from "./layout.ts";
-import { awaitSession, inWindow, tell } from "./scripts.ts";
+import { filled, type PageSettings, provided, settingsQuery } from "./page-settings.ts";
+import { developerDetails } from "./result-page.ts";
+import { awaitSession, fieldProblems, inWindow, tell } from "./scripts.ts";
 import { askedBy, type SessionOwner } from "./session-owner.ts";
 
 /** An integration that a person can choose. */
@@ -15,10 +18,27 @@ export interface Choice {
   readonly provider: Provider;
 }
 
-export const titleOf = ({ integration, provider }: Choice): string =>
-  integration.displayName || provider.displayName || integration.key;
+export const titleOf = ({ integration, provider }: Choice, settings: PageSettings): string =>
+  integration.displayName || (provider.displayName === "" ? integration.key : provided(settings, provider.displayName));
 
-/** What goes on from page to page. */
+export const isRedirected = ({ provider: { auth } }: Choice): boolean =>
+  auth.case === "oauth2" || auth.case === "oauth1";
+
+/** Why an integration cannot be connected by the pages, for its developer; undefined: it can. */
+export function obstacleOf({ integration, provider }: Choice, settings: PageSettings): string | undefined {
+  const { auth } = provider;
+  if (auth.case !== "oauth2" && auth.case !== "oauth1") {
+    const isTypedIn = credentialInputs(auth.case ?? "", settings) !== undefined;
+    return isTypedIn ? undefined : `The integration "${integration.key}" takes credentials that are only imported.`;
+  }
+  if ((integration.oauth?.clientId ?? "") === "") {
+    return `The integration "${integration.key}" has no client id. Set the OAuth app that is registered at the provider.`;
+  }
+  const isKnown = auth.value.authorizationUrl !== "" || (auth.case === "oauth2" && auth.value.metadataUrl !== "");
+  return isKnown ? undefined : `The provider of the integration "${integration.key}" has no page to authorize at.`;
+}
+
+/** What is passed on from page to page. */
 export interface Passage {
   readonly sessionToken: string;
   /** The origin of the page that frames these; empty: none does. */
@@ -26,13 +46,14 @@ export interface Passage {
   readonly returnTo: string;
 }
 
-interface Showing {
+export interface Showing {
   readonly passage: Passage;
   readonly session: ConnectSession;
   readonly owner: SessionOwner;
   /** The secret of the browser that the page is shown to. */
   readonly browser: string;
   readonly framedBy: readonly string[];
+  readonly settings: PageSettings;
 }
 
 const carried = ({ sessionToken, embedder, returnTo }: Passage): Record<string, string> => ({
@@ -44,78 +65,147 @@ const carried = ({ sessionToken, embedder, returnTo }: Passage): Record<string, 
 export const hidden = (fields: Readonly<Record<string, string>>): Html[] =>
   Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 
-const closing = ({ embedder }: Passage): Html =>
-  embedder === "" ? html`` : html`<button type="button" class="plain" data-close>Close</button>`;
+const closing = ({ passage: { embedder }, settings: { texts } }: Pick<Showing, "passage" | "settings">): Html =>
+  embedder === "" ? html`` : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
 
-export function choosePage(choices: readonly Choice[], { passage, owner, framedBy }: Showing): Answer {
+interface ChoiceState {
+  /** What is not offered, and why, for a developer. */
+  readonly obstacles: readonly string[];
+  /** Whether the link named something that is not among the choices. */
+  readonly isMissing: boolean;
+}
+
+export function choosePage(choices: readonly Choice[], showing: Showing, state: ChoiceState): Answer {
+  const { passage, owner, framedBy, settings } = showing;
+  const { choose } = settings.texts;
   const links = choices.map((choice) => {
-    const query = new URLSearchParams({ ...carried(passage), integration: choice.integration.key });
-    return html`<li><a href="?${query.toString()}">${titleOf(choice)}</a></li>`;
+    const query = new URLSearchParams({
+      ...carried(passage),
+      ...settings.carried,
+      integration: choice.integration.key,
+    });
+    return html`<li><a href="./?${query.toString()}">${titleOf(choice, settings)}</a></li>`;
   });
+  const missing = state.isMissing ? html`<p class="bad" role="alert">${choose.notOffered}</p>` : html``;
   const content =
     links.length === 0
-      ? html`<p>There is nothing to connect to. Ask whoever sent you here.</p>`
-      : html`${askedBy(owner)}<p>What do you want to connect?</p><ul class="choices">${links}</ul>`;
-  return page("Connect an account", html`${content}${closing(passage)}`, {
+      ? html`${missing}<p>${choose.nothing}</p>${developerDetails(settings, state.obstacles)}`
+      : html`${askedBy(owner, settings)}${missing}<p>${choose.question}</p><ul class="choices">${links}</ul>`;
+  return page(choose.title, html`${content}${closing(showing)}`, {
+    settings,
     framedBy,
-    ...(passage.embedder === "" ? {} : { script: tell, data: { to: passage.embedder } }),
+    ...(state.isMissing ? { status: 404, headers: { "latchkey-error": "unknown_provider_config" } } : {}),
+    ...(passage.embedder === "" ? {} : { scripts: [tell], data: { to: passage.embedder } }),
   });
 }
 
-interface FormState {
-  /** Why it is shown again. */
-  readonly error?: string;
-  readonly status?: number;
-  /** What was filled in, but for secrets. */
-  readonly filled?: Readonly<Record<string, string>>;
-  /** Of a page that opens windows: where its WebSocket is. */
+/** In place of the form of an integration that cannot work. */
+export function unavailablePage(choice: Choice, showing: Showing, obstacle: string): Answer {
+  const { passage, framedBy, settings } = showing;
+  const { form } = settings.texts;
+  const title = titleOf(choice, settings);
+  const content = html`<p class="bad" role="alert">${filled(form.unavailable, { title })}</p>
+${developerDetails(settings, [obstacle])}${closing(showing)}`;
+  return page(filled(form.title, { title }), content, {
+    settings,
+    framedBy,
+    status: 400,
+    headers: { "latchkey-error": "integration_misconfigured" },
+    ...(passage.embedder === "" ? {} : { scripts: [tell], data: { to: passage.embedder } }),
+  });
+}
+
+/** A form as it is shown, for the first time or again. */
+export interface FormState extends Entries {
+  /** Why it is shown again; empty: it is shown for the first time. */
+  readonly error: string;
+  /** The code of that; undefined: none. */
+  readonly code?: string;
+  readonly status: number;
+  /** Where the frame's script may open a WebSocket. */
   readonly socketOrigin: string;
+  /** Where the form of a redirected integration is sent, relative to the page. */
+  readonly action: string;
+  /** What is sent with it beside the fields. */
+  readonly extra: Readonly<Record<string, string>>;
+}
+
+/** The inputs of an integration's form: those of the connection that nobody else has set, and the credentials. */
+export function fieldsOf(choice: Choice, { session, settings }: Pick<Showing, "session" | "settings">): FormField[] {
+  const { integration, provider } = choice;
+  const fixed = session.integrationDefaults[integration.key]?.connectionConfig;
+  const context = { provider, title: titleOf(choice, settings), settings };
+  const fields = askedOfUsers(provider.connectionFields)
+    .filter((field) => integration.connectionDefaults[field.name] === undefined)
+    .filter((field) => fixed?.[field.name] === undefined)
+    .map((field) => connectionInput(field, context));
+  return isRedirected(choice) ? fields : [...fields, ...(credentialInputs(provider.auth.case ?? "", settings) ?? [])];
 }
 
 /** One integration: what is asked of a person, and the button. */
-export function formPage(
-  choice: Choice,
-  { passage, session, owner, browser, framedBy }: Showing,
-  state: FormState,
-): Answer {
-  const { integration, provider } = choice;
-  const title = titleOf(choice);
-  const kind = provider.auth.case;
-  const again = session.reconnect !== undefined;
-  const isRedirected = kind === "oauth2" || kind === "oauth1";
-  const credentials = credentialInputs[kind ?? ""];
-  if (!isRedirected && credentials === undefined) {
-    const content = html`<p>${title} cannot be connected here. Ask whoever sent you here.</p>${closing(passage)}`;
-    return page(`Connect ${title}`, content, { framedBy, status: 400 });
-  }
-  const fields = askedOfUsers(provider.connectionFields)
-    .filter((field) => integration.connectionDefaults[field.name] === undefined)
-    .filter((field) => session.integrationDefaults[integration.key]?.connectionConfig?.[field.name] === undefined)
-    .map((field) => fieldInput(field, state.filled?.[field.name] ?? ""));
-  const error = html`<p role="status" class="bad">${state.error ?? ""}</p>`;
-  const button = html`<button>${again ? "Connect again" : "Connect"}</button>`;
-  const { sessionToken, ...others } = passage;
-  const confirmation = confirmationOf({ secret: browser, token: sessionToken, integration: integration.key });
-  const form = isRedirected
-    ? html`<form method="get" action="../oauth/connect/${encodeURIComponent(integration.key)}">
-${hidden({ connect_session_token: sessionToken, confirmation, ...(others.returnTo === "" ? {} : { return_to: others.returnTo }) })}${fields}
-<p class="quiet">You go to ${title}, sign in there, and come back here.</p>${button}</form>`
-    : html`<form method="post" action="./" autocomplete="off">
-${hidden({ ...carried(passage), integration: integration.key })}${fields}${credentials ?? ""}${button}</form>`;
+export function formPage(choice: Choice, showing: Showing, state: FormState): Answer {
+  const { passage, session, owner, framedBy, settings } = showing;
+  const { form: texts, problems } = settings.texts;
+  const title = titleOf(choice, settings);
+  const redirected = isRedirected(choice);
   const isInFrame = passage.embedder !== "";
+  const fields = fieldsOf(choice, showing);
+  const inputs = inputsHtml(fields, state, isInFrame);
+  const error = html`<p role="${state.error === "" ? "status" : "alert"}" class="bad" data-status>${state.error}</p>`;
+  const button = html`<button>${session.reconnect === undefined ? texts.connect : texts.connectAgain}</button>`;
+  const nothing = !redirected && fields.length === 0 ? html`<p class="quiet">${texts.nothingToEnter}</p>` : html``;
+  const form = redirected
+    ? html`<form method="get" action="${state.action}">
+${hidden(departing(choice, showing, state.extra))}${inputs}
+<p class="quiet">${filled(texts.leaving, { title })}</p>${button}</form>`
+    : html`<form method="post" action="./${settingsQuery(settings, isInFrame ? { embedder: passage.embedder } : {})}" autocomplete="off">
+${hidden({ ...carried(passage), integration: choice.integration.key })}${inputs}${nothing}${button}</form>`;
   const options: PageOptions = {
+    settings,
     framedBy,
-    ...(state.status === undefined ? {} : { status: state.status }),
-    formActions: isRedirected ? formActionsOf(provider) : [],
+    status: state.status,
+    ...(state.code === undefined ? {} : { headers: { "latchkey-error": state.code } }),
+    formActions: redirected ? formActionsOf(choice.provider) : [],
+    scripts: [fieldProblems, ...(isInFrame ? [redirected ? inWindow : tell] : [])],
     ...(isInFrame
       ? {
-          script: isRedirected ? inWindow : tell,
-          data: { to: passage.embedder, failed: "That did not work.", done: `${title} is connected.` },
+          data: {
+            to: passage.embedder,
+            failed: texts.failed,
+            done: filled(settings.texts.result.connected, { title }),
+            blocked: texts.windowBlocked,
+            opened: texts.windowOpened,
+            check: problems.check,
+            failures: JSON.stringify({ ...settings.texts.faults, ...settings.texts.failures }),
+          },
           connectsTo: ["'self'", state.socketOrigin],
         }
       : {}),
   };
-  return page(`Connect ${title}`, html`${askedBy(owner, title)}${error}${form}${closing(passage)}`, options);
+  const content = html`${askedBy(owner, settings, title)}${error}${guide(choice, showing)}${form}${closing(showing)}`;
+  return page(filled(texts.title, { title }), content, options);
+}
+
+function departing(
+  { integration: { key } }: Choice,
+  { passage, settings, browser }: Showing,
+  extra: FormState["extra"],
+) {
+  const { sessionToken, returnTo } = passage;
+  return {
+    connect_session_token: sessionToken,
+    confirmation: confirmationOf({ secret: browser, token: sessionToken, integration: key }),
+    ...(returnTo === "" ? {} : { return_to: returnTo }),
+    ...settings.carried,
+    ...extra,
+  };
+}
+
+/** The application's own words on how to connect, where its session has some. */
+function guide(choice: Choice, { session, settings }: Showing): Html {
+  const url = session.overrides[choice.integration.key]?.docsConnect ?? "";
+  const text = filled(settings.texts.form.guide, { title: titleOf(choice, settings) });
+  return url === "" ? html`` : html`<p><a href="${url}" target="_blank" rel="noopener noreferrer">${text}</a></p>`;
 }
 
 /**
@@ -126,43 +216,18 @@ export const formActionsOf = (provider: Provider): string[] => ["https:", ...inT
 
 /** A provider on this machine, to develop against, has no `https`. */
 function inTheOpen({ auth }: Provider): string[] {
-  const { authorizationUrl = "" } = auth.case === "oauth2" || auth.case === "oauth1" ? auth.value : {};
-  // Metadata name the address of a provider whose description does not.
-  const { metadataUrl = "" } = auth.case === "oauth2" ? auth.value : {};
-  return [authorizationUrl, metadataUrl]
-    .filter((url) => url.startsWith("http:") && URL.canParse(url))
-    .map((url) => new URL(url).origin);
+  const url = auth.case === "oauth2" || auth.case === "oauth1" ? auth.value.authorizationUrl : "";
+  return URL.canParse(url) && url.startsWith("http:") ? [new URL(url).origin] : [];
 }
-
-function fieldInput(
-  { name, title, description, example, pattern, required, defaultValue }: ConnectionField,
-  filled: string,
-) {
-  const id = `field-${name}`;
-  const rule = pattern === "" ? html`` : html` pattern="${pattern}"`;
-  const must = required && defaultValue === "" ? html` required` : html``;
-  const placeholder = example === "" ? html`` : html` placeholder="${example}"`;
-  const help = description === "" ? html`` : html`<p class="quiet" id="${id}-help">${description}</p>`;
-  const helped = description === "" ? html`` : html` aria-describedby="${id}-help"`;
-  return html`<label for="${id}">${title || name}</label><input id="${id}" name="params[${name}]" value="${filled}"${placeholder}${rule}${must}${helped}>${help}`;
-}
-
-const secretInput = (name: string, label: string, rest: Html = html` required`) =>
-  html`<label for="${name}">${label}</label><input id="${name}" name="${name}" type="password" autocomplete="off" spellcheck="false"${rest}>`;
-const textInput = (name: string, label: string, rest: Html = html` required`) =>
-  html`<label for="${name}">${label}</label><input id="${name}" name="${name}" autocomplete="off" autocapitalize="none" spellcheck="false"${rest}>`;
-
-/** What a person types in, by the kind of credentials, in the names of the SDK's dialect. */
-const credentialInputs: Readonly<Record<string, Html>> = {
-  apiKey: secretInput("apiKey", "API key"),
-  // Either may be empty, as some providers want it.
-  basic: html`${textInput("username", "User name", html``)}${secretInput("password", "Password", html``)}`,
-  oauth2Client: html`${textInput("client_id", "Client ID")}${secretInput("client_secret", "Client secret")}`,
-  none: html`<p class="quiet">Nothing has to be entered.</p>`,
-};
 
 /** What the frontend SDK opens in a frame: it says next whose session it is. */
-export function framePage(embedder: string): Answer {
-  const content = html`<p class="quiet" role="status">One moment …</p>`;
-  return page("Connect an account", content, { framedBy: [embedder], script: awaitSession, data: { to: embedder } });
+export function framePage(embedder: string, settings: PageSettings): Answer {
+  const { choose, form } = settings.texts;
+  const content = html`<p class="quiet" role="status">${form.wait}</p>`;
+  return page(choose.title, content, {
+    settings,
+    framedBy: [embedder],
+    scripts: [awaitSession],
+    data: { to: embedder },
+  });
 }

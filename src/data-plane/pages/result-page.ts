@@ -1,11 +1,14 @@
 import type { Fault } from "../../base/fault.ts";
-import { html } from "../../base/html.ts";
+import { type Html, html } from "../../base/html.ts";
 import type { Answer } from "../routes.ts";
 import { page } from "./layout.ts";
+import { filled, type PageSettings } from "./page-settings.ts";
 import { tell } from "./scripts.ts";
+import { en } from "./texts/en.ts";
 
 /** What came of it, for a person, and for the page that waits. */
 interface Told {
+  readonly settings: PageSettings;
   /** The origin of the page that opened or frames this one; undefined: none is told. */
   readonly to?: string | undefined;
   readonly framedBy?: readonly string[];
@@ -19,76 +22,106 @@ interface Connected extends Told {
   readonly missingScopes: readonly string[];
 }
 
-export function connectedPage({
-  title,
-  integration,
-  connectionId,
-  missingScopes,
-  to,
-  framedBy = [],
-}: Connected): Answer {
+export function connectedPage(connected: Connected): Answer {
+  const { title, integration, connectionId, missingScopes, settings, to, framedBy = [] } = connected;
+  const { result } = settings.texts;
   const missing =
     missingScopes.length === 0
       ? html``
-      : html`<p>It was connected without everything that was asked for. What needs one of these will not work:</p>
+      : html`<p>${result.partly}</p>
 <ul>${missingScopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>
-<p class="quiet">To allow them as well, connect it again.</p>`;
+<p class="quiet">${result.allowMore}</p>`;
   const payload = { providerConfigKey: integration, connectionId, isPending: false };
-  const content = html`<p class="good" role="status">${title} is connected.</p>${missing}
-<p class="quiet">You can close this window.</p>${closing(to)}`;
-  return page("Connected", content, { framedBy, ...told(to, { type: "connect", payload }) });
+  const content = html`<p class="good" role="status">${filled(result.connected, { title })}</p>${missing}
+<p class="quiet">${result.closeWindow}</p>${closing(settings, to)}`;
+  return page(result.connectedTitle, content, { settings, framedBy, ...told(to, { type: "connect", payload }) });
 }
 
 interface Failed extends Told {
   readonly title: string;
   readonly by: string;
+  /** In English, for the page that waits. */
   readonly message: string;
 }
 
-export function failedPage({ title, by, message, to, framedBy = [] }: Failed): Answer {
+export function failedPage({ title, by, message, settings, to, framedBy = [] }: Failed): Answer {
+  const { result, failures, faults } = settings.texts;
   const payload = { errorType: by, errorMessage: message };
-  const next =
-    by === "denied"
-      ? "If you did not mean that, go back to where you came from and begin again."
-      : "Nothing was stored. Go back to where you came from and begin again; if that does not help, ask whoever sent you here.";
-  const content = html`<p class="bad" role="alert">${message}</p><p class="quiet">${next}</p>${closing(to)}`;
+  const text = textOf(failures, by) ?? faults.other;
+  const next = by === "denied" ? result.deniedNext : by === "session_over" ? result.newLink : result.failedNext;
+  const details = message === textOf(en.failures, by) ? [] : [message];
+  const content = html`<p class="bad" role="alert">${text}</p><p class="quiet">${next}</p>
+${developerDetails(settings, details)}${closing(settings, to)}`;
+  const heading = filled(result.notConnectedTitle, { title });
   const status = by === "denied" ? 200 : 400;
-  return page(`${title} is not connected`, content, { status, framedBy, ...told(to, { type: "error", payload }) });
+  return page(heading, content, { settings, status, framedBy, ...told(to, { type: "error", payload }) });
 }
 
 /**
  * Leads back to the application. A redirect would not do: browsers hold the redirects that follow a form to what the
  * page with the form allows, and a provider's consent page allows this origin and no application's.
  */
-export function returnPage(target: string): Answer {
-  const content = html`<p class="quiet" role="status">You go back to ${new URL(target).host}.</p>
-<a class="button" href="${target}">Continue</a>`;
-  return page("One moment", content, { goesOnTo: target });
+export function returnPage(target: string, settings: PageSettings): Answer {
+  const { returning, goOn, returningTitle } = settings.texts.result;
+  const content = html`<p class="quiet" role="status">${filled(returning, { host: new URL(target).host })}</p>
+<a class="button" href="${target}">${goOn}</a>`;
+  return page(returningTitle, content, { settings, goesOnTo: target });
 }
+
+/** Faults of which their text says all there is to say. */
+const plain: ReadonlySet<string> = new Set([
+  "unknown_session",
+  "other_browser",
+  "unknown_authorization",
+  "missing_auth_header",
+]);
 
 /** What stops a page: the same as the envelope says, for a person. */
-export function faultPage(fault: Fault): Answer {
-  const { code, message, status, mistakes } = fault;
-  const details = mistakes.map(({ path, message: wrong }) => html`<li>${path.at(-1) ?? ""} ${wrong}</li>`);
-  const content = html`<p class="bad" role="alert">${plain[code] ?? sentence(message)}</p>
-${details.length === 0 ? "" : html`<ul>${details}</ul>`}
-<p class="quiet">Go back to where you came from and begin again; if that does not help, ask whoever sent you here.</p>`;
-  return page("This cannot go on", content, { status });
+export function faultPage(fault: Fault, { settings, to, framedBy = [] }: Told): Answer {
+  const { code, message, status, mistakes, retryAfterSeconds } = fault;
+  const { faults, result } = settings.texts;
+  const details = [sentence(message), ...mistakes.map(({ path, message: wrong }) => `${path.join(".")}: ${wrong}`)];
+  const content = html`<p class="bad" role="alert">${textOf(faults, code) ?? faults.other}</p>
+<p class="quiet">${code === "unknown_session" || code === "other_browser" ? result.newLink : result.stoppedNext}</p>
+${developerDetails(settings, plain.has(code) ? [] : [...details, `Code: ${code}`])}${closing(settings, to)}`;
+  const scripts = to === undefined ? {} : { scripts: [tell], data: { to } };
+  const headers = {
+    "latchkey-error": code,
+    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
+  };
+  return page(result.stoppedTitle, content, { settings, status, headers, framedBy, ...scripts });
 }
 
-/** In other words than a programmer's. */
-const plain: Readonly<Record<string, string>> = {
-  unknown_session: "This link has been used already, or is too old. Ask for another one.",
-  other_browser:
-    "This link belongs to the browser in which it was used first. This is another one, or its cookies were not kept. Go on in that browser, or ask for another link.",
-  unknown_authorization: "This page has been used already, or is too old.",
-  unknown_provider_config: "What you want to connect is not known here.",
-};
+/** In the frame of a page whose origin is not allowed: what its developer has to set. Nothing else is shown there. */
+export function notAllowedPage(origin: string, settings: PageSettings): Answer {
+  const { faults, result } = settings.texts;
+  const lines = [
+    `The page that opened this frame is of ${origin === "" ? "an unknown origin: its Referrer-Policy hides it" : origin}.`,
+    "Add its origin to allowed_origins of the session's environment.",
+  ];
+  const content = html`<p class="bad" role="alert">${faults.origin_not_allowed}</p>
+<p class="quiet">${result.details}:</p><div lang="en">${lines.map((line) => html`<p class="quiet">${line}</p>`)}</div>`;
+  return page(result.stoppedTitle, content, {
+    settings,
+    status: 403,
+    headers: { "latchkey-error": "origin_not_allowed" },
+    framedBy: origin === "" ? [] : [origin],
+  });
+}
 
-const closing = (to: string | undefined) =>
-  to === undefined ? "" : html`<button type="button" class="plain" data-close>Close</button>`;
+/** Particulars in English, as the API has them: below what the end user needs. */
+export const developerDetails = ({ texts }: PageSettings, lines: readonly string[]): Html =>
+  lines.length === 0
+    ? html``
+    : html`<details><summary>${texts.result.details}</summary><div lang="en">${lines.map((line) => html`<p class="quiet">${line}</p>`)}</div></details>`;
+
+const textOf = (texts: Readonly<Record<string, string>>, name: string): string | undefined =>
+  Object.hasOwn(texts, name) ? texts[name] : undefined;
+
+const closing = ({ texts }: PageSettings, to: string | undefined) =>
+  to === undefined ? "" : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
 
 const told = (to: string | undefined, message: object) =>
-  to === undefined ? {} : { script: tell, data: { to, message: JSON.stringify(message) } };
+  to === undefined ? {} : { scripts: [tell], data: { to, message: JSON.stringify(message) } };
 
 const sentence = (message: string): string => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;

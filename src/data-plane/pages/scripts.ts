@@ -24,10 +24,34 @@ export const awaitSession = script(`(() => {
   const { to } = document.body.dataset;
   addEventListener("message", ({ origin, source, data }) => {
     if (source !== window.parent || origin !== to || data?.type !== "session_token") return;
-    const query = new URLSearchParams({ session_token: String(data.sessionToken), embedder: to });
+    const query = new URLSearchParams(location.search);
+    for (const name of [...query.keys()]) if (name !== "lang" && name !== "theme") query.delete(name);
+    query.set("session_token", String(data.sessionToken));
+    query.set("embedder", to);
     location.replace("?" + query);
   });
   window.parent.postMessage({ type: "ready" }, to);
+})()`);
+
+/**
+ * Shows at a field what is wrong with it: as the browser finds it, before anything is sent, or as a `problem` event
+ * says. Without scripts the browser shows it in its own way.
+ */
+export const fieldProblems = script(`(() => {
+  const form = document.querySelector("form");
+  const say = (input, text) => {
+    if (text) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+    document.getElementById(input.id + "-problem").textContent = text;
+  };
+  form.addEventListener("invalid", (event) => {
+    event.preventDefault();
+    const input = event.target;
+    say(input, input.validity.valueMissing ? input.dataset.missing : input.dataset.wrong);
+    form.querySelector("input:invalid").focus();
+  }, true);
+  form.addEventListener("problem", ({ target }) => say(target, target.value ? target.dataset.wrong : target.dataset.missing));
+  form.addEventListener("input", ({ target }) => { if (target.id) say(target, ""); });
+  form.querySelector("[aria-invalid=true]")?.focus();
 })()`);
 
 /**
@@ -35,15 +59,16 @@ export const awaitSession = script(`(() => {
  * heard over a WebSocket, since that window may lose sight of this one on its way.
  */
 export const inWindow = script(`(() => {
-  const { to, failed, done } = document.body.dataset;
+  const { to, failed, done, blocked, opened: openedText, check } = document.body.dataset;
+  const failures = JSON.parse(document.body.dataset.failures);
   const form = document.querySelector("form");
-  const status = document.querySelector("[role=status]");
+  const status = document.querySelector("[data-status]");
   const say = (text, how = "bad") => { status.textContent = text; status.className = how; };
   document.querySelector("[data-close]")?.addEventListener("click", () => window.parent.postMessage({ type: "close" }, to));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const opened = window.open("", "_blank", "width=520,height=680");
-    if (!opened) { say("The browser blocked the window. Allow it, and try again."); return; }
+    if (!opened) { say(blocked); return; }
     const query = new URLSearchParams(new FormData(form));
     const socket = new WebSocket(location.origin.replace(/^http/, "ws") + "/");
     socket.onmessage = ({ data }) => {
@@ -61,11 +86,14 @@ export const inWindow = script(`(() => {
         const payload = { providerConfigKey: heard.provider_config_key, connectionId: heard.connection_id, isPending: false };
         window.parent.postMessage({ type: "connect", payload }, to);
       } else {
-        say(failed + " " + heard.error_desc);
+        const bad = (heard.fields ?? []).map((name) => form.elements["params[" + name + "]"]).filter(Boolean);
+        for (const input of bad) input.dispatchEvent(new Event("problem", { bubbles: true }));
+        bad[0]?.focus();
+        say(bad.length > 0 ? check : failures[heard.error_type] ?? failed);
         window.parent.postMessage({ type: "error", payload: { errorType: heard.error_type, errorMessage: heard.error_desc } }, to);
       }
     };
     socket.onerror = () => say(failed);
-    say("Go on in the window that has opened.", "quiet");
+    say(openedText, "quiet");
   });
 })()`);

@@ -1,5 +1,6 @@
 import { type Html, html } from "../../base/html.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { filledHtml, type PageSettings } from "./page-settings.ts";
 
 /** Whose session it is, in words that an end user can check before anything is connected. */
 export interface SessionOwner {
@@ -32,9 +33,13 @@ export function ownerOf({ session: { environment, endUser, tags }, allowedOrigin
 }
 
 /** Says who asks and for whom, so that a person does not connect an account for somebody else by a link that was handed on. */
-export function askedBy({ application, user }: SessionOwner, title?: string): Html {
-  const what = title === undefined ? "an account" : `your ${title} account`;
-  const whom = user === "" ? html`` : html` for <strong>${user}</strong>`;
-  return html`<p><strong>${application}</strong> asks to connect ${what}${whom}.</p>
-<p class="quiet">It will be able to use what you connect. If that is not you, or you did not begin this there, close this page.</p>`;
+export function askedBy({ application, user }: SessionOwner, { texts }: PageSettings, title?: string): Html {
+  const { asked, askedFor, askedTitle, askedTitleFor, askedWarning } = texts.form;
+  const text = title === undefined ? (user === "" ? asked : askedFor) : user === "" ? askedTitle : askedTitleFor;
+  const names = {
+    application: html`<strong>${application}</strong>`,
+    user: html`<strong>${user}</strong>`,
+    title: html`${title ?? ""}`,
+  };
+  return html`<p>${filledHtml(text, names)}</p><p class="quiet">${askedWarning}</p>`;
 }

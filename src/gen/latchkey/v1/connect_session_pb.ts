@@ -16,7 +16,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file latchkey/v1/connect_session.proto.
  */
 export const file_latchkey_v1_connect_session: GenFile = /*@__PURE__*/
-  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIvQECg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkSFAoMYnJvd3Nlcl9oYXNoGA0gASgJGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ASLzAQoTSW50ZWdyYXRpb25EZWZhdWx0cxITCgt1c2VyX3Njb3BlcxgBIAMoCRJXChRhdXRob3JpemF0aW9uX3BhcmFtcxgCIAMoCzI5LmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EjIKEWNvbm5lY3Rpb25fY29uZmlnGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBo6ChhBdXRob3JpemF0aW9uUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKaBAobQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEiYKCGVuZF91c2VyGAIgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJACgR0YWdzGAMgAygLMjIubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0LlRhZ3NFbnRyeRImChRhbGxvd2VkX2ludGVncmF0aW9ucxgEIAMoCUIIukgFkgECEGQSaQoUaW50ZWdyYXRpb25fZGVmYXVsdHMYBSADKAsyQS5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5Qgi6SAWaAQIQZBItCglyZWNvbm5lY3QYBiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAcgASgJQgi6SAVyAxiAEBorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpcChhJbnRlZ3JhdGlvbkRlZmF1bHRzRW50cnkSCwoDa2V5GAEgASgJEi8KBXZhbHVlGAIgASgLMiAubGF0Y2hrZXkudjEuSW50ZWdyYXRpb25EZWZhdWx0czoCOAEiewocQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SEgoFdG9rZW4YAiABKAlCA4ABARIZCgxjb25uZWN0X2xpbmsYAyABKAlCA4ABASIvChhHZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAEiSQoZR2V0Q29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24iTQobRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIh4KHERlbGV0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UimAQKE0RldmljZUF1dGhvcml6YXRpb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEQoJdXNlcl9jb2RlGAQgASgJEhgKEHZlcmlmaWNhdGlvbl91cmkYBSABKAkSIQoZdmVyaWZpY2F0aW9uX3VyaV9jb21wbGV0ZRgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgVzdGF0ZRgJIAEoDjImLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24uU3RhdGUSLgoKY29ubmVjdGlvbhgKIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSFgoObWlzc2luZ19zY29wZXMYCyADKAkSDAoEY29kZRgMIAEoCRIPCgdtZXNzYWdlGA0gASgJIn0KBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUEVORElORxABEhMKD1NUQVRFX0NPTk5FQ1RFRBACEhAKDFNUQVRFX0RFTklFRBADEhEKDVNUQVRFX0VYUElSRUQQBBIQCgxTVEFURV9GQUlMRUQQBSKDAwofQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIfCgtpbnRlZ3JhdGlvbhgCIAEoCUIKukgHcgUQARj/ARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhMKC3VzZXJfc2NvcGVzGAQgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBImCghlbmRfdXNlchgGIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISRAoEdGFncxgHIAMoCzI2LmxhdGNoa2V5LnYxLkJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QuVGFnc0VudHJ5EiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAggASgJQgi6SAVyAxiAEBorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJbCiBCZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbiI0Ch1HZXREZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJZCh5HZXREZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2USNwoNYXV0aG9yaXphdGlvbhgBIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24y6AQKFUNvbm5lY3RTZXNzaW9uU2VydmljZRJxChRDcmVhdGVDb25uZWN0U2Vzc2lvbhIoLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UiBMjzGAMSawoRR2V0Q29ubmVjdFNlc3Npb24SJS5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QaJi5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEnQKFERlbGV0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChhCZWdpbkRldmljZUF1dGhvcml6YXRpb24SLC5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiBMjzGAMSegoWR2V0RGV2aWNlQXV0aG9yaXphdGlvbhIqLmxhdGNoa2V5LnYxLkdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0GisubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
+  fileDesc("CiFsYXRjaGtleS92MS9jb25uZWN0X3Nlc3Npb24ucHJvdG8SC2xhdGNoa2V5LnYxIogGCg5Db25uZWN0U2Vzc2lvbhIKCgJpZBgBIAEoCRITCgtlbnZpcm9ubWVudBgCIAEoCRImCghlbmRfdXNlchgDIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISMwoEdGFncxgEIAMoCzIlLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLlRhZ3NFbnRyeRIcChRhbGxvd2VkX2ludGVncmF0aW9ucxgFIAMoCRJSChRpbnRlZ3JhdGlvbl9kZWZhdWx0cxgGIAMoCzI0LmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLkludGVncmF0aW9uRGVmYXVsdHNFbnRyeRItCglyZWNvbm5lY3QYByABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHJldmlzaW9uGAogASgEEhwKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAsgASgJEhIKCmNyZWF0ZWRfYnkYDCABKAkSFAoMYnJvd3Nlcl9oYXNoGA0gASgJEj0KCW92ZXJyaWRlcxgOIAMoCzIqLmxhdGNoa2V5LnYxLkNvbm5lY3RTZXNzaW9uLk92ZXJyaWRlc0VudHJ5GisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiNgoUSW50ZWdyYXRpb25PdmVycmlkZXMSHgoMZG9jc19jb25uZWN0GAEgASgJQgi6SAVyAxiAECLzAQoTSW50ZWdyYXRpb25EZWZhdWx0cxITCgt1c2VyX3Njb3BlcxgBIAMoCRJXChRhdXRob3JpemF0aW9uX3BhcmFtcxgCIAMoCzI5LmxhdGNoa2V5LnYxLkludGVncmF0aW9uRGVmYXVsdHMuQXV0aG9yaXphdGlvblBhcmFtc0VudHJ5EjIKEWNvbm5lY3Rpb25fY29uZmlnGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBo6ChhBdXRob3JpemF0aW9uUGFyYW1zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLFBQobQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhwKC2Vudmlyb25tZW50GAEgASgJQge6SARyAhhAEiYKCGVuZF91c2VyGAIgASgLMhQubGF0Y2hrZXkudjEuRW5kVXNlchJACgR0YWdzGAMgAygLMjIubGF0Y2hrZXkudjEuQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0LlRhZ3NFbnRyeRImChRhbGxvd2VkX2ludGVncmF0aW9ucxgEIAMoCUIIukgFkgECEGQSaQoUaW50ZWdyYXRpb25fZGVmYXVsdHMYBSADKAsyQS5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuSW50ZWdyYXRpb25EZWZhdWx0c0VudHJ5Qgi6SAWaAQIQZBItCglyZWNvbm5lY3QYBiABKAsyGi5sYXRjaGtleS52MS5Db25uZWN0aW9uUmVmEiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAcgASgJQgi6SAVyAxiAEBJUCglvdmVycmlkZXMYCCADKAsyNy5sYXRjaGtleS52MS5DcmVhdGVDb25uZWN0U2Vzc2lvblJlcXVlc3QuT3ZlcnJpZGVzRW50cnlCCLpIBZoBAhBkGisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGlwKGEludGVncmF0aW9uRGVmYXVsdHNFbnRyeRILCgNrZXkYASABKAkSLwoFdmFsdWUYAiABKAsyIC5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbkRlZmF1bHRzOgI4ARpTCg5PdmVycmlkZXNFbnRyeRILCgNrZXkYASABKAkSMAoFdmFsdWUYAiABKAsyIS5sYXRjaGtleS52MS5JbnRlZ3JhdGlvbk92ZXJyaWRlczoCOAEiewocQ3JlYXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24SEgoFdG9rZW4YAiABKAlCA4ABARIZCgxjb25uZWN0X2xpbmsYAyABKAlCA4ABASIvChhHZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QSEwoCaWQYASABKAlCB7pIBHICEAEiSQoZR2V0Q29ubmVjdFNlc3Npb25SZXNwb25zZRIsCgdzZXNzaW9uGAEgASgLMhsubGF0Y2hrZXkudjEuQ29ubmVjdFNlc3Npb24iTQobRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0EhMKAmlkGAEgASgJQge6SARyAhABEhkKEWV4cGVjdGVkX3JldmlzaW9uGAIgASgEIh4KHERlbGV0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UimAQKE0RldmljZUF1dGhvcml6YXRpb24SCgoCaWQYASABKAkSEwoLZW52aXJvbm1lbnQYAiABKAkSEwoLaW50ZWdyYXRpb24YAyABKAkSEQoJdXNlcl9jb2RlGAQgASgJEhgKEHZlcmlmaWNhdGlvbl91cmkYBSABKAkSIQoZdmVyaWZpY2F0aW9uX3VyaV9jb21wbGV0ZRgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgVzdGF0ZRgJIAEoDjImLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24uU3RhdGUSLgoKY29ubmVjdGlvbhgKIAEoCzIaLmxhdGNoa2V5LnYxLkNvbm5lY3Rpb25SZWYSFgoObWlzc2luZ19zY29wZXMYCyADKAkSDAoEY29kZRgMIAEoCRIPCgdtZXNzYWdlGA0gASgJIn0KBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASEQoNU1RBVEVfUEVORElORxABEhMKD1NUQVRFX0NPTk5FQ1RFRBACEhAKDFNUQVRFX0RFTklFRBADEhEKDVNUQVRFX0VYUElSRUQQBBIQCgxTVEFURV9GQUlMRUQQBSKDAwofQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBIcCgtlbnZpcm9ubWVudBgBIAEoCUIHukgEcgIYQBIfCgtpbnRlZ3JhdGlvbhgCIAEoCUIKukgHcgUQARj/ARIVCg1jb25uZWN0aW9uX2lkGAMgASgJEhMKC3VzZXJfc2NvcGVzGAQgAygJEjIKEWNvbm5lY3Rpb25fY29uZmlnGAUgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBImCghlbmRfdXNlchgGIAEoCzIULmxhdGNoa2V5LnYxLkVuZFVzZXISRAoEdGFncxgHIAMoCzI2LmxhdGNoa2V5LnYxLkJlZ2luRGV2aWNlQXV0aG9yaXphdGlvblJlcXVlc3QuVGFnc0VudHJ5EiYKFHdlYmhvb2tfdXJsX292ZXJyaWRlGAggASgJQgi6SAVyAxiAEBorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJbCiBCZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXNwb25zZRI3Cg1hdXRob3JpemF0aW9uGAEgASgLMiAubGF0Y2hrZXkudjEuRGV2aWNlQXV0aG9yaXphdGlvbiI0Ch1HZXREZXZpY2VBdXRob3JpemF0aW9uUmVxdWVzdBITCgJpZBgBIAEoCUIHukgEcgIQASJZCh5HZXREZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2USNwoNYXV0aG9yaXphdGlvbhgBIAEoCzIgLmxhdGNoa2V5LnYxLkRldmljZUF1dGhvcml6YXRpb24y6AQKFUNvbm5lY3RTZXNzaW9uU2VydmljZRJxChRDcmVhdGVDb25uZWN0U2Vzc2lvbhIoLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVxdWVzdBopLmxhdGNoa2V5LnYxLkNyZWF0ZUNvbm5lY3RTZXNzaW9uUmVzcG9uc2UiBMjzGAMSawoRR2V0Q29ubmVjdFNlc3Npb24SJS5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlcXVlc3QaJi5sYXRjaGtleS52MS5HZXRDb25uZWN0U2Vzc2lvblJlc3BvbnNlIgeQAgHI8xgCEnQKFERlbGV0ZUNvbm5lY3RTZXNzaW9uEigubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXF1ZXN0GikubGF0Y2hrZXkudjEuRGVsZXRlQ29ubmVjdFNlc3Npb25SZXNwb25zZSIHkAICyPMYAxJ9ChhCZWdpbkRldmljZUF1dGhvcml6YXRpb24SLC5sYXRjaGtleS52MS5CZWdpbkRldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkudjEuQmVnaW5EZXZpY2VBdXRob3JpemF0aW9uUmVzcG9uc2UiBMjzGAMSegoWR2V0RGV2aWNlQXV0aG9yaXphdGlvbhIqLmxhdGNoa2V5LnYxLkdldERldmljZUF1dGhvcml6YXRpb25SZXF1ZXN0GisubGF0Y2hrZXkudjEuR2V0RGV2aWNlQXV0aG9yaXphdGlvblJlc3BvbnNlIgeQAgHI8xgCYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_latchkey_v1_access, file_latchkey_v1_connection]);
 
 /**
  * ConnectSession lets a browser connect one account. It ends with that.
@@ -114,6 +114,13 @@ export type ConnectSession = Message<"latchkey.v1.ConnectSession"> & {
    * @generated from field: string browser_hash = 13;
    */
   browserHash: string;
+
+  /**
+   * What the connect page shows for an integration in place of the usual, by its key.
+   *
+   * @generated from field: map<string, latchkey.v1.IntegrationOverrides> overrides = 14;
+   */
+  overrides: { [key: string]: IntegrationOverrides };
 };
 
 /**
@@ -122,6 +129,27 @@ export type ConnectSession = Message<"latchkey.v1.ConnectSession"> & {
  */
 export const ConnectSessionSchema: GenMessage<ConnectSession> = /*@__PURE__*/
   messageDesc(file_latchkey_v1_connect_session, 0);
+
+/**
+ * IntegrationOverrides are what the connect page shows for one integration in place of the usual.
+ *
+ * @generated from message latchkey.v1.IntegrationOverrides
+ */
+export type IntegrationOverrides = Message<"latchkey.v1.IntegrationOverrides"> & {
+  /**
+   * The address of a guide for end users: the page links to it. `https` or `http`.
+   *
+   * @generated from field: string docs_connect = 1;
+   */
+  docsConnect: string;
+};
+
+/**
+ * Describes the message latchkey.v1.IntegrationOverrides.
+ * Use `create(IntegrationOverridesSchema)` to create a new message.
+ */
+export const IntegrationOverridesSchema: GenMessage<IntegrationOverrides> = /*@__PURE__*/
+  messageDesc(file_latchkey_v1_connect_session, 1);
 
 /**
  * IntegrationDefaults are what a session begins with for one integration.
@@ -157,7 +185,7 @@ export type IntegrationDefaults = Message<"latchkey.v1.IntegrationDefaults"> & {
  * Use `create(IntegrationDefaultsSchema)` to create a new message.
  */
 export const IntegrationDefaultsSchema: GenMessage<IntegrationDefaults> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 1);
+  messageDesc(file_latchkey_v1_connect_session, 2);
 
 /**
  * CreateConnectSessionRequest describes a session.
@@ -213,6 +241,13 @@ export type CreateConnectSessionRequest = Message<"latchkey.v1.CreateConnectSess
    * @generated from field: string webhook_url_override = 7;
    */
   webhookUrlOverride: string;
+
+  /**
+   * What the connect page shows for an integration in place of the usual, by its key.
+   *
+   * @generated from field: map<string, latchkey.v1.IntegrationOverrides> overrides = 8;
+   */
+  overrides: { [key: string]: IntegrationOverrides };
 };
 
 /**
@@ -220,7 +255,7 @@ export type CreateConnectSessionRequest = Message<"latchkey.v1.CreateConnectSess
  * Use `create(CreateConnectSessionRequestSchema)` to create a new message.
  */
 export const CreateConnectSessionRequestSchema: GenMessage<CreateConnectSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 2);
+  messageDesc(file_latchkey_v1_connect_session, 3);
 
 /**
  * CreateConnectSessionResponse holds the session and, this once, its token.
@@ -255,7 +290,7 @@ export type CreateConnectSessionResponse = Message<"latchkey.v1.CreateConnectSes
  * Use `create(CreateConnectSessionResponseSchema)` to create a new message.
  */
 export const CreateConnectSessionResponseSchema: GenMessage<CreateConnectSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 3);
+  messageDesc(file_latchkey_v1_connect_session, 4);
 
 /**
  * GetConnectSessionRequest names a session.
@@ -276,7 +311,7 @@ export type GetConnectSessionRequest = Message<"latchkey.v1.GetConnectSessionReq
  * Use `create(GetConnectSessionRequestSchema)` to create a new message.
  */
 export const GetConnectSessionRequestSchema: GenMessage<GetConnectSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 4);
+  messageDesc(file_latchkey_v1_connect_session, 5);
 
 /**
  * GetConnectSessionResponse holds the session.
@@ -297,7 +332,7 @@ export type GetConnectSessionResponse = Message<"latchkey.v1.GetConnectSessionRe
  * Use `create(GetConnectSessionResponseSchema)` to create a new message.
  */
 export const GetConnectSessionResponseSchema: GenMessage<GetConnectSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 5);
+  messageDesc(file_latchkey_v1_connect_session, 6);
 
 /**
  * DeleteConnectSessionRequest names the session to end.
@@ -325,7 +360,7 @@ export type DeleteConnectSessionRequest = Message<"latchkey.v1.DeleteConnectSess
  * Use `create(DeleteConnectSessionRequestSchema)` to create a new message.
  */
 export const DeleteConnectSessionRequestSchema: GenMessage<DeleteConnectSessionRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 6);
+  messageDesc(file_latchkey_v1_connect_session, 7);
 
 /**
  * DeleteConnectSessionResponse says that the session is gone.
@@ -340,7 +375,7 @@ export type DeleteConnectSessionResponse = Message<"latchkey.v1.DeleteConnectSes
  * Use `create(DeleteConnectSessionResponseSchema)` to create a new message.
  */
 export const DeleteConnectSessionResponseSchema: GenMessage<DeleteConnectSessionResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 7);
+  messageDesc(file_latchkey_v1_connect_session, 8);
 
 /**
  * DeviceAuthorization is an end user who enters a code at a provider's page, on whatever device is at hand. latchkey
@@ -446,7 +481,7 @@ export type DeviceAuthorization = Message<"latchkey.v1.DeviceAuthorization"> & {
  * Use `create(DeviceAuthorizationSchema)` to create a new message.
  */
 export const DeviceAuthorizationSchema: GenMessage<DeviceAuthorization> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 8);
+  messageDesc(file_latchkey_v1_connect_session, 9);
 
 /**
  * Where it stands.
@@ -508,7 +543,7 @@ export type DeviceAuthorization_State = (typeof DeviceAuthorization_State)[keyof
  * Describes the enum latchkey.v1.DeviceAuthorization.State.
  */
 export const DeviceAuthorization_StateSchema: GenEnum<DeviceAuthorization_State> = /*@__PURE__*/
-  enumDesc(file_latchkey_v1_connect_session, 8, 0);
+  enumDesc(file_latchkey_v1_connect_session, 9, 0);
 
 /**
  * BeginDeviceAuthorizationRequest says what is to be connected, and for whom.
@@ -579,7 +614,7 @@ export type BeginDeviceAuthorizationRequest = Message<"latchkey.v1.BeginDeviceAu
  * Use `create(BeginDeviceAuthorizationRequestSchema)` to create a new message.
  */
 export const BeginDeviceAuthorizationRequestSchema: GenMessage<BeginDeviceAuthorizationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 9);
+  messageDesc(file_latchkey_v1_connect_session, 10);
 
 /**
  * BeginDeviceAuthorizationResponse holds what the end user is shown.
@@ -600,7 +635,7 @@ export type BeginDeviceAuthorizationResponse = Message<"latchkey.v1.BeginDeviceA
  * Use `create(BeginDeviceAuthorizationResponseSchema)` to create a new message.
  */
 export const BeginDeviceAuthorizationResponseSchema: GenMessage<BeginDeviceAuthorizationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 10);
+  messageDesc(file_latchkey_v1_connect_session, 11);
 
 /**
  * GetDeviceAuthorizationRequest names one.
@@ -621,7 +656,7 @@ export type GetDeviceAuthorizationRequest = Message<"latchkey.v1.GetDeviceAuthor
  * Use `create(GetDeviceAuthorizationRequestSchema)` to create a new message.
  */
 export const GetDeviceAuthorizationRequestSchema: GenMessage<GetDeviceAuthorizationRequest> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 11);
+  messageDesc(file_latchkey_v1_connect_session, 12);
 
 /**
  * GetDeviceAuthorizationResponse holds it.
@@ -642,7 +677,7 @@ export type GetDeviceAuthorizationResponse = Message<"latchkey.v1.GetDeviceAutho
  * Use `create(GetDeviceAuthorizationResponseSchema)` to create a new message.
  */
 export const GetDeviceAuthorizationResponseSchema: GenMessage<GetDeviceAuthorizationResponse> = /*@__PURE__*/
-  messageDesc(file_latchkey_v1_connect_session, 12);
+  messageDesc(file_latchkey_v1_connect_session, 13);
 
 /**
  * ConnectSessionService hands out short-lived permission for one browser to make one connection, and has connections

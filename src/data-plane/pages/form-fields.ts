@@ -1,0 +1,140 @@
+import { type Html, html } from "../../base/html.ts";
+import type { ConnectionField, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import { patternMistake } from "../../providers/field-pattern.ts";
+import { filled, type PageSettings, provided } from "./page-settings.ts";
+
+/** One input of the connect page's form. */
+export interface FormField {
+  readonly name: string;
+  readonly id: string;
+  readonly label: string;
+  readonly help: string;
+  readonly example: string;
+  readonly pattern: string;
+  readonly required: boolean;
+  /** Its value is never written into a page. */
+  readonly secret: boolean;
+  readonly isCredential: boolean;
+  /** What to enter where it is empty, and where its value is not right. */
+  readonly missing: string;
+  readonly wrong: string;
+}
+
+/** The values that were entered and what is wrong with them, by the names of the inputs. */
+export interface Entries {
+  readonly values: Readonly<Record<string, string>>;
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+interface FieldContext {
+  readonly provider: Provider;
+  /** What a person calls the integration. */
+  readonly title: string;
+  readonly settings: PageSettings;
+}
+
+export const paramName = (name: string): string => `params[${name}]`;
+
+/** The input for a value of the connection's `connection_config`. */
+export function connectionInput(field: ConnectionField, { provider, title, settings }: FieldContext): FormField {
+  const { name, description, example, pattern, required, defaultValue, suffixes } = field;
+  const { problems } = settings.texts;
+  const host = hostOfExample(field, provider);
+  const form =
+    host !== undefined
+      ? filled(problems.firstPart, { example, host })
+      : suffixes.length > 0
+        ? filled(problems.suffixes, { suffixes: suffixes.join(", ") })
+        : example !== ""
+          ? filled(problems.example, { example })
+          : filled(problems.form, { title });
+  return {
+    name: paramName(name),
+    id: `field-${name.replace(/\s+/g, "-")}`,
+    label: provided(settings, field.title || name),
+    help: description === "" ? "" : provided(settings, description),
+    example,
+    // One that was stored before it had to be valid in browsers is left to latchkey's own check.
+    pattern: patternMistake(pattern) === undefined ? pattern : "",
+    required: required && defaultValue === "",
+    secret: false,
+    isCredential: false,
+    missing: example === "" ? problems.missing : filled(problems.missingExample, { example }),
+    wrong: form,
+  };
+}
+
+/** `acme.zendesk.com` for a field whose value is the first part of an address of the provider's; undefined: it is not. */
+function hostOfExample({ name, example }: ConnectionField, { auth, proxy }: Provider): string | undefined {
+  if (example === "" || example.includes(".")) return undefined;
+  const isOAuth = auth.case === "oauth2" || auth.case === "oauth1";
+  const urls = [...(isOAuth ? [auth.value.authorizationUrl] : []), proxy?.baseUrl ?? ""];
+  const opening = `https://\${connectionConfig.${name}}.`;
+  const url = urls.find((one) => one.startsWith(opening));
+  const [rest = ""] = url === undefined ? [] : url.slice(opening.length).split(/[/:?]/, 1);
+  return /^[a-z0-9.-]+$/.test(rest) ? `${example}.${rest}` : undefined;
+}
+
+/** The inputs of what a person types in, by the kind of credentials, in the names of the SDK's dialect. */
+export function credentialInputs(kind: string, { texts }: PageSettings): readonly FormField[] | undefined {
+  const { labels, problems } = texts;
+  const input = (
+    name: keyof typeof labels,
+    { secret, required }: Pick<FormField, "secret" | "required">,
+  ): FormField => ({
+    ...{
+      name,
+      id: name,
+      secret,
+      required,
+      label: labels[name],
+      help: "",
+      example: "",
+      pattern: "",
+      isCredential: true,
+    },
+    missing: required ? problems.missing : problems.userOrPassword,
+    wrong: secret ? problems.again : problems.kept,
+  });
+  switch (kind) {
+    case "apiKey":
+      return [input("apiKey", { secret: true, required: true })];
+    case "basic":
+      // Either may be empty, as some providers want it.
+      return [
+        input("username", { secret: false, required: false }),
+        input("password", { secret: true, required: false }),
+      ];
+    case "oauth2Client":
+      return [
+        input("client_id", { secret: false, required: true }),
+        input("client_secret", { secret: true, required: true }),
+      ];
+    case "none":
+      return [];
+    default:
+      return undefined;
+  }
+}
+
+/** The inputs with their labels. The first with a problem gets the focus, without a script too. */
+export function inputsHtml(fields: readonly FormField[], { values, problems }: Entries, isInFrame: boolean): Html[] {
+  const firstBad = fields.find(({ name }) => problems[name] !== undefined)?.name;
+  return fields.map(({ name, id, label, help, example, pattern, required, secret, missing, wrong }) => {
+    const problem = problems[name];
+    const value = secret ? "" : (values[name] ?? "");
+    const attributes: readonly Html[] = [
+      secret ? html` type="password"` : html` value="${value}"`,
+      example === "" ? html`` : html` placeholder="${example}"`,
+      pattern === "" ? html`` : html` pattern="${pattern}" title="${wrong}"`,
+      required ? html` required` : html``,
+      problem === undefined ? html`` : html` aria-invalid="true"`,
+      // Browsers refuse it to frames of other sites, and say so in the console.
+      name === firstBad && !isInFrame ? html` autofocus` : html``,
+      html` aria-describedby="${id}-problem${help === "" ? "" : ` ${id}-help`}"`,
+      html` data-missing="${missing}" data-wrong="${wrong}"`,
+    ];
+    return html`<label for="${id}">${label}</label><input id="${id}" name="${name}" autocomplete="off" autocapitalize="none" spellcheck="false"${attributes}>
+<p class="bad problem" id="${id}-problem">${problem ?? ""}</p>${help === "" ? "" : html`<p class="quiet" id="${id}-help">${help}</p>`}`;
+  });
+}
