@@ -163,7 +163,10 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const urls = createWebhookUrls({ environments, publicUrl });
 
-  const renewal = await joinRenewal({ ground, health, connections, send, leaseMs: options.refreshLeaseMs });
+  const renewal = await joinRenewal({
+    ...{ ground, health, connections, send, leaseMs: options.refreshLeaseMs },
+    restorationOf: () => backend.restoration(),
+  });
   const { live, attachments, tokens } = renewal;
   const scripted: JoinedScripts = await joinScripts({
     ...{ ground, connections, renewal, scripts, urls, limits: options.runs, leaseMs: options.runLeaseMs },

@@ -4,6 +4,7 @@ import { type RefreshCause, refreshCauses } from "../core/refresh-causes.ts";
 import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
 import { OAuthApp_Publishing } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Restoration } from "../store/contract.ts";
 import type { Equipment } from "./health-judgement.ts";
 
 /** A grant that is dead, and what is known of it. */
@@ -13,6 +14,9 @@ interface Death extends Equipment {
   readonly failure: RefreshFailure;
   readonly isAnswerLost: boolean;
   readonly liveGrants: number | undefined;
+  /** The backup that the store was restored from; undefined where it was not. */
+  readonly restoration: Restoration | undefined;
+  readonly credentialsRevision: number;
   readonly nowMs: number;
 }
 
@@ -31,6 +35,19 @@ export function causesOf({ record, connection, failure, integration, provider, .
     code: failure.code,
     isAnswerLost: rest.isAnswerLost,
     liveGrants: rest.liveGrants,
+    restored: isOfBackup({ record, ...rest }) ? rest.restoration : undefined,
     nowMs: rest.nowMs,
   });
+}
+
+/** Whether the credentials came with the backup; a re-seal gives them a later revision, and changes no time. */
+function isOfBackup({
+  restoration,
+  credentialsRevision,
+  record: { lastSucceededAt, grantedAt },
+}: Pick<Death, "restoration" | "credentialsRevision" | "record">): boolean {
+  if (restoration === undefined) return false;
+  const gotAt = lastSucceededAt ?? grantedAt;
+  const isOlder = gotAt !== undefined && timestampMs(gotAt) <= restoration.backupAtMs;
+  return credentialsRevision <= restoration.backupRevision || isOlder;
 }

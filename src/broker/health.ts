@@ -15,7 +15,7 @@ import { type RefreshRecord, RefreshRecordSchema } from "../gen/latchkey/stored/
 import { type Connection, Connection_State, type ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import { type IntegrationSecrets, IntegrationSecretsSchema } from "../gen/latchkey/v1/integration_pb.ts";
-import type { Change, Condition, Store } from "../store/contract.ts";
+import type { Change, Condition, Restoration, Store } from "../store/contract.ts";
 import { leaseKeys } from "../store/leases.ts";
 import type { Stored } from "../store/records.ts";
 import { type Collections, credentialsKey, refreshKey, refreshLease } from "./collections.ts";
@@ -76,6 +76,8 @@ interface Failed extends Omit<Equipment, "credentials"> {
   readonly log: LogWriter;
   /** How many live grants of the same account and client there are, where that is known. */
   readonly liveGrants?: number;
+  /** The backup that the store was restored from. */
+  readonly restoration?: Restoration | undefined;
 }
 
 interface Succeeded extends Equipment {
@@ -180,8 +182,8 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
         record,
       };
     },
-    noteFailure(known, { failure, log, liveGrants, ...others }) {
-      const { connection, credentials, record: recordBefore } = known;
+    noteFailure(known, { failure, log, liveGrants, restoration, ...others }) {
+      const { connection, credentials, credentialsRevision, record: recordBefore } = known;
       const equipment = { ...others, credentials };
       const base = recordOf(known);
       const nowMs = world.now();
@@ -189,7 +191,10 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
       const isDead = failure.kind === "grant_dead";
       const isAnswerLost = record.intent !== undefined;
       const causes = isDead
-        ? causesOf({ ...equipment, record, connection: connection.value, failure, isAnswerLost, liveGrants, nowMs })
+        ? causesOf({
+            ...{ ...equipment, record, connection: connection.value, failure, isAnswerLost, liveGrants, nowMs },
+            ...{ restoration, credentialsRevision },
+          })
         : [];
       if (isDead) {
         // One that was dead keeps the reason it died of: what is tried afterwards says less.

@@ -1,4 +1,5 @@
 import type { Send } from "../base/sending.ts";
+import type { Restoration } from "../store/contract.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
 import { type AskWithConnection, createConnectionRequests } from "./connection-request.ts";
 import type { Connections } from "./connections.ts";
@@ -32,10 +33,12 @@ interface RenewalOptions {
   /** The way to providers. */
   readonly send: Send;
   readonly leaseMs: number | undefined;
+  /** The backup that the store was restored from. */
+  readonly restorationOf: () => Promise<Restoration | undefined>;
 }
 
 export async function joinRenewal(options: RenewalOptions): Promise<JoinedRenewal> {
-  const { ground, health, connections, send, leaseMs } = options;
+  const { ground, health, connections, send, leaseMs, restorationOf } = options;
   const { store, collections, integrations, providers, touches, logs, world } = ground;
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
@@ -50,6 +53,7 @@ export async function joinRenewal(options: RenewalOptions): Promise<JoinedRenewa
     providers,
     tokens,
     grants,
+    restorationOf,
     world,
   });
   const live = await openLive({ store, collections, connections, integrations, providers, touches, refresher, world });

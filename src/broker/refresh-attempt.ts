@@ -13,7 +13,14 @@ import type { Connection, ConnectionRef } from "../gen/latchkey/v1/connection_pb
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
-import { type Change, type Condition, StaleWrite, type Store, StoreUnavailable } from "../store/contract.ts";
+import {
+  type Change,
+  type Condition,
+  type Restoration,
+  StaleWrite,
+  type Store,
+  StoreUnavailable,
+} from "../store/contract.ts";
 import type { FreeLease } from "../store/leases.ts";
 import { SealKeyMissing } from "../store/seal-key.ts";
 import type { ConnectionHealth, Known, Noted } from "./health.ts";
@@ -78,6 +85,8 @@ interface AttemptsOptions {
   readonly health: ConnectionHealth;
   readonly tokens: TokenEndpoint;
   readonly grants: LiveGrants;
+  /** The backup that the store was restored from. */
+  readonly restorationOf: () => Promise<Restoration | undefined>;
   readonly breaker: RefreshBreaker;
   readonly pace: RefreshPace;
   readonly times: RefreshLeaseTimes;
@@ -96,7 +105,8 @@ export const lookAgainMs = 100;
 const storeRetryMs = 1_000;
 
 export function createAttempts(options: AttemptsOptions): RunAttempt {
-  const { read, findLease, store, health, tokens, grants, breaker, pace, times, isOver, world } = options;
+  const { read, findLease, store, health, tokens, grants, breaker, pace, times, restorationOf, isOver, world } =
+    options;
   const { metrics, log } = world;
   const { renewEveryMs } = times;
   const count = (outcome: string) => metrics.refreshes.inc({ outcome });
@@ -254,11 +264,9 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       // This one is among them: it has only now been found dead.
       const liveGrants =
         failure.kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
+      const restoration = failure.kind === "grant_dead" ? await restorationOf() : undefined;
       const noted = health.noteFailure(known, {
-        failure,
-        log: writer,
-        integration,
-        provider,
+        ...{ failure, log: writer, integration, provider, restoration },
         ...(liveGrants !== undefined && { liveGrants }),
       });
       reason = noted.record?.deadReason || failure.code;

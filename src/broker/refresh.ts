@@ -16,7 +16,7 @@ import { type Closed, createRefreshBreaker } from "../core/refresh-breaker.ts";
 import { renewalOf } from "../core/renewal.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
-import { type Store, StoreUnavailable } from "../store/contract.ts";
+import { type Restoration, type Store, StoreUnavailable } from "../store/contract.ts";
 import { type HolderWatch, watchHolder } from "../store/lease-holder-watch.ts";
 import { createLeases, type FreeLease } from "../store/leases.ts";
 import { refreshLease } from "./collections.ts";
@@ -74,6 +74,7 @@ interface RefresherOptions {
   readonly providers: Providers;
   readonly tokens: TokenEndpoint;
   readonly grants: LiveGrants;
+  readonly restorationOf: () => Promise<Restoration | undefined>;
   readonly world: World;
 }
 
@@ -110,6 +111,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   let isOver = false;
   const pace = createRefreshPace();
   const attempt = createAttempts({
+    ...{ restorationOf: options.restorationOf },
     ...{ read, findLease: (ref) => findLease(ref), store, health, tokens, grants, breaker, pace, times, world },
     isOver: () => isOver,
   });

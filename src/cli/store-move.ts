@@ -65,9 +65,13 @@ export async function move({ from, to, source, terminal, phases }: Move): Promis
   const snapshot = await source.snapshot();
   const { revision } = snapshot;
   try {
-    const { count } = await withStore(to, { create: true }, (target) =>
-      copyInto({ content: { revision, pages: snapshot.pages() }, total: undefined, to, target, terminal, phases }),
-    );
+    const restoration = await source.restoration();
+    const { count } = await withStore(to, { create: true }, async (target) => {
+      const content = { revision, pages: snapshot.pages() };
+      const copied = await copyInto({ content, total: undefined, to, target, terminal, phases });
+      if (restoration !== undefined) await target.noteRestoration(restoration);
+      return copied;
+    });
     // Looked at twice: now it can still stay as it was, and only behind the retirement it is certain.
     await requireUnchanged({ from, source, revision });
     stage = "retiring";

@@ -1,3 +1,4 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { amount } from "./amounts.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { OwnCommand } from "./own-command.ts";
@@ -30,11 +31,17 @@ export const restoreCommand = (terminal: Terminal): OwnCommand => ({
     await requireEmpty(to);
     const backup = await openBackup(file, terminal);
     const manifest = await phases(`reading all of ${file}`, (progress) => backup.verify(progress));
-    const { revision, count, keyIds } = manifest;
+    const { revision, count, keyIds, createdAt } = manifest;
     const content = { revision: Number(revision), pages: backup.pages() };
     await withStore(to, { create: true }, async (target) => {
       const copied = await copyInto({ content, total: Number(count), to, target, terminal, phases });
       if (!isSame(copied, manifest)) throw new Error(`${file} was changed while it was read; empty ${to.name}`);
+      // Refresh tokens that were renewed since the backup are older in the store than at their providers.
+      await target.noteRestoration({
+        backupRevision: Number(revision),
+        backupAtMs: createdAt === undefined ? 0 : timestampMs(createdAt),
+        restoredAtMs: Date.now(),
+      });
     });
     const keys = keyIds.map((id) => `"${id}"`).join(", ");
     await write(

@@ -17,6 +17,8 @@ export interface DeadGrant {
   readonly isAnswerLost: boolean;
   /** Of the same account and client. */
   readonly liveGrants?: number | undefined;
+  /** The store was restored from a backup, and the refresh token is the backup's. */
+  readonly restored?: { readonly backupAtMs: number; readonly restoredAtMs: number } | undefined;
 }
 
 /** One way in which it may have come to that. */
@@ -48,6 +50,15 @@ type Rule = (grant: DeadGrant) => RefreshCause | undefined;
 
 /** In the order in which one is believed when several are likely. */
 const rules: readonly Rule[] = [
+  ({ restored, rules }) => {
+    if (restored === undefined) return undefined;
+    const [backup, restore] = [restored.backupAtMs, restored.restoredAtMs].map((ms) => new Date(ms).toISOString());
+    const text = `the store was restored on ${restore} from a backup of ${backup}, and these credentials were not renewed since: a renewal after the backup may have replaced the refresh token`;
+    return {
+      ...possible("restored_backup", text),
+      isLikely: rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS,
+    };
+  },
   ({ isAnswerLost, rules }) =>
     isAnswerLost && rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS
       ? likely(

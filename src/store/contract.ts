@@ -64,6 +64,10 @@ export interface Backend extends Store {
   scrub(): AsyncIterable<ScrubStep>;
   /** What it takes up, roughly. */
   space(): Promise<Space>;
+  /** Undefined for a store that was not restored from a backup. */
+  restoration(): Promise<Restoration | undefined>;
+  /** Notes what the store was restored from. Beside the entries: those are exactly the backup's. */
+  noteRestoration(restoration: Restoration): Promise<void>;
   /** Nothing is ever committed to it again, and it cannot be opened: it says where it went. */
   retire(to: string): Promise<void>;
   /** Waits for what is being committed. After it everything rejects with `StoreUnavailable`. */
@@ -135,6 +139,15 @@ export interface Content {
   readonly revision: number;
   /** In order. */
   readonly pages: AsyncIterable<readonly Entry[]>;
+}
+
+/** The backup that a store was restored from. */
+export interface Restoration {
+  /** What has a later revision was written after the restore. */
+  readonly backupRevision: number;
+  /** When the backup was taken. */
+  readonly backupAtMs: number;
+  readonly restoredAtMs: number;
 }
 
 export interface ScrubStep {

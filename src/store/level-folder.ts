@@ -1,6 +1,6 @@
 import { chmod, mkdir, open, readdir, readFile, realpath, rename, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { StoreRefused } from "./contract.ts";
+import { type Restoration, StoreRefused } from "./contract.ts";
 import { lockFile } from "./level-lock.ts";
 import { tailFile } from "./level-tail.ts";
 
@@ -11,6 +11,8 @@ export interface Marker {
   readonly createdAt: string;
   /** Where it went. What is here is out of date from that moment on. */
   readonly movedTo?: string;
+  /** The backup that it was restored from. */
+  readonly restoration?: Restoration;
 }
 
 export const markerFile = "latchkey.json";

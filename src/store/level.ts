@@ -57,7 +57,8 @@ interface LevelOptions {
  * writing to a log whose tail it can no longer read back.
  */
 export async function openLevelStore({ folder: asked, log, metrics, create = true }: LevelOptions): Promise<Backend> {
-  const { folder, db: opened, lock, marker, tail } = await openFolder({ folder: asked, create, log });
+  const { folder, db: opened, lock, marker: found, tail } = await openFolder({ folder: asked, create, log });
+  let marker = found;
   let db: Database = opened;
   let ledger: Ledger;
   let revision: number;
@@ -384,6 +385,12 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     async space() {
       const [usedBytes, { freeBytes }] = await Promise.all([usedIn(folder), roomIn(folder)]);
       return { usedBytes, freeBytes };
+    },
+    restoration: () => Promise.resolve(marker.restoration),
+    async noteRestoration(restoration) {
+      const noted = { ...marker, restoration };
+      await writeMarker(folder, noted);
+      marker = noted;
     },
     async retire(to) {
       movedAway = new StoreUnavailable(`the store was moved to ${to}`);

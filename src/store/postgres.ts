@@ -14,6 +14,7 @@ import type { LivenessLimits } from "./postgres-liveness.ts";
 import { hasMarkSql, newMark } from "./postgres-marks.ts";
 import { entryOf, everything, readPage, readPages } from "./postgres-pages.ts";
 import { createPruner } from "./postgres-pruner.ts";
+import { readRestoration, writeRestoration } from "./postgres-restoration.ts";
 import { type FoundStore, format, prepareSchema } from "./postgres-schema.ts";
 import { fillStore, openSnapshot } from "./postgres-snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./postgres-url.ts";
@@ -381,6 +382,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       const [row] = await read<[number]>("select pg_total_relation_size($1::regclass)", [`${schema}.entry`]);
       return { usedBytes: row?.[0] ?? 0, freeBytes: undefined };
     },
+    restoration: () => readRestoration({ query: read, schema }),
+    noteRestoration: (restoration) => asking(() => writeRestoration({ query: connections.write, schema }, restoration)),
     async retire(to) {
       await asking(() => inTurn(() => connections.write(`update ${schema}.head set moved_to = $1`, [to])));
       await poll();
