@@ -21,6 +21,13 @@ export function readInstant(value: JsonValue): number | undefined {
   return numeric.test(value) ? fromNumber(Number(value)) : fromIso(value);
 }
 
+/** What to tell a caller whose time `readInstantOrDate` does not take. */
+export const instantOrDateForms = "must be a time: ISO 8601 with a zone, a date, or seconds or milliseconds since 1970";
+
+/** A time to filter by. A date alone is its midnight in UTC, as `Date` reads it on every machine. */
+export const readInstantOrDate = (text: string): number | undefined =>
+  readInstant(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00Z` : text);
+
 function fromNumber(value: number): number | undefined {
   if (value < 0) return undefined;
   return inRange(Math.round(value < firstMilliseconds ? value * 1000 : value));

@@ -13,7 +13,7 @@ import { type Access, type Caller, requireScope } from "../broker/access.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
 import { isGrpc } from "../core/grpc.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
-import { type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
+import { bodyOf, type FrontHead, type FrontRequest, type FrontResponse, isStream } from "../relay/front.ts";
 import type { Lines } from "../relay/lines.ts";
 import type { RequestHead } from "../relay/request-head.ts";
 import { sharedSocketOf } from "../relay/shared-socket.ts";
@@ -240,7 +240,7 @@ export function createDoor(options: DoorOptions): Door {
     if (caller !== undefined && route.scope !== undefined) requireScope(caller, route.scope);
     await route.admit?.(params);
     const body: JsonObject =
-      route.takesBody === true
+      route.takesBody === true || (route.takesBody === "optional" && bodyOf(request) !== "none")
         ? await readJsonBody(request, reading)
         : route.takesBody === "form"
           ? await readFormBody(request, reading)

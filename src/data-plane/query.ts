@@ -13,6 +13,8 @@ export interface Query {
   /** `name[key]=value`, by key. */
   map(name: string): Readonly<Record<string, string>>;
   refuse(name: string, message: string): void;
+  /** Refuses each parameter that was not read. */
+  refuseRest(message: string): void;
   /** Throws when anything was wrong. Returns how many parameters nobody asked for. */
   end(): number;
 }
@@ -34,6 +36,9 @@ export function readQuery(raw: string): Query {
   return {
     text,
     refuse,
+    refuseRest(message) {
+      for (const name of unread) refuse(name, message);
+    },
     list(name) {
       unread.delete(name);
       return params

@@ -1,14 +1,20 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { Broker } from "../broker/broker.ts";
-import { dataIn, type ListedRecord, type RecordsOf } from "../broker/sync-records.ts";
-import { instantForms, readInstant } from "../core/instant.ts";
+import {
+  dataIn,
+  type ListedRecord,
+  type RecordFilter,
+  type RecordPage,
+  type RecordsOf,
+} from "../broker/sync-records.ts";
+import { instantOrDateForms, readInstantOrDate } from "../core/instant.ts";
 import { type Findings, readFields } from "../core/json-fields.ts";
 import { idOf, metadataField, nameMistake, type RecordAction, recordActions } from "../core/record-change.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Query } from "./query.ts";
-import { callerIn, type Route, type RouteRequest } from "./routes.ts";
+import { type Answer, callerIn, type Route, type RouteRequest } from "./routes.ts";
 
 const defaultPage = 100;
 const maxPage = 10_000;
@@ -31,18 +37,9 @@ export function recordRoutes({ records, countIgnored }: Broker): Route[] {
       const of: RecordsOf = { connection, model: query.text("model") ?? "", variant: query.text("variant") ?? "" };
       const wrong = nameMistake(of.model);
       if (wrong !== undefined) query.refuse("model", wrong);
-      const filter = {
-        cursor: query.text("cursor") ?? "",
-        limit: query.integer("limit", { min: 1, max: maxPage }) ?? defaultPage,
-        actions: actionsIn(query),
-        // The SDK has two names for it, of which it sends one.
-        modifiedAfterMs: instantIn(query, "modified_after") ?? instantIn(query, "delta"),
-        ids: idsIn(query),
-        maxBytes: maxPageBytes,
-      };
+      const filter = recordFilterIn(query);
       countIgnored(path, query.end());
-      const { records: found, next } = await records.list(of, filter);
-      return { status: 200, body: { records: found.map(recordJson), next_cursor: next === "" ? null : next } };
+      return recordsAnswer(await records.list(of, filter));
     },
   });
 
@@ -64,6 +61,22 @@ export function recordRoutes({ records, countIgnored }: Broker): Route[] {
     },
   ];
 }
+
+/** Which records of a model are asked for. Its caller ends the query. */
+export const recordFilterIn = (query: Query): RecordFilter => ({
+  cursor: query.text("cursor") ?? "",
+  limit: query.integer("limit", { min: 1, max: maxPage }) ?? defaultPage,
+  actions: actionsIn(query),
+  // The SDK has two names for it, of which it sends one.
+  modifiedAfterMs: instantIn(query, "modified_after") ?? instantIn(query, "delta"),
+  ids: idsIn(query),
+  maxBytes: maxPageBytes,
+});
+
+export const recordsAnswer = ({ records, next }: RecordPage): Answer => ({
+  status: 200,
+  body: { records: records.map(recordJson), next_cursor: next === "" ? null : next },
+});
 
 /** A record as it was saved, and what is known of it. Of one that was pruned its id is left. */
 export function recordJson({ record, cursor }: ListedRecord): JsonObject {
@@ -107,8 +120,8 @@ function actionsIn(query: Query): readonly RecordAction[] {
 function instantIn(query: Query, name: string): number | undefined {
   const text = query.text(name);
   if (text === undefined) return undefined;
-  const ms = readInstant(text);
-  if (ms === undefined) query.refuse(name, instantForms);
+  const ms = readInstantOrDate(text);
+  if (ms === undefined) query.refuse(name, instantOrDateForms);
   return ms;
 }
 

@@ -24,8 +24,8 @@ export interface Route {
   readonly browser?: "page" | "script";
   /** Its GET does something, once: a HEAD, as those send who look at links before people do, is not taken for it. */
   readonly isAct?: true;
-  /** JSON, what a form sends (then each field is text), or whatever it is, as it came. */
-  readonly takesBody?: true | "form" | "raw";
+  /** JSON, JSON or nothing, what a form sends (then each field is text), or whatever it is, as it came. */
+  readonly takesBody?: true | "optional" | "form" | "raw";
   /** Throws for whom nothing more is to be read. Undefined: that was clear at once. */
   readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void> | undefined;
   /** What a person sees in place of the envelope. */

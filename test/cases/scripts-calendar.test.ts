@@ -102,15 +102,16 @@ it("runs the three scripts of the calendar guide, and a sync that hears of every
   expect(started.live()).toHaveLength(1);
   expect(await started.metadata("ada")).toMatchObject({ calendarChannelId: first?.id });
 
-  const renewed = await started.sidecar.rest("GET", "/calendar/watch-renewal", {
-    headers: { "provider-config-key": provider, "connection-id": "ada" },
-  });
+  const headers = { "provider-config-key": provider, "connection-id": "ada" };
+  const renewed = await started.sidecar.rest("POST", "/calendar/watch-renewal", { headers });
   expect(renewed.status, JSON.stringify(renewed.body)).toBe(200);
   expect(renewed.body).toMatchObject({ success: true });
   const [second] = started.live();
   expect(started.live()).toHaveLength(1);
   expect(second?.id).not.toBe(first?.id);
   expect(await started.metadata("ada")).toMatchObject({ calendarChannelId: second?.id });
+  const saved = await started.sidecar.rest("GET", "/calendar/watch-renewal", { headers });
+  expect(saved.body.records).toMatchObject([{ id: "primary", channelId: second?.id }]);
 
   expect((await started.remove("ada")).status).toBe(200);
   expect(started.live()).toHaveLength(0);
