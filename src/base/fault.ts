@@ -27,6 +27,8 @@ export const faults = {
   unknown_connection: { status: 404, rpc: "NotFound" },
   unknown_sync: { status: 404, rpc: "NotFound" },
   unknown_action: { status: 404, rpc: "NotFound" },
+  ambiguous_function: { status: 400, rpc: "InvalidArgument" },
+  function_managed_by_deploy: { status: 400, rpc: "FailedPrecondition" },
   not_found: { status: 404, rpc: "NotFound" },
   method_not_allowed: { status: 405, rpc: "Unimplemented" },
   request_timeout: { status: 408, rpc: "DeadlineExceeded" },
@@ -90,6 +92,8 @@ interface FaultDetails {
   readonly mistakes?: readonly Mistake[];
   /** When it may be worth trying again. */
   readonly retryAfterSeconds?: number;
+  /** Data for the caller of a JSON route, beside the sentence. */
+  readonly payload?: JsonValue;
   /** How a customer's script failed, for its caller. */
   readonly script?: ScriptErrorDetails;
   /** Machine-readable particulars, such as the current revision of a conflict. Never a secret. */
@@ -103,6 +107,7 @@ export class Fault extends Error {
   readonly mistakes: readonly Mistake[];
   readonly retryAfterSeconds: number | undefined;
   readonly metadata: Readonly<Record<string, string>>;
+  readonly payload: JsonValue | undefined;
   readonly script: ScriptErrorDetails | undefined;
 
   constructor(code: FaultCode, message: string, details: FaultDetails = {}) {
@@ -112,6 +117,7 @@ export class Fault extends Error {
     this.retryAfterSeconds = details.retryAfterSeconds;
     this.metadata = details.metadata ?? {};
     this.script = details.script;
+    this.payload = details.script?.payload ?? details.payload;
   }
 
   get status(): number {

@@ -17,6 +17,10 @@ interface Common {
   /** The hash of what runs. */
   readonly version: string;
   readonly description: string;
+  /** When its file last changed. */
+  readonly changedMs: number;
+  /** For people. */
+  readonly scopes: readonly string[];
   /** What the script is given is judged by these where it has said what it wants (JSON Schema). */
   readonly metadata: JsonObject | undefined;
 }
@@ -36,6 +40,8 @@ export interface SyncScript extends Common {
   /** Empty: it hears of no notification. `*`: of all. */
   readonly webhookSubscriptions: readonly string[];
   readonly hasOnWebhook: boolean;
+  /** It says what its checkpoint looks like. */
+  readonly hasCheckpoint: boolean;
 }
 
 export interface ActionScript extends Common {
@@ -86,6 +92,8 @@ export interface ScriptHost {
   all(): readonly Script[];
   broken(): readonly BrokenScript[];
   find(at: ScriptAt): Script | undefined;
+  /** The text of the file that it was made of; undefined: nobody has it any more. */
+  sourceOf(script: Script): string | undefined;
   /** Called after each change of the folder that was taken up. Returns what takes it back. */
   onChange(listener: () => void): () => void;
   /** Never rejects: whatever goes wrong in a script, or with it, is its outcome. */
@@ -222,6 +230,7 @@ export const noScripts: ScriptHost = {
   all: () => [],
   broken: () => [],
   find: () => undefined,
+  sourceOf: () => undefined,
   onChange: () => () => {},
   run: () =>
     Promise.resolve({ kind: "failed", failure: { code: "host_error", message: "there are no scripts", stack: [] } }),

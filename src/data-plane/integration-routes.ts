@@ -6,7 +6,12 @@ import { authModeOf } from "../core/auth-mode.ts";
 import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
 import { integrationJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
-import { type Integration, IntegrationSchema } from "../gen/latchkey/v1/integration_pb.ts";
+import {
+  type Integration,
+  IntegrationSchema,
+  IntegrationSecretsSchema,
+  OAuthAppSchema,
+} from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import { callerIn, type Route } from "./routes.ts";
 
@@ -53,6 +58,24 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         requireType(credentialsType, await providers.findNow(integration.provider));
         countIgnored("/integrations", ignored);
         return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
+      },
+    },
+    {
+      method: "POST",
+      path: "/integrations/quickstart",
+      scope: Scope.INTEGRATIONS_WRITE,
+      takesBody: true,
+      async answer(request) {
+        const { environment, actor } = callerIn(request);
+        const { integration, paths, ignored } = readIntegration(request.body, { environment, isNew: true });
+        if (paths.some((path) => path.startsWith("oauth") || path.startsWith("secrets"))) {
+          const message = "is not for a quickstart: POST /integrations takes an app of your own";
+          throw new Fault("invalid_body", message, { mistakes: [{ path: ["credentials"], message }] });
+        }
+        const provider = await providers.findNow(integration.provider);
+        countIgnored("/integrations/quickstart", ignored);
+        const ready = { ...integration, ...quickstartApp(provider) };
+        return { status: 200, body: { data: shown(await integrations.create(ready, actor)) } };
       },
     },
     {
@@ -109,6 +132,27 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       },
     },
   ];
+}
+
+/** Kinds of credentials that are of an app of the customer's at the provider. */
+const kindsWithApp = ["oauth2", "oauth2Client", "oauth1", "tba", "app"];
+
+/** The app of a quickstart integration: one that anybody may use, or none where the provider needs none. */
+function quickstartApp({ name, auth, quickstartClient }: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
+  if (quickstartClient !== undefined) {
+    const { clientId, clientSecret } = quickstartClient;
+    return {
+      oauth: create(OAuthAppSchema, { clientId }),
+      secrets: create(IntegrationSecretsSchema, { clientSecret }),
+    };
+  }
+  if (!kindsWithApp.includes(auth.case ?? "")) return {};
+  const message =
+    `${name} needs an app of your own: register one with the provider, with the redirect URI of this latchkey, and ` +
+    "create the integration by POST /integrations with its client id and client secret";
+  throw new Fault("invalid_body", "there is no quickstart for this provider", {
+    mistakes: [{ path: ["provider"], message }],
+  });
 }
 
 interface Reading {

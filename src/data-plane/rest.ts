@@ -6,9 +6,9 @@ import { createConnectChoices } from "./connect-choice.ts";
 import { connectRoutes } from "./connect-routes.ts";
 import type { ConnectSockets } from "./connect-sockets.ts";
 import { connectionRoutes } from "./connection-routes.ts";
+import { functionRoutes } from "./function-routes.ts";
 import { hostedRoutes } from "./hosted-routes.ts";
 import { integrationRoutes } from "./integration-routes.ts";
-import { laterRoutes } from "./later-routes.ts";
 import { metadataRoutes } from "./metadata-routes.ts";
 import { oauthRoutes } from "./oauth-routes.ts";
 import { providerRoutes } from "./provider-routes.ts";
@@ -52,6 +52,6 @@ export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[]
     ...actionRoutes(broker),
     ...scriptRoutes(broker),
     ...recordRoutes(broker),
-    ...laterRoutes(),
+    ...functionRoutes(broker),
   ];
 }

@@ -1,3 +1,5 @@
+import { readyClient } from "./clients.ts";
+
 /**
  * How the sandbox is described to latchkey: providers in the fields of the catalogue, ready for the configuration file
  * and for the control plane. `origin` is the sandbox's own.
@@ -25,9 +27,11 @@ export function describeProviders(origin: string): readonly ProviderDescription[
   // Refuses every key and password but the sandbox's own.
   const verification = { request: { method: "GET", path: "/api/me" } };
   const who = ["openid", "email", "profile"];
+  const quickstart = { quickstart_client: { client_id: readyClient.id, client_secret: readyClient.secret ?? "" } };
   return [
     {
       name: "sandbox-files",
+      ...quickstart,
       display_name: "Sandbox: file storage",
       categories: ["file-storage"],
       oauth2: { ...oauth2, default_scopes: [...who, "drive"] },
@@ -35,6 +39,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-unified",
+      ...quickstart,
       display_name: "Sandbox: files, mail, calendar, spreadsheets",
       categories: ["file-storage", "mail", "calendar", "spreadsheets"],
       oauth2: { ...oauth2, default_scopes: [...who, "drive", "gmail.modify", "calendar", "spreadsheets"] },
@@ -42,6 +47,7 @@ export function describeProviders(origin: string): readonly ProviderDescription[
     },
     {
       name: "sandbox-calendar",
+      ...quickstart,
       display_name: "Sandbox: calendar",
       categories: ["calendar"],
       oauth2: { ...oauth2, default_scopes: [...who, "calendar"] },

@@ -279,6 +279,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     all: () => good,
     broken: () => broken,
     find: (at) => entries.get(keyOf(at))?.ready?.script,
+    sourceOf: (script) => handedOut.get(script)?.source,
     onChange(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -28,7 +28,13 @@ const makerOf: Readonly<Record<Script["kind"], string>> = {
   event: "createOnEvent",
 };
 
-export function readManifest({ integration, kind, name }: ScriptFile, said: Fields, version: string): Read {
+/** What is known of a script before its file is read. */
+interface Known {
+  readonly version: string;
+  readonly changedMs: number;
+}
+
+export function readManifest({ integration, kind, name }: ScriptFile, said: Fields, known: Known): Read {
   const mistakes: ManifestMistake[] = [];
   const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
 
@@ -43,7 +49,8 @@ export function readManifest({ integration, kind, name }: ScriptFile, said: Fiel
   const common = {
     integration,
     name,
-    version,
+    ...known,
+    scopes: texts(said["scopes"]),
     description: typeof said["description"] === "string" ? said["description"] : "",
     metadata: schema(said["metadata"]),
   };
@@ -96,9 +103,13 @@ export function readManifest({ integration, kind, name }: ScriptFile, said: Fiel
       endpoints,
       webhookSubscriptions: areNames ? (subscriptions as readonly string[]) : [],
       hasOnWebhook: said["hasOnWebhook"] === true,
+      hasCheckpoint: said["hasCheckpoint"] === true,
     };
   }
 }
+
+const texts = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 
 const schema = (value: unknown): JsonObject | undefined =>
   typeof value === "object" && value !== null ? (value as JsonObject) : undefined;

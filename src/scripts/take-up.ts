@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/script.ts";
@@ -13,6 +13,8 @@ import type { Threads } from "./threads.ts";
 export interface Ready {
   readonly script: Script;
   readonly bundle: Pick<Bundle, "code" | "map" | "base">;
+  /** The text of its file. */
+  readonly source: string;
 }
 
 /** How a file stands: what was made of it last, and what may still run. */
@@ -64,9 +66,11 @@ export async function takeUp(file: ScriptFile, before: Entry | undefined, ground
     const [place] = placesOf(stack, bundled.map);
     return refused([{ message, file: place?.file ?? file.file, line: place?.line, column: place?.column }]);
   }
-  const read = readManifest(file, JSON.parse(described.text) as JsonObject, version);
+  const path = join(folder, file.file);
+  const [source, { mtimeMs: changedMs }] = await Promise.all([readFile(path, "utf8"), stat(path)]);
+  const read = readManifest(file, JSON.parse(described.text) as JsonObject, { version, changedMs });
   if ("mistakes" in read) return refused(await placed(read.mistakes, folder, file));
-  return { file, ready: { script: read.script, bundle: bundled }, broken: undefined, inputs, stamp };
+  return { file, ready: { script: read.script, bundle: bundled, source }, broken: undefined, inputs, stamp };
 }
 
 /** Where in the file the word stands, as the name of a field or as what was called. */

@@ -14,7 +14,7 @@ const place = { ref: refOf("ada"), name: "things", variant: "base" };
 const script: SyncScript = {
   ...{ kind: "sync", integration: "calendar", name: "things", version: "1", description: "", metadata: undefined },
   ...{ frequency: "1d", syncType: "full", autoStart: true, trackDeletes: false, models: {}, endpoints: [] },
-  ...{ webhookSubscriptions: [], hasOnWebhook: false },
+  ...{ webhookSubscriptions: [], hasOnWebhook: false, hasCheckpoint: false, changedMs: 0, scopes: [] },
 };
 
 /** What comes to it waits until it is opened. */

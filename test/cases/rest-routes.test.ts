@@ -112,17 +112,6 @@ it("R20 takes no request that names no path, or one that is too long", async () 
   expect(statusOf(await request("GET /health", ...many))).toBe(431);
 });
 
-it.each([
-  ["POST", "/integrations/quickstart"],
-  ["GET", "/integrations/keyed/functions"],
-])("says of %s %s that it is not built, to those who may ask", async (method, path) => {
-  const { rest } = running();
-  const answer = await rest(method, path, { key: "wrong" });
-  expect(answer.status).toBe(401);
-  const { status, body } = await rest(method, path, method === "POST" ? { body: { syncs: [] } } : {});
-  expect({ status, code: body.error.code }).toEqual({ status: 501, code: "not_implemented" });
-});
-
 it("marks every answer of its own, and keeps it out of caches", async () => {
   const { rest } = running();
   for (const path of ["/health", "/connections", "/nowhere", "/providers/nobody"]) {

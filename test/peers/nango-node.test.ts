@@ -400,7 +400,7 @@ describe("integrations", () => {
       code: "unknown_provider_config",
     });
     const quick = nango().createQuickstartIntegration({ provider: "calendar", unique_key: "quick" });
-    expect(await failureOf(quick)).toEqual({ status: 501, code: "not_implemented" });
+    expect(await failureOf(quick)).toEqual({ status: 400, code: "invalid_body" });
   });
 });
 

@@ -18,6 +18,8 @@ export function describe(script: unknown): object {
     webhookSubscriptions: it["webhookSubscriptions"],
     endpoints: it["endpoints"],
     endpoint: it["endpoint"],
+    scopes: it["scopes"],
+    hasCheckpoint: !isNothing(it["checkpoint"]),
     hasExec: typeof it["exec"] === "function",
     hasOnWebhook: typeof it["onWebhook"] === "function",
     metadata: isNothing(it["metadata"]) ? undefined : jsonSchemaOf(it["metadata"], "input"),
