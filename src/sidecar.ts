@@ -2,8 +2,10 @@ import { lookup } from "node:dns/promises";
 import type { Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
+import { createConnectionLimit } from "./base/connection-limit.ts";
 import { createDoorGuard, hostName } from "./base/door-guard.ts";
 import { describeListener, type ListenAddress, listen } from "./base/listener.ts";
+import { fitOpenFiles, openFilesLimit } from "./base/open-files.ts";
 import { createRareWarning } from "./base/rare-warning.ts";
 import { createReadiness } from "./base/readiness.ts";
 import { certificateEndMs } from "./base/tls.ts";
@@ -87,6 +89,17 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     return known.hosts;
   };
   const opened: Closing[] = [];
+  const connections = fitOpenFiles(limits.connections, openFilesLimit());
+  const connectionsOf = (door: DoorName) =>
+    createConnectionLimit({
+      ...{ door, max: connections[door], world },
+      ...{ isShared: door === "public", isTls: doors[door]?.tls !== undefined },
+    });
+  for (const door of doorNames) {
+    const [wanted, max] = [limits.connections[door], connections[door]];
+    if (max < wanted)
+      log.info("fewer connections than configured: the process may open few files", { door, wanted, max });
+  }
 
   async function open(name: DoorName | `alias ${string}`, { address, tls }: DoorConfig, door: Opened): Promise<string> {
     try {
@@ -118,7 +131,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     let obstacle: string | undefined;
     const trouble = () => troubleOf(broker) ?? obstacle;
     const ops = createOpsDoor({
-      ...{ readiness, trouble, tls: doors.ops.tls, warn, world },
+      ...{ readiness, trouble, tls: doors.ops.tls, connections: connectionsOf("ops"), warn, world },
       guard: createDoorGuard({ hosts, origins: () => ownOrigins(addresses.ops) }),
     });
     addresses.ops = await open("ops", doors.ops, ops);
@@ -129,6 +142,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       maxHeadBytes: limits.headBytes,
       maxHeadLines: limits.headLines,
       tls: doors.control.tls,
+      connections: connectionsOf("control"),
       warn,
       world,
       shutdown: shutdown.signal,
@@ -211,7 +225,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       const toProviders = {
         ...{ ...common, name: "data" as const, proxy, stallMs },
         ...{ hasFastLane: config.fastLane, sharesReads: sharesReads === true },
-        guard: createDoorGuard({ hosts }),
+        ...{ guard: createDoorGuard({ hosts }), connections: connectionsOf("data") },
       };
       const otherRoutes = (path: string) => declaredRoutes(held, path);
       const dataDoor = createDoor({ ...toProviders, routes, otherRoutes, pages, aliases: refs, tls: doors.data.tls });
@@ -231,6 +245,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
           createDoor({
             ...{ ...common, name: "public" as const, routes: publicRoutes, pages, guard, tls: doors.public.tls },
             ...{ hasFastLane: config.fastLane, sharesReads: sharesReads === true },
+            connections: connectionsOf("public"),
           }),
         );
       }
@@ -423,6 +438,8 @@ function withPinned(declared: Declared, { secretKey, adminKey, forwardUrl, forwa
     ],
   };
 }
+
+const doorNames = ["data", "public", "control", "ops"] as const;
 
 const wildcards = ["0.0.0.0", "::", "[::]"];
 

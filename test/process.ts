@@ -26,10 +26,15 @@ interface LaunchOptions {
   readonly cwd?: string;
   /** What runs in place of latchkey's own `main.ts`. */
   readonly program?: string;
+  /** Options of `prlimit` that it runs under. */
+  readonly limits?: readonly string[];
 }
 
 /** What `serve` needs, on ports of its own. A variable that is undefined is left out. */
-export function launch(args: readonly string[], { env = {}, folder, cwd, program = main }: LaunchOptions): Running {
+export function launch(
+  args: readonly string[],
+  { env = {}, folder, cwd, program = main, limits }: LaunchOptions,
+): Running {
   const variables: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     HOME: process.env["HOME"],
@@ -38,7 +43,8 @@ export function launch(args: readonly string[], { env = {}, folder, cwd, program
     ...env,
   };
   const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
-  const child = spawn(process.execPath, [program, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
+  const [command = "", ...words] = [...(limits === undefined ? [] : ["prlimit", ...limits]), process.execPath, program];
+  const child = spawn(command, [...words, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
   const listeners = new Set<() => void>();

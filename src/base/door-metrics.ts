@@ -23,6 +23,18 @@ export const doorMetrics = {
     help: "Requests that are not answered yet, by door.",
     labels: ["door"],
   },
+  connectionsOpen: {
+    kind: "gauge",
+    name: "latchkey_connections_open",
+    help: "Connections that clients have open, by door.",
+    labels: ["door"],
+  },
+  connectionsRefused: {
+    kind: "counter",
+    name: "latchkey_connections_refused_total",
+    help: "Connections that a door refused, by what was full: door, or address, the share of one client address.",
+    labels: ["door", "limit"],
+  },
   refused: {
     kind: "counter",
     name: "latchkey_refused_total",

@@ -7,7 +7,7 @@ import type { Duplex } from "node:stream";
 export const cutAfterMs = 1_000;
 
 /** Ends a connection of which nothing more is read, and destroys it if the client does not close its side soon. */
-export function endSocket(socket: Duplex, text = ""): void {
+export function endSocket(socket: Duplex, text: string | Buffer = ""): void {
   if (!socket.writable) {
     socket.destroy();
     return;

@@ -17,6 +17,7 @@ const reasons: Readonly<Record<number, string>> = {
   400: "Bad Request",
   408: "Request Timeout",
   431: "Request Header Fields Too Large",
+  503: "Service Unavailable",
 };
 
 /** An answer for where there is no request to answer: the head never became one. */
@@ -27,6 +28,7 @@ export function rawAnswer(fault: Fault): string {
     "content-type: application/json; charset=utf-8",
     `content-length: ${Buffer.byteLength(body)}`,
     `latchkey-error: ${fault.code}`,
+    ...(fault.retryAfterSeconds === undefined ? [] : [`retry-after: ${fault.retryAfterSeconds}`]),
     "connection: close",
     "",
     body,

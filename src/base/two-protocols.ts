@@ -1,5 +1,6 @@
 import net, { type Server, type ServerOpts, type Socket } from "node:net";
 import tls, { type TLSSocket } from "node:tls";
+import type { ConnectionLimit } from "./connection-limit.ts";
 import { Fault } from "./fault.ts";
 import type { ListenerTls } from "./listener.ts";
 import { isGone } from "./malformed.ts";
@@ -19,6 +20,8 @@ export interface TwoProtocols {
 interface TwoProtocolsOptions {
   readonly tls: ListenerTls | undefined;
   readonly socketOptions: ServerOpts;
+  /** Undefined: any number of connections. */
+  readonly limit?: ConnectionLimit | undefined;
   /** Without TLS: what is served in place of a connection that was accepted a moment ago. */
   readonly inPlaceOf?: (accepted: Socket, server: Server) => Socket;
   /** Without TLS: sees connections before anybody knows what they speak. */
@@ -30,7 +33,8 @@ interface TwoProtocolsOptions {
 }
 
 export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
-  const { tls: pair, socketOptions, inPlaceOf = asItIs, serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
+  const { tls: pair, socketOptions, limit, inPlaceOf = asItIs } = options;
+  const { serveFirst = tell, serveHttp1, serveHttp2, refuse } = options;
   const sockets = new Set<Socket>();
   const undecided = new Set<Socket>();
 
@@ -44,6 +48,7 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     });
   }
 
+  /** Never listens itself: it is given the connections that are admitted. */
   function createTls(given: ListenerTls): Server {
     const tlsOptions = { ...socketOptions, ...tlsServerOptions(given), ALPNProtocols: ["h2", "http/1.1"] };
     const secure = tls.createServer(tlsOptions, (socket) => {
@@ -68,16 +73,15 @@ export function createTwoProtocols(options: TwoProtocolsOptions): TwoProtocols {
     socket.once("close", () => sockets.delete(socket));
   }
 
-  function createPlain(): Server {
-    const plain = net.createServer(socketOptions);
-    return plain.on("connection", (accepted) => {
-      const socket = inPlaceOf(accepted, plain);
-      know(socket);
-      serveFirst(socket);
-    });
-  }
-
-  const server = pair === undefined ? createPlain() : createTls(pair).on("connection", know);
+  const secure = pair === undefined ? undefined : createTls(pair);
+  const server = net.createServer(socketOptions).on("connection", (accepted) => {
+    if (limit?.admit(accepted) === false) return;
+    const socket = secure === undefined ? inPlaceOf(accepted, server) : accepted;
+    know(socket);
+    limit?.count(socket);
+    if (secure === undefined) serveFirst(socket);
+    else secure.emit("connection", socket);
+  });
   return {
     server,
     tell,

@@ -53,6 +53,8 @@ export interface Limits {
   readonly headBytes: number;
   readonly headLines: number;
   readonly pathBytes: number;
+  /** Open at once, at each door. */
+  readonly connections: Readonly<Record<DoorName, number>>;
 }
 
 export interface Config {
@@ -126,6 +128,7 @@ export const defaultLimits: Limits = {
   headLines: 200,
   pathBytes: 8 * 1024,
   webhookBodyBytes: 5 * 1024 * 1024,
+  connections: { data: 10_000, public: 2_000, control: 1_000, ops: 256 },
 };
 
 /** The whole configuration, or every mistake in it. */
@@ -308,6 +311,12 @@ function limitsOf({ limits = {} }: ConfigFile): Limits {
     headLines: limits.head_lines ?? defaultLimits.headLines,
     pathBytes: limits.path_bytes ?? defaultLimits.pathBytes,
     webhookBodyBytes: limits.webhook_body_bytes ?? defaultLimits.webhookBodyBytes,
+    connections: {
+      data: limits.connections?.data ?? defaultLimits.connections.data,
+      public: limits.connections?.public ?? defaultLimits.connections.public,
+      control: limits.connections?.control ?? defaultLimits.connections.control,
+      ops: limits.connections?.ops ?? defaultLimits.connections.ops,
+    },
   };
 }
 

@@ -141,6 +141,17 @@ export const fileSchema = v.strictObject({
       head_lines: v.optional(v.pipe(v.number(), v.integer(), v.minValue(10), v.maxValue(2_000))),
       path_bytes: v.optional(bytes),
       webhook_body_bytes: v.optional(bytes),
+      connections: v.optional(
+        v.pipe(
+          v.strictObject({
+            data: v.optional(among(1, 1_000_000)),
+            public: v.optional(among(1, 1_000_000)),
+            control: v.optional(among(1, 1_000_000)),
+            ops: v.optional(among(1, 1_000_000)),
+          }),
+          v.description("Connections that a door has open at once; one more is refused."),
+        ),
+      ),
     }),
   ),
   scripts: v.optional(

@@ -1,5 +1,6 @@
 import type { DescFile, DescMethod, DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, ServiceImpl } from "@connectrpc/connect";
+import type { ConnectionLimit } from "../base/connection-limit.ts";
 import type { DoorGuard } from "../base/door-guard.ts";
 import type { ListenerTls } from "../base/listener.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
@@ -57,6 +58,8 @@ interface ControlPlaneOptions {
   readonly shutdown: AbortSignal;
   /** So long may a reader take nothing of its answer; left out: a minute. */
   readonly stallMs?: number;
+  /** Undefined: any number of connections. */
+  readonly connections?: ConnectionLimit | undefined;
 }
 
 /** Every service of the control plane. A method that none of these files implements answers `not_implemented`. */

@@ -1,5 +1,6 @@
 import http from "node:http";
 import type { Server, Socket } from "node:net";
+import type { ConnectionLimit } from "../base/connection-limit.ts";
 import type { DoorGuard } from "../base/door-guard.ts";
 import { endSocket } from "../base/end-socket.ts";
 import { errorBody } from "../base/error-body.ts";
@@ -36,6 +37,8 @@ export interface ControlPortOptions {
   readonly world: World;
   /** So long may a reader take nothing of its answer. */
   readonly stallMs?: number;
+  /** Undefined: any number of connections. */
+  readonly connections?: ConnectionLimit | undefined;
 }
 
 const door = "control";
@@ -125,6 +128,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
   const both = createTwoProtocols({
     tls: pair,
     socketOptions,
+    limit: options.connections,
     serveHttp1,
     serveHttp2: sessions.serve,
     refuse: (fault, socket) =>

@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import type { Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { ConnectionLimit } from "../base/connection-limit.ts";
 import { type DoorGuard, hostName } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
@@ -75,6 +76,8 @@ interface DoorOptions {
   readonly sharesReads?: boolean;
   /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
   readonly stallMs?: number;
+  /** Undefined: any number of connections. */
+  readonly connections?: ConnectionLimit | undefined;
   readonly warn: RareWarning;
   readonly world: World;
 }
@@ -397,6 +400,7 @@ export function createDoor(options: DoorOptions): Door {
     tls,
     // As Node's own server of HTTP/1.1 has it.
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
+    limit: options.connections,
     ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
     ...(fastLane === undefined || !sharesReads ? {} : { inPlaceOf: sharedSocketOf }),
     serveHttp1,

@@ -1,5 +1,6 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
+import type { ConnectionLimit } from "../base/connection-limit.ts";
 import { type DoorGuard, isAddress } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
 import type { ListenerTls } from "../base/listener.ts";
@@ -17,6 +18,8 @@ interface OpsOptions {
   /** Names under which `/metrics` is served. */
   readonly guard: DoorGuard;
   readonly warn: RareWarning;
+  /** Undefined: any number of connections. */
+  readonly connections?: ConnectionLimit | undefined;
   readonly world: World;
 }
 
@@ -29,6 +32,7 @@ export function createOpsDoor({
   tls,
   guard,
   warn,
+  connections,
   world,
 }: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
   const pages: Readonly<Record<string, (request: IncomingMessage) => Page | Promise<Page>>> = {
@@ -99,6 +103,7 @@ export function createOpsDoor({
       ? http.createServer(timeouts, onRequest)
       : https.createServer({ ...timeouts, ...tlsServerOptions(tls) }, onRequest);
   if (tls !== undefined) server.on("secureConnection", (socket) => requireClientName(socket, tls));
+  if (connections !== undefined) limitTo(server, connections);
   return {
     server,
     drain: () =>
@@ -108,6 +113,16 @@ export function createOpsDoor({
       }),
     destroy: () => server.closeAllConnections(),
   };
+}
+
+/** Whoever asks next finds a place while others only keep theirs. */
+function limitTo(server: http.Server, connections: ConnectionLimit): void {
+  server.maxConnections = connections.max;
+  server.on("connection", connections.count);
+  server.on("drop", () => {
+    server.closeIdleConnections();
+    connections.refused("door");
+  });
 }
 
 interface Page {
