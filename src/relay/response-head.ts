@@ -232,11 +232,16 @@ export function endToEnd(fields: readonly string[]): string[] {
   return withoutNamed(kept, options);
 }
 
+/**
+ * RFC 9110, 7.6.1: no field for all recipients may be named. The length frames the body, and stays: without it the
+ * caller cannot find the end of the answer.
+ */
 function withoutNamed(fields: readonly string[], options: readonly string[]): string[] {
   const kept: string[] = [];
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] ?? "";
-    if (!options.includes(lowerCase(name))) kept.push(name, fields[i + 1] ?? "");
+    const lower = lowerCase(name);
+    if (lower === "content-length" || !options.includes(lower)) kept.push(name, fields[i + 1] ?? "");
   }
   return kept;
 }
