@@ -68,7 +68,7 @@ export interface OutgoingParts {
 export function outgoingParts(going: Going): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
   const brought = namesOf(attachment);
-  const replaced = going.wantsPlain ? new Set([...brought, "accept-encoding"]) : brought;
+  const replaced = going.wantsPlain ? new Set([...brought, "accept-encoding", "grpc-accept-encoding"]) : brought;
   const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
   if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
   if (going.wantsPlain) fields.push("Accept-Encoding", "identity");

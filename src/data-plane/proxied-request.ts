@@ -73,9 +73,13 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#trace = trace;
     this.#caller = call.face(this);
     const { integration } = ready.live;
-    const { attachment } = ready;
     this.#guard = isReflectionGuarded(integration)
-      ? guardReflection(this.#caller, { integration, attachment, refuse: () => this.#refuse() })
+      ? guardReflection(this.#caller, {
+          integration,
+          sent: () => this.#ready,
+          refuse: (message) => this.#refuse(message),
+          isGone: () => call.isGone,
+        })
       : this.#caller;
   }
 
@@ -153,9 +157,8 @@ export class ProxiedRequest implements Answering, Receiver {
     return true;
   }
 
-  #refuse(): void {
+  #refuse(message: string): void {
     this.#exchange?.abort();
-    const message = "the provider's answer holds the credentials that were sent to it";
     this.#shared.fail(this.#call, new Fault("credential_echo", message));
   }
 

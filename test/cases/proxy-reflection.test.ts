@@ -4,18 +4,26 @@ import { expect, it } from "vitest";
 import { Integration_Reflection, IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { openWire } from "../door.ts";
 import { type Answering, startProvider, startProxied } from "../provider.ts";
-import { call, faultOf, fieldOf } from "../proxy-call.ts";
+import { call, faultOf } from "../proxy-call.ts";
 
-type Options = NonNullable<Parameters<typeof startProxied>[1]>;
+interface Options extends Omit<NonNullable<Parameters<typeof startProxied>[1]>, "provider"> {
+  // biome-ignore lint/suspicious/noExplicitAny: as `startProxied` has it.
+  readonly provider?: Record<string, any> | ((port: number) => Record<string, any>);
+}
 
 const secret = "s3cr3t-0123456789-s3cr3t";
 const stars = "*".repeat(secret.length);
 
-async function guarded(how: "MASK" | "REFUSE" | "OFF", answer: Answering, options: Options = {}) {
+async function guarded(
+  how: "MASK" | "REFUSE" | "OFF",
+  answer: Answering,
+  { provider: described = {}, ...options }: Options = {},
+) {
   const provider = await startProvider(answer);
   const running = await startProxied(provider.port, {
     credentials: { type: "API_KEY", apiKey: secret },
     ...options,
+    provider: typeof described === "function" ? described(provider.port) : described,
   });
   await running.client(IntegrationService).updateIntegration({
     integration: { environment: "dev", key: "here", reflection: Integration_Reflection[how] },
@@ -118,13 +126,13 @@ it("refuses an answer that echoes the credentials before any of it has gone on",
   expect(await running.metric("latchkey_proxy_open")).toBe(0);
 });
 
-it("leaves what is no text as it is, and everything where nothing was asked for", async () => {
-  const masking = await guarded("MASK", echoing);
-  expect((await masking.ask("/binary")).body).toContain(secret);
+it("leaves everything as it is where nothing was asked for", async () => {
   const off = await guarded("OFF", echoing);
   expect((await off.ask("/echo")).body).toContain(secret);
-  await off.ask("/echo", { "accept-encoding": "gzip" });
+  expect((await off.ask("/binary")).body).toContain(secret);
+  await off.ask("/echo", { "accept-encoding": "gzip", "grpc-accept-encoding": "gzip" });
   expect(off.provider.received()).toContain("accept-encoding: gzip");
+  expect(off.provider.received()).toContain("grpc-accept-encoding: gzip");
 });
 
 it("finds the secret behind whatever the provider wants before it", async () => {
@@ -171,12 +179,184 @@ it("does not hold a stream of events back while it looks at it", async () => {
   }
 });
 
-it("hands a compressed answer on as it is: who compresses unasked is not looked into", async () => {
-  const packed = gzipSync(JSON.stringify({ key: secret })).toString("latin1");
-  const { ask } = await guarded("MASK", (_, socket) => {
-    const head = `Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${packed.length}`;
-    socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${packed}`, "latin1");
+const signed = 'Sec/ret+0123="word"&<456>';
+const numbered = (text: string, write: (code: number) => string) =>
+  [...text].map((one) => write(one.charCodeAt(0))).join("");
+
+/** Ways to quote a secret, and what of each would give it away. */
+const quoted: Readonly<Record<string, string>> = {
+  "with escaped slashes": JSON.stringify(signed).replaceAll("/", "\\/"),
+  "with escapes in numbers": numbered(signed, (code) => `\\u${code.toString(16).padStart(4, "0")}`),
+  "in HTML": numbered(signed, (code) => (code < 65 ? `&#${code};` : String.fromCharCode(code))),
+  "in HTML by name": signed
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;"),
+  "percent-encoded": encodeURIComponent(signed),
+  "percent-encoded in lower case": encodeURIComponent(signed).replaceAll(/%../g, (one) => one.toLowerCase()),
+  "percent-encoded twice": encodeURIComponent(encodeURIComponent(signed)),
+  "in base64": btoa(signed),
+  "in base64 within more": btoa(`x:${signed}!`),
+  "in base64url": Buffer.from(`ab${signed}`).toString("base64url"),
+  "in hex": Buffer.from(signed).toString("hex"),
+  "in hex with capitals": Buffer.from(signed).toString("hex").toUpperCase(),
+  reversed: [...signed].reverse().join(""),
+  "as UTF-16": Buffer.from(signed, "utf16le").toString("latin1"),
+};
+const types = [
+  "application/json",
+  "text/html",
+  "application/octet-stream",
+  "multipart/form-data; boundary=x",
+  "application/x-ndjson",
+  "application/jsonl",
+  "image/png",
+  "application/x-of-their-own",
+];
+
+it.each(["MASK", "REFUSE"] as const)(
+  "finds the credentials however they are quoted, in every type (%s)",
+  async (how) => {
+    const all = Object.entries(quoted);
+    const { ask } = await guarded(
+      how,
+      ({ line }, socket) => {
+        const { searchParams } = new URL(line.split(" ")[1] ?? "", "http://x");
+        const body = `<<${all[Number(searchParams.get("form"))]?.[1]}>>`;
+        const type = searchParams.get("type") ?? "";
+        const head = `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\n`;
+        if (!searchParams.has("chunked"))
+          socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`, "latin1");
+        else {
+          socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n`);
+          for (const letter of body) socket.write(`1\r\n${letter}\r\n`, "latin1");
+          socket.write("0\r\n\r\n");
+        }
+      },
+      { credentials: { type: "API_KEY", apiKey: signed } },
+    );
+    for (const [i, [form, text]] of all.entries()) {
+      for (const type of types) {
+        for (const cut of ["", "&chunked"]) {
+          const answer = await ask(`/x?form=${i}&type=${encodeURIComponent(type)}${cut}`);
+          const what = `${form} ${type} ${cut}`;
+          if (how === "REFUSE" && faultOf(answer) === "credential_echo") continue;
+          // A stream is masked as it comes, refused or not.
+          if (how === "REFUSE") expect([type, cut], what).toEqual([expect.stringMatching(/json/), "&chunked"]);
+          expect(answer.body.length, what).toBe(text.length + 4);
+          expect(answer.body, what).toMatch(/^<<.{0,8}\*{16,}.{0,8}>>$/s);
+        }
+      }
+    }
+  },
+);
+
+it.each(["MASK", "REFUSE"] as const)("finds them far behind the beginning of an answer (%s)", async (how) => {
+  const { ask } = await guarded(how, ({ line }, socket) => {
+    const filled = " ".repeat(Number(line.split(/[/ ]/)[2]));
+    socket.write(text(`${filled}${secret}${filled}${secret}!`, "Content-Type: text/plain\r\n"));
   });
-  const answer = await ask("/x");
-  expect([answer.body === packed, fieldOf(answer, "content-encoding")]).toEqual([true, "gzip"]);
+  for (const length of [65_530, 65_536, 200_000]) {
+    const answer = await ask(`/${length}`);
+    // Within what is held back, the answer is refused.
+    if (how === "REFUSE" && length < 70_000 && faultOf(answer) === "credential_echo") continue;
+    expect([answer.status, answer.outcome, answer.body.length]).toEqual([
+      200,
+      "ended",
+      2 * (length + secret.length) + 1,
+    ]);
+    expect(answer.body).not.toContain("s3cr3t");
+    expect(answer.body.endsWith(`${stars}!`)).toBe(true);
+  }
+});
+
+it.each(["MASK", "REFUSE"] as const)("finds them in the name of a field, and behind a body (%s)", async (how) => {
+  const odd = "SECRET-ADA/CREDENTIAL+0123456789";
+  const { ask } = await guarded(
+    how,
+    ({ line }, socket) => {
+      if (line.includes("/trailer")) {
+        socket.write(
+          `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n${odd.replace("/", ".")}: x\r\n\r\n`,
+        );
+      } else socket.write(`HTTP/1.1 200 OK\r\n${odd.replace("/", ".")}: x\r\nContent-Length: 0\r\n\r\n`);
+    },
+    { credentials: { type: "API_KEY", apiKey: odd } },
+  );
+  for (const path of ["/head", "/trailer"]) {
+    const answer = await ask(path);
+    expect([answer.status, faultOf(answer)], path).toEqual(
+      how === "MASK" ? [200, undefined] : [502, "credential_echo"],
+    );
+    expect(JSON.stringify(answer).toUpperCase(), path).not.toContain("CREDENTIAL+");
+  }
+});
+
+it.each(["MASK", "REFUSE"] as const)(
+  "refuses an answer that comes compressed: it cannot be searched (%s)",
+  async (how) => {
+    const packed = gzipSync(JSON.stringify({ key: secret })).toString("latin1");
+    const { ask } = await guarded(how, ({ line }, socket) => {
+      const [method = "", path = ""] = line.split(" ");
+      const encoding = decodeURIComponent(path.slice(1));
+      const head = `Content-Type: application/json\r\n${encoding}\r\nContent-Length: ${packed.length}`;
+      socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${method === "HEAD" ? "" : packed}`, "latin1");
+    });
+    for (const encoding of ["gzip", "br", "GZIP, identity", "x-of-their-own"]) {
+      const answer = await ask(`/${encodeURIComponent(`Content-Encoding: ${encoding}`)}`);
+      expect([answer.status, faultOf(answer)], encoding).toEqual([502, "credential_echo"]);
+      expect(answer.body, encoding).toContain("although identity was asked for");
+    }
+    expect(faultOf(await ask(`/${encodeURIComponent("grpc-encoding: gzip")}`))).toBe("credential_echo");
+    expect((await ask(`/${encodeURIComponent("Content-Encoding: identity")}`)).status).toBe(200);
+  },
+);
+
+it("looks for all credentials of a connection, and for those that took the place of refused ones", async () => {
+  const refresh = "the-refresh-token-0123456789";
+  const renewed = "the-renewed-token-0123456789";
+  const { ask } = await guarded(
+    "MASK",
+    ({ line, body }, socket) => {
+      if (line.includes("/token")) {
+        socket.write(text(JSON.stringify({ access_token: renewed, token_type: "bearer", expires_in: 3_600 })));
+      } else if (body === "" && line.includes("/renewed") && isFirst) {
+        isFirst = false;
+        socket.write("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n");
+      } else socket.write(text(JSON.stringify([refresh, renewed, secret])));
+    },
+    {
+      provider: (port) => ({
+        auth: {
+          case: "oauth2",
+          value: { authorizationUrl: "https://a.example/a", tokenUrl: `https://127.0.0.1:${port}/token` },
+        },
+      }),
+      integration: { credentials: { type: "OAUTH2", client_id: "them", client_secret: "their-client-secret" } },
+      credentials: { type: "OAUTH2", access_token: secret, refresh_token: refresh, expires_at: "2100-01-01T00:00:00Z" },
+    },
+  );
+  let isFirst = true;
+  const starred = "*".repeat(refresh.length);
+  expect(JSON.parse((await ask("/held")).body)).toEqual([starred, renewed, stars]);
+  expect(JSON.parse((await ask("/renewed")).body)).toEqual([starred, starred, secret]);
+});
+
+it("lets a pause of a stream hold nothing back but what is likely a secret", async () => {
+  const { running } = await guarded("MASK", (_, socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n");
+    const say = (part: string) => socket.write(`${part.length.toString(16)}\r\n${part}\r\n`);
+    say("first s");
+    setTimeout(() => say("3cr3t-0123456"), 400);
+    setTimeout(() => say("789-s3cr3t end."), 800);
+  });
+  const wire = await openWire(running.data);
+  wire.send(`GET /proxy/stream HTTP/1.1\r\nHost: localhost\r\n${running.proxyLines}\r\n`);
+  // The last letter may begin the secret, and somebody may wait for it.
+  await wire.until((all) => /\r\nfirst \r\n1\r\ns\r\n/.test(all));
+  const all = await wire.until((text) => text.includes(" end."));
+  expect(all.replaceAll(/\r\n[0-9a-f]+\r\n/g, "")).toContain(`first s${stars.slice(1)} end.`);
+  expect(all).not.toContain("3cr3t");
+  wire.socket.destroy();
 });

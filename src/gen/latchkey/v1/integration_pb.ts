@@ -264,7 +264,7 @@ export const Integration_Reflection = {
   MASK: 2,
 
   /**
-   * The answer is refused as `credential_echo`.
+   * The answer is refused as `credential_echo`. Behind its first 64 KiB, and in a stream, it is blanked.
    *
    * @generated from enum value: REFLECTION_REFUSE = 3;
    */
