@@ -43,6 +43,7 @@ import type { StoreLocation } from "./store/location.ts";
 import { openBackend } from "./store/open.ts";
 import { localSealKey } from "./store/seal-key.ts";
 import { openSealedStore } from "./store/sealed.ts";
+import { createWaitingBackend } from "./store/waiting-backend.ts";
 import type { TracingConfig } from "./tracing/tracing.ts";
 
 /** A running latchkey. */
@@ -149,16 +150,15 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
     });
     addresses.control = await open("control", doors.control, control);
 
-    const backend = await openWhenPossible(config.store, {
-      world,
-      told,
-      onObstacle: (reason) => {
-        obstacle = reason;
-      },
-    });
+    const onObstacle = (reason: string | undefined) => {
+      if (reason !== undefined && reason !== obstacle) log.warn("the store cannot be opened yet", { reason });
+      obstacle = reason;
+    };
+    const opening = await openWhenPossible(config.store, { world, told, onObstacle });
+    const waiting = createWaitingBackend({ backend: opening, onObstacle, signal: told.signal });
+    const { backend } = waiting;
     try {
       const store = await openSealedStore({ backend, keys: config.sealKeys.map(localSealKey), world });
-      obstacle = undefined;
       const { resolve = resolveHost } = told;
       const egress = createEgress({ resolve, allowPrivate: config.allowPrivate });
       upstream = createUpstream({
@@ -250,6 +250,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         );
       }
       control.open(held);
+      waiting.end();
       readiness.set("ready");
 
       return {
@@ -350,7 +351,7 @@ export interface Told {
 interface Waiting {
   readonly world: World;
   readonly told: Told;
-  readonly onObstacle: (reason: string) => void;
+  readonly onObstacle: (reason: string | undefined) => void;
 }
 
 const openAgainEveryMs = 1_000;
@@ -360,14 +361,14 @@ const openAgainEveryMs = 1_000;
  * come to the same, and be one more thing that flaps.
  */
 async function openWhenPossible(location: StoreLocation, { world, told, onObstacle }: Waiting): Promise<Backend> {
-  for (let reason = ""; ; ) {
+  for (;;) {
     try {
-      return await openBackend(location, world);
+      const backend = await openBackend(location, world);
+      onObstacle(undefined);
+      return backend;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      if (error.message !== reason) world.log.warn("the store cannot be opened yet", { reason: error.message });
-      reason = error.message;
-      onObstacle(reason);
+      onObstacle(error.message);
     }
     await sleep(openAgainEveryMs, undefined, told).catch((cause: unknown) => {
       throw new StartFailure("told to stop before the store could be opened", { cause });

@@ -39,7 +39,9 @@ export function createOpsDoor({
     // Alive is whoever answers: the state of anything else is not the business of a restart.
     "/livez": () => ({ status: 200, text: "ok\n" }),
     "/startupz": () =>
-      readiness.phase() === "starting" ? { status: 503, text: "starting\n" } : { status: 200, text: "ok\n" },
+      readiness.phase() === "starting"
+        ? { status: 503, text: `${["starting", trouble()].filter(Boolean).join(": ")}\n` }
+        : { status: 200, text: "ok\n" },
     "/readyz": () => {
       const phase = readiness.phase();
       const reason = phase === "ready" ? trouble() : [phase, trouble()].filter(Boolean).join(": ");

@@ -247,7 +247,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
       requireOpen();
       if (cause instanceof StoreUnavailable) throw cause;
       if (isBroken(cause)) rest.end();
-      throw new StoreUnavailable("the store could not be asked", { cause });
+      throw new StoreUnavailable(`PostgreSQL at ${place}: ${reasonOf(cause)}`, { cause });
     }
   }
 
