@@ -3,7 +3,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import { Memo } from "../base/memo.ts";
 import type { World } from "../base/world.ts";
-import { credentialsExpireAt } from "../core/credentials-expiry.ts";
+import { credentialsExpireAt, lacksToken } from "../core/credentials-expiry.ts";
 import { areShortLived } from "../core/refresh-bookkeeping.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "../core/renewal.ts";
 import { tokenClient } from "../core/token-client.ts";
@@ -264,13 +264,9 @@ export async function openLive(options: LiveOptions): Promise<Live> {
   };
 }
 
-/** Of one that was imported with a refresh token alone, the access token is still to be had. */
+/** Credentials that were given with a refresh token alone are due at once. */
 function goodUntil(credentials: Credentials): number {
-  const { kind } = credentials;
-  const isToBeginWith =
-    (kind.case === "oauth2" && kind.value.accessToken === "") ||
-    ((kind.case === "oauth2Client" || kind.case === "twoStep") && kind.value.token === "");
-  if (isToBeginWith) return 0;
+  if (lacksToken(credentials)) return 0;
   const expiresAt = credentialsExpireAt(credentials);
   return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
 }

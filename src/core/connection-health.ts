@@ -1,5 +1,6 @@
 import { durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { TokenFailureKind } from "../auth/tokens.ts";
+import { assertNever } from "../base/assert-never.ts";
 import type { RefreshRecord } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
@@ -64,8 +65,17 @@ export function canRenew(
     case "jwt":
     case "signature":
       return true;
-    default:
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return false;
+    default:
+      return assertNever(kind);
   }
 }
 

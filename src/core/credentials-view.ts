@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { assertNever } from "../base/assert-never.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 
 /**
@@ -24,17 +25,44 @@ export function withoutRefreshToken(credentials: Credentials): Credentials {
       return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
     case "jwt":
       return { ...credentials, kind: { case: kind.case, value: { ...kind.value, ...without("", kind.value) } } };
-    default:
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "signature":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return credentials;
+    default:
+      return assertNever(kind);
   }
 }
 
 /** Without the key that a token is bound to: who asks for the token alone does not move the connection elsewhere. */
 export function withoutDpopKey(credentials: Credentials): Credentials {
   const { kind } = credentials;
-  if (kind.case === "oauth2") return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
-  if (kind.case === "oauth2Client") return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
-  return credentials;
+  switch (kind.case) {
+    case "oauth2":
+      return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
+    case "oauth2Client":
+      return { ...credentials, kind: { ...kind, value: { ...kind.value, dpopKey: "" } } };
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "app":
+    case "jwt":
+    case "twoStep":
+    case "signature":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
+      return credentials;
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** The parts of credentials that are free in form. */

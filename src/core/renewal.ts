@@ -1,6 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Tokens } from "../auth/tokens.ts";
+import { assertNever } from "../base/assert-never.ts";
 import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
@@ -48,8 +49,18 @@ function hasTokenEndpoint({ auth }: Provider): boolean {
     case "twoStep":
     case "signature":
       return auth.value.tokenUrl !== "";
-    default:
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "jwt":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return false;
+    default:
+      return assertNever(auth);
   }
 }
 
@@ -96,9 +107,19 @@ function grantOf({ credentials: { kind }, provider, integration }: Renewed): Ren
       const { username, password, token } = kind.value;
       return { ...plain, grant: { type: "described", fields: { username, password } }, spent: token };
     }
-    default:
-      // A JWT is minted for each use, and runs out unnoticed.
+    // A JWT is minted for each use, and runs out unnoticed.
+    case "jwt":
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return undefined;
+    default:
+      return assertNever(kind);
   }
 }
 
@@ -140,8 +161,18 @@ export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kin
       const { expiresAt: _, ...kept } = kind.value;
       return { case: kind.case, value: { ...kept, token: accessToken, ...expiresAt } };
     }
-    default:
+    case "jwt":
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       throw new Error(`credentials of the kind ${kind.case ?? "none"} are not renewed`);
+    default:
+      return assertNever(kind);
   }
 }
 
@@ -167,8 +198,30 @@ export function renewAheadMs({ expiresAtMs, lifeMs = usualLifeMs, jitter }: Live
 
 /** How long the token was good for, as the provider said when it gave it. */
 export function lifeMsOf({ kind }: Credentials): number | undefined {
-  const raw =
-    kind.case === "oauth2" || kind.case === "oauth2Client" || kind.case === "app" ? kind.value.raw : undefined;
-  const seconds = Number(raw?.["expires_in"]);
+  const seconds = Number(rawAnswerIn(kind)?.["expires_in"]);
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
+}
+
+/** The answer of a token endpoint where its `expires_in` can be believed; elsewhere a description says where it is. */
+function rawAnswerIn(kind: Credentials["kind"]): JsonObject | undefined {
+  switch (kind.case) {
+    case "oauth2":
+    case "oauth2Client":
+    case "app":
+      return kind.value.raw;
+    case "oauth1":
+    case "twoStep":
+    case "jwt":
+    case "signature":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
+      return undefined;
+    default:
+      return assertNever(kind);
+  }
 }

@@ -1,5 +1,6 @@
 import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import { assertNever } from "../base/assert-never.ts";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ClientOverride, Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
@@ -261,7 +262,17 @@ function oauthUrls(auth: Provider["auth"]): JsonObject {
       };
     case "app":
       return { token_url: auth.value.tokenUrl };
-    default:
+    case "twoStep":
+    case "apiKey":
+    case "basic":
+    case "jwt":
+    case "signature":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return {};
+    default:
+      return assertNever(auth);
   }
 }

@@ -1,3 +1,4 @@
+import { assertNever } from "../base/assert-never.ts";
 import type { Mistake } from "../base/fault.ts";
 import type {
   ConnectionField,
@@ -163,7 +164,14 @@ function endpoints({ auth }: Provider): [string, string][] {
     case "twoStep":
     case "signature":
       return [["token_url", auth.value.tokenUrl]];
-    default:
+    case "apiKey":
+    case "basic":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
       return [];
+    default:
+      return assertNever(auth);
   }
 }

@@ -1,0 +1,9 @@
+/**
+ * Ends a `switch` that names every case: the compiler refuses the call as soon as there is a case that the switch does
+ * not name.
+ */
+export function assertNever(value: never): never {
+  // The case alone: beside it may be a secret.
+  const name = typeof value === "object" ? (value as { readonly case?: string }).case : value;
+  throw new Error(`the case ${String(name)} is not handled`);
+}
