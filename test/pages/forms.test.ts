@@ -244,6 +244,24 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     });
   });
 
+  it("and after a link of another site, in its language", async () => {
+    const elsewhere = await startApplication();
+    const all = await started({ sandbox: { behaviour: { consent: "ask" } } });
+    const page = await newPage();
+    await page.goto(elsewhere);
+    const url = departure(all, await all.session(), { "params[site]": "evil.test", lang: "es" }, "crm");
+    await page.evaluate(`location.href = ${JSON.stringify(url)}; undefined`);
+    await page.getByText("pide conectar su cuenta de CRM").waitFor();
+    await page.getByRole("button", { name: "Conectar" }).click();
+    await page.getByText("Introduzca un nombre de host que termine en crm.example.").waitFor();
+    expect([await focused(page), await page.getByLabel("Site").inputValue()]).toEqual(["params[site]", "evil.test"]);
+    await page.getByLabel("Site").fill("acme.crm.example");
+    await page.getByRole("button", { name: "Conectar" }).click();
+    await page.getByRole("button", { name: "Allow" }).click();
+    await page.getByText("CRM está conectado.").waitFor();
+    expect(await page.locator("html").getAttribute("lang")).toBe("es");
+  });
+
   it("and in the frontend SDK's frame, where it also shows what else went wrong", async () => {
     const origin = await startApplication();
     const all = await started({ origin, sandbox: { behaviour: { consent: "ask" } } });

@@ -16,15 +16,35 @@ const withPatterns = [...loadCatalogue().values()].flatMap((provider) => {
   return fields.length === 0 ? [] : [{ name: provider.name, kind: provider.auth.case, fields }];
 });
 
-const declared = withPatterns.map(({ name, kind }) => ({
+const integrationOf = (name: string, kind: string | undefined) => ({
   environment: "dev",
   key: name,
   provider: name,
-  ...(kind === "oauth2" ? { oauth: { client_id: "c", client_secret: { env: "APP_SECRET" } } } : {}),
-}));
+  ...(kind === "oauth2" || kind === "oauth1"
+    ? { oauth: { client_id: "c", client_secret: { env: "APP_SECRET" } } }
+    : {}),
+});
+const declared = withPatterns.map(({ name, kind }) => integrationOf(name, kind));
 
 describe.skipIf(lacks("chromium"))("in a browser", () => {
   const newPage = browserOfFile();
+
+  it("finds nothing to report on the form of any provider", async () => {
+    const providers = [...loadCatalogue().values()];
+    const all = await connecting({ integrations: providers.map(({ name, auth }) => integrationOf(name, auth.case)) });
+    const page = await newPage();
+    const said: string[] = [];
+    page.on("console", (message) => said.push(message.text()));
+    let forms = 0;
+    for (const { name } of providers) {
+      const token = await all.session({ allowed_integrations: [name] });
+      await page.goto(`${all.sidecar.data}/connect/?session_token=${token}`);
+      forms += await page.locator("form").count();
+      for (const input of await page.locator("form input:not([type=hidden])").all()) await input.fill("not ${value}/");
+      if ((await page.locator("form [pattern]").count()) > 0) await page.locator("form button").click();
+    }
+    expect([forms, said]).toEqual([providers.length, []]);
+  });
 
   it("checks each provider's fields before anything is sent, and reports no invalid expression", async () => {
     expect(withPatterns.length).toBeGreaterThanOrEqual(6);
