@@ -3,6 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import type { OwnCommand } from "./cli/own-command.ts";
 import type { Process, Signal } from "./cli/process.ts";
 import { runCli } from "./cli/program.ts";
+import { createReader } from "./cli/reloading.ts";
 import { serve } from "./cli/serve.ts";
 import { variablesHelp } from "./config/variables.ts";
 
@@ -68,6 +69,15 @@ const own: Process = {
   },
 };
 
+/** Loaded when they are wanted. */
+const configCommands = () => import("./config/config-commands.ts");
+const configIo = {
+  env: process.env,
+  files: createReader(),
+  out: (text: string) => void process.stdout.write(text),
+  err: (text: string) => void process.stderr.write(text),
+};
+
 const commands: readonly OwnCommand[] = [
   {
     name: "serve",
@@ -104,6 +114,28 @@ const commands: readonly OwnCommand[] = [
     name: "config",
     summary: "about the configuration file",
     subcommands: [
+      {
+        name: "check",
+        summary: "say all that is wrong with a configuration; nothing is started, no store is opened",
+        arguments: ["[file]"],
+        helpText:
+          "Checks FILE, or what LATCHKEY_CONFIG names, with the variables of `latchkey serve` that are set here.\n" +
+          "Exit code: 0 when it is valid, 78 when it is not.\n",
+        canJson: true,
+        run: async ([file], { json }) =>
+          (await configCommands()).runConfigCheck(file, { ...configIo, json: json === true }),
+      },
+      {
+        name: "diff",
+        summary: "say what another configuration file would change, by name and without secrets",
+        arguments: ["<file>", "[in-force]"],
+        helpText:
+          "Compares FILE with IN-FORCE, or with what LATCHKEY_CONFIG names. What may be a secret is only said to change.\n" +
+          "Exit code: 0 when nothing would change, 1 when something would, 78 when one of them is not valid.\n",
+        canJson: true,
+        run: async (words, { json }) =>
+          (await configCommands()).runConfigDiff(words, { ...configIo, json: json === true }),
+      },
       {
         name: "schema",
         summary: "print the JSON Schema of the configuration file",

@@ -26,8 +26,28 @@ export function readConfigFile({
   const result = v.safeParse(fileSchema, written ?? {});
   if (result.success) return result.output;
   for (const issue of result.issues) refuse(`${path}: ${v.getDotPath(issue) ?? "the file"}: ${sayIssue(issue)}`);
-  return {};
+  // What is wrong is left out, so that the rest is judged as well: the file is refused whatever comes of it.
+  const rest = structuredClone(written);
+  if (!result.issues.every((issue) => leftOut(rest, issue))) return {};
+  const again = v.safeParse(fileSchema, rest);
+  return again.success ? again.output : {};
 }
+
+/** Takes the value that an issue is about out of the object that holds it; false: it is in none. */
+function leftOut(written: unknown, { path }: Pick<v.BaseIssue<unknown>, "path">): boolean {
+  const keys = (path ?? []).map(({ key }) => String(key));
+  const last = keys.pop();
+  const holder = keys.reduce<unknown>(
+    (value, key) => (isRecord(value) || Array.isArray(value) ? Object(value)[key] : undefined),
+    written,
+  );
+  if (last === undefined || !isRecord(holder) || !Object.hasOwn(holder, last)) return false;
+  delete holder[last];
+  return true;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Valibot quotes what it received; a secret written where none belongs must not be shown. */
 function sayIssue(issue: v.BaseIssue<unknown>): string {

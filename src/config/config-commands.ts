@@ -1,0 +1,55 @@
+import { checkConfig } from "./check-config.ts";
+import { type ConfigChange, diffConfig } from "./diff-config.ts";
+import type { FileReader } from "./secrets.ts";
+
+/** EX_CONFIG of sysexits.h, as `latchkey serve` ends with. */
+const invalidExitCode = 78;
+const changedExitCode = 1;
+const usageExitCode = 2;
+
+interface ConfigCommand {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly files: FileReader;
+  readonly json: boolean;
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+}
+
+/** `latchkey config check [file]`. */
+export function runConfigCheck(file: string | undefined, { env, files, json, out, err }: ConfigCommand): number {
+  const { mistakes, warnings } = checkConfig({ env, files, file });
+  const isValid = mistakes.length === 0;
+  if (json) out(`${JSON.stringify({ valid: isValid, mistakes, warnings })}\n`);
+  else {
+    for (const warning of warnings) err(`latchkey: ${warning}\n`);
+    if (isValid) out("the configuration is valid\n");
+    else err(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
+  }
+  return isValid ? 0 : invalidExitCode;
+}
+
+/** `latchkey config diff <file> [in-force]`. */
+export function runConfigDiff(words: readonly string[], command: ConfigCommand): number {
+  const { env, files, json, out, err } = command;
+  const [after = "", before = env["LATCHKEY_CONFIG"] ?? ""] = words;
+  if (before === "") {
+    err("latchkey: name the file in force as well, or set LATCHKEY_CONFIG\n");
+    return usageExitCode;
+  }
+  for (const file of [before, after]) {
+    const { mistakes } = checkConfig({ env, files, file });
+    if (mistakes.length === 0) continue;
+    err(`latchkey: ${file} is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
+    return invalidExitCode;
+  }
+  const changes = diffConfig({ before, after, files });
+  for (const change of changes) out(json ? `${JSON.stringify(change)}\n` : `${changeText(change)}\n`);
+  if (changes.length === 0 && !json) err("nothing would change\n");
+  return changes.length === 0 ? 0 : changedExitCode;
+}
+
+function changeText({ path, kind, before, after }: ConfigChange): string {
+  if (kind === "added") return `+ ${path}${after === undefined ? "" : `: ${after}`}`;
+  if (kind === "removed") return `- ${path}${before === undefined ? "" : `: ${before}`}`;
+  return before === undefined || after === undefined ? `~ ${path}: changed` : `~ ${path}: ${before} -> ${after}`;
+}
