@@ -1,4 +1,4 @@
-import type { JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { sequentialId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
@@ -17,10 +17,11 @@ import type { LogLine } from "../gen/latchkey/v1/log_pb.ts";
 import { type Run, Script_Kind } from "../gen/latchkey/v1/sync_pb.ts";
 import type { Store } from "../store/contract.ts";
 import type { Destinations } from "./destinations.ts";
+import { createDryRun, type DryRunReport } from "./dry-run.ts";
 import type { LiveConnection } from "./live.ts";
 import type { Logs } from "./logs.ts";
 import type { Runs } from "./runs.ts";
-import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+import type { ScriptToolbox } from "./script-tools.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
 /** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
@@ -42,12 +43,17 @@ export interface RunningNow {
   readonly entry?: ScriptJob["entry"];
   /** Nothing of ours is changed, and nothing of it is stored. */
   readonly isDryRun?: boolean;
+  /** A trial of a sync begins with these. */
+  readonly checkpoint?: JsonObject | undefined;
+  readonly lastSyncDate?: string | undefined;
 }
 
 export interface RanNow {
   readonly run: Run;
   readonly outcome: ScriptOutcome;
   readonly lines: readonly LogLine[];
+  /** Of a trial of a sync. */
+  readonly dryRun?: DryRunReport;
 }
 
 interface RunNowOptions {
@@ -63,17 +69,6 @@ interface RunNowOptions {
 }
 
 const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
-
-/** A sync that is tried finds nothing, and what it would write is told by its tools. */
-const untouched: SyncTools = {
-  save: async () => {},
-  update: async () => {},
-  delete: async () => {},
-  byIds: async () => [],
-  trackDeletes: async () => {},
-  checkpoint: async () => undefined,
-  setCheckpoint: async () => {},
-};
 
 export function createRunNow({
   store,
@@ -98,6 +93,8 @@ export function createRunNow({
     isDraft = false,
     entry = "exec",
     isDryRun = false,
+    checkpoint,
+    lastSyncDate,
   }) => {
     const { environment, integration, id: connectionId } = ref;
     const kind = kinds[script.kind];
@@ -111,6 +108,7 @@ export function createRunNow({
     log.show(id, ...namesOf(script));
     log.info("a script runs", { script: script.name, version: script.version, cause });
     const used = rememberCredentials(live);
+    const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
     const signal = given ?? new AbortController().signal;
     const since = performance.now();
     world.metrics.runsOpen.inc();
@@ -121,7 +119,7 @@ export function createRunNow({
         facts: {
           ...{ environment, integration, connectionId, provider },
           variant: baseVariant,
-          lastSyncDate: undefined,
+          lastSyncDate,
           runId: id,
         },
         tools: toolbox.of({
@@ -129,7 +127,7 @@ export function createRunNow({
           live: used.live,
           log,
           signal,
-          sync: isDryRun && script.kind === "sync" ? untouched : undefined,
+          sync: dryRun?.tools,
           isDryRun,
           isDraft,
           isNested: row === "nested",
@@ -153,6 +151,6 @@ export function createRunNow({
     const { run: stored, changes } = runs.withResult({ ...over, run }, { output, failure });
     const said = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
     if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...said.changes()]);
-    return { run, outcome, lines: said.lines };
+    return { run, outcome, lines: said.lines, ...(dryRun && { dryRun: dryRun.report() }) };
   };
 }

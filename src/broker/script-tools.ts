@@ -107,6 +107,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
       const name = textOf(model, "model");
       if (!Array.isArray(records) || !records.every(isObject)) throw mistaken("the records must be a list of objects");
       if (run.isDryRun) {
+        await of[verb](name, records);
         run.log.info(wouldBe[verb], { model: name, count: records.length });
         return true;
       }
@@ -123,7 +124,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     (step: "start" | "end"): Tool =>
     async (run, [model]) => {
       const of = syncOf(run, "trackDeletes");
-      if (!run.isDryRun) await of.trackDeletes(textOf(model, "model"), step);
+      await of.trackDeletes(textOf(model, "model"), step);
       return undefined;
     };
 
@@ -238,12 +239,12 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
       if (depthOf(value) > mostDepth || Buffer.byteLength(JSON.stringify(value)) > mostCheckpointBytes) {
         throw mistaken(`checkpoint: must be at most ${mostDepth} deep and ${mostCheckpointBytes / 1024} KiB`);
       }
-      if (!run.isDryRun) await of.setCheckpoint(value);
+      await of.setCheckpoint(value);
       return undefined;
     },
     async clearCheckpoint(run) {
       const of = syncOf(run, "clearCheckpoint");
-      if (!run.isDryRun) await of.setCheckpoint(undefined);
+      await of.setCheckpoint(undefined);
       return undefined;
     },
   };

@@ -1,7 +1,14 @@
 import { type Command, Option } from "commander";
 import { kindName } from "../core/run-ending.ts";
-import { Run_State, Script_Kind, SyncService, TestScriptResponseSchema } from "../gen/latchkey/v1/sync_pb.ts";
+import {
+  Run_State,
+  Script_Kind,
+  SyncService,
+  type TestScriptResponse,
+  TestScriptResponseSchema,
+} from "../gen/latchkey/v1/sync_pb.ts";
 import { inputHelp, readValue, runAction } from "./action-runs.ts";
+import { counted } from "./amounts.ts";
 import { type ConnectionName, connectionName, refOf } from "./connection-names.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { runOver, runTimeoutMs, tellRun } from "./run-waiting.ts";
@@ -9,6 +16,7 @@ import { runStory } from "./run-words.ts";
 import type { Act, Session } from "./session.ts";
 import { trigger } from "./syncs.ts";
 import { UsageMistake } from "./usage-mistake.ts";
+import { visible } from "./visible.ts";
 
 const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
 
@@ -69,8 +77,28 @@ async function dryRun(session: Session, place: ConnectionName, name: string, giv
     { timeoutMs },
   );
   if (output.json) await output.one(TestScriptResponseSchema, answer);
-  else if (answer.run !== undefined) await output.line(runStory(answer.run, answer.lines, output.paint));
+  else if (answer.run !== undefined) {
+    await output.line(runStory(answer.run, answer.lines, output.paint));
+    if (answer.run.kind === Script_Kind.SYNC) await output.line(trialStory(answer));
+  }
   return answer.run?.state === Run_State.SUCCEEDED ? exitCodes.ok : exitCodes.failed;
+}
+
+/** What a sync began with and would have written, record by record. */
+function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointCleared }: TestScriptResponse): string {
+  const records = recordChanges.flatMap(({ model, action, count, records: shown }) => [
+    `would ${action} ${counted(Number(count), "record")} of ${model}:`,
+    ...shown.map((record) => `  ${JSON.stringify(record)}`),
+    ...(Number(count) > shown.length ? [`  and ${Number(count) - shown.length} more`] : []),
+  ]);
+  const began = checkpoint === undefined ? "began without a checkpoint" : `began at ${JSON.stringify(checkpoint)}`;
+  const left =
+    savedCheckpoint === undefined
+      ? checkpointCleared
+        ? ["would clear the checkpoint"]
+        : []
+      : [`would save the checkpoint ${JSON.stringify(savedCheckpoint)}`];
+  return ["", began, ...records, ...left].map(visible).join("\n");
 }
 
 /** Which there is of that name; of several the person must say. */

@@ -1,9 +1,10 @@
 import { create, toJson } from "@bufbuild/protobuf";
-import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { timestampDate, ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../base/fault.ts";
 import { faultOfAction } from "../broker/actions.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { DryRunReport } from "../broker/dry-run.ts";
 import { withFailure, withOutput } from "../broker/runs.ts";
 import type { BrokenScript, Script, ScriptKind } from "../core/script.ts";
 import { baseVariant } from "../core/sync-life.ts";
@@ -52,6 +53,17 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
     throw new Fault("invalid_body", "several scripts have that name", {
       mistakes: [{ path: ["kind"], message: "must say which is meant" }],
     });
+  }
+
+  /** Where a run of a sync begins that is not told otherwise. */
+  async function beginningOf(script: Script, ref: ConnectionRef) {
+    if (script.kind !== "sync") return {};
+    const { environment, integration, id: connectionId } = ref;
+    const filter = { environment, integration, connectionId, names: [script.name] };
+    const { items } = await syncs.list(filter, { size: 1, token: "" });
+    const { checkpoint, lastRunAt } = items.find((one) => one.ref?.variant === baseVariant) ?? items[0] ?? {};
+    const isIncremental = script.syncType === "incremental" && lastRunAt !== undefined;
+    return { checkpoint, ...(isIncremental && { lastSyncDate: timestampDate(lastRunAt).toISOString() }) };
   }
 
   return {
@@ -133,9 +145,11 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
     async testScript({ connection, name, kind, input: given, onWebhook }, context) {
       const ref = await refIn(connection, context);
       const { value } = await connections.get(ref);
-      const { run, outcome, lines } = await runNow({
-        script: scriptNamed(ref.integration, name, kind),
+      const script = scriptNamed(ref.integration, name, kind);
+      const { run, outcome, lines, dryRun } = await runNow({
+        script,
         ref,
+        ...(await beginningOf(script, ref)),
         live: () => live.get(ref),
         provider: value.provider,
         input: given === undefined ? undefined : toJson(ValueSchema, given),
@@ -147,10 +161,21 @@ export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "prun
         isDryRun: true,
       });
       const shown = outcome.kind === "done" ? withOutput(run, outcome.output) : withFailure(run, outcome.failure);
-      return { run: shown, lines: [...lines] };
+      return { run: shown, lines: [...lines], ...(dryRun && reportOf(dryRun)) };
     },
   };
 };
+
+const reportOf = ({ changes, checkpoint, savedCheckpoint, isCheckpointCleared }: DryRunReport) => ({
+  recordChanges: changes.map(({ count, records, ...change }) => ({
+    ...change,
+    count: BigInt(count),
+    records: [...records],
+  })),
+  ...(checkpoint && { checkpoint }),
+  ...(savedCheckpoint && { savedCheckpoint }),
+  checkpointCleared: isCheckpointCleared,
+});
 
 function scriptOf(script: Script) {
   const { integration, name, kind, version, description } = script;

@@ -116,6 +116,47 @@ it("tries a script: says what it said and would change, and changes nothing", as
   expect((await run(["syncs", "runs", "--script", "failing"])).err).toBe("no runs\n");
 });
 
+it("shows the records that a trial would write, and where it began", async () => {
+  const { run } = await scripted({
+    "syncs/going.ts": sync(
+      `const at = await nango.getCheckpoint();
+    const page = at?.page ?? 0;
+    await nango.batchSave([{ id: \`p\${page}-1\`, summary: "x" }, { id: \`p\${page}-2\`, summary: "y".repeat(9000) }], "Event");
+    await nango.batchSave(Array.from({ length: 150 }, (_, i) => ({ id: "many-" + i })), "Event");
+    await nango.batchDelete([{ id: "old" }], "Event");
+    await nango.saveCheckpoint({ page: page + 1 });
+    await nango.log("sees " + (await nango.getCheckpoint()).page, { level: "info" });`,
+      "checkpoint: z.object({ page: z.number() }),",
+    ),
+    "syncs/none.ts": sync(`await nango.batchSave([{ id: "1" }], "Other");`),
+  });
+  const dry = ["scripts", "run", ada, "going", "--dry-run"];
+  const first = await run(dry);
+  expect(first.code).toBe(0);
+  expect(first.out).toContain("\nbegan without a checkpoint\n");
+  expect(first.out).toContain('\nwould save 152 records of Event:\n  {"id":"p0-1","summary":"x"}\n');
+  expect(first.out).toMatch(/\n {2}\{"id":"p0-2","_too_large_to_show":90\d\d\}\n/);
+  expect(first.out).toContain("\n  and 52 more\n");
+  expect(first.out).toContain('\nwould delete 1 record of Event:\n  {"id":"old"}\n');
+  expect(first.out).toContain('\nwould save the checkpoint {"page":1}\n');
+  expect(first.out).toMatch(/info +sees 1\n/);
+  expect((await run(["scripts", "run", ada, "going"])).code).toBe(0);
+  const second = await run(dry);
+  expect(second.out).toContain('\nbegan at {"page":1}\n');
+  expect(second.out).toContain('{"id":"p1-1","summary":"x"}');
+  const told = JSON.parse((await run([...dry, "--json"])).out);
+  expect(told).toMatchObject({ checkpoint: { page: 1 }, saved_checkpoint: { page: 2 } });
+  expect(told.record_changes).toMatchObject([
+    { model: "Event", action: "save", count: "152" },
+    { model: "Event", action: "delete", count: "1", records: [{ id: "old" }] },
+  ]);
+  expect(told.record_changes[0].records).toHaveLength(100);
+  // Nothing of it was kept: the next trial begins where the last run left off.
+  expect((await run(dry)).out).toContain('\nbegan at {"page":1}\n');
+  const wrong = await run(["scripts", "run", ada, "none", "--dry-run"]);
+  expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('declares no model "Other"')]);
+});
+
 it("runs a script for good, whatever kind it is of", async () => {
   const { run } = await scripted();
   const ran = await run(["scripts", "run", ada, "events"]);
