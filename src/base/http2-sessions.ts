@@ -39,6 +39,26 @@ interface Http2SessionsOptions {
 
 const sweepEveryMs = 1_000;
 
+/**
+ * Requests as Node's compatibility layer reads them. Without a listener of ours it answers CONNECT and `Expect` itself,
+ * also on a stream that is gone already, and what it throws then ends the process.
+ */
+function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOptions["handle"]>): void {
+  const refuseWith = (status: number) => (request: Http2ServerRequest, response: Http2ServerResponse) => {
+    const { stream } = request;
+    if (!stream.destroyed && !stream.closed) response.writeHead(status).end();
+  };
+  server.on("request", serve);
+  server.on("checkContinue", (request, response) => {
+    const { stream } = request;
+    if (stream.destroyed || stream.closed) return;
+    response.writeContinue();
+    serve(request, response);
+  });
+  server.on("checkExpectation", refuseWith(417));
+  server.on("connect", refuseWith(405));
+}
+
 interface Served {
   readonly goodbye: Http2Goodbye;
   readonly life: SessionLife;
@@ -69,7 +89,12 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
     stream.once("close", () => life.streamClosed());
   });
   if (handle !== undefined) {
-    server.on("request", (request, response) => begin(request.stream, () => handle(request, response)));
+    serveRequests(server, (request, response) => {
+      const { stream } = request;
+      begin(stream, () => {
+        if (!stream.closed) handle(request, response);
+      });
+    });
   }
   const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
   function begin(stream: ServerHttp2Stream, serve: () => void): void {

@@ -7,6 +7,7 @@ import { lacks } from "../needs.ts";
 
 const proxied = { authorization: `Bearer ${secretKey}`, "provider-config-key": "here", "connection-id": "ada" };
 
+const unary = { "content-type": "application/grpc" };
 const requests: readonly (readonly [door: "data" | "public" | "control" | "ops", fields: RequestFields])[] = [
   ["data", { path: "/proxy/x", more: proxied }],
   ["data", { path: "/proxy/x", more: { ...proxied, authorization: "Bearer wrong" } }],
@@ -19,6 +20,11 @@ const requests: readonly (readonly [door: "data" | "public" | "control" | "ops",
   ["public", { path: "/nowhere" }],
   ["control", { path: "/latchkey.v1.ConnectionService/ListConnections", more: { "content-type": "application/grpc" } }],
   ["control", { path: "/latchkey.v1.ConnectionService/ListConnections", more: { "content-type": "application/json" } }],
+  ["control", { path: "/grpc.health.v1.Health/Check", more: { ...unary, expect: "100-continue" } }],
+  ["control", { path: "/grpc.health.v1.Health/Check", more: { ...unary, expect: "something" } }],
+  ["control", { path: "/grpc.health.v1.Health/Check", method: "CONNECT", more: unary }],
+  ["data", { path: "/health", method: "CONNECT" }],
+  ["data", { path: "/health", more: { expect: "something" } }],
   ["ops", { path: "/livez" }],
 ];
 
