@@ -51,7 +51,9 @@ export function createBell({ connections, storeId, log, onRing }: BellOptions): 
     let connection: Dedicated | undefined;
     try {
       connection = await connections.dedicate();
-      const [row] = await connection.query<[number]>("select pg_backend_pid()");
+      const [row] = await connection.query<[pid: number, start: string | null]>(
+        `select pg_backend_pid(), (select ${startOf} from pg_stat_activity where pid = pg_backend_pid())`,
+      );
       if (row?.[0] !== connection.processId) {
         // It would listen on a connection that the next transaction of somebody else is given.
         log.info("PostgreSQL is reached through a pooler: commits of other replicas are heard of twice a second");
@@ -59,11 +61,8 @@ export function createBell({ connections, storeId, log, onRing }: BellOptions): 
       }
       connection.onNotification((payload) => onRing(Number(payload)));
       await connection.query(`listen ${channel}`);
-      const [started] = await connection.query<[string | null]>(
-        `select ${startOf} from pg_stat_activity where pid = pg_backend_pid()`,
-      );
       // A server that hides even our own start cannot tell this session from a later one with the same process id.
-      if (typeof started?.[0] === "string") session = `${connection.processId}/${started[0]}`;
+      if (row[1] !== null) session = `${connection.processId}/${row[1]}`;
       await connection.ended;
     } catch (err) {
       if (!closing.signal.aborted) log.debug("commits of other replicas are heard of twice a second for now", { err });
