@@ -409,7 +409,7 @@ async function openScripts({ scriptsFolder, scripts }: Config, world: World): Pr
 
 const troubleOf = (broker: Broker | undefined): string | undefined => {
   const status = broker?.storeStatus();
-  return status === undefined || status.writable ? undefined : (status.reason ?? "the store takes no writes");
+  return status?.reason ?? (status?.writable === false ? "the store takes no writes" : undefined);
 };
 
 /** The declared part with what variables pin: the default environment, its keys, where its forwards go, the control key. */

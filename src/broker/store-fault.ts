@@ -5,7 +5,10 @@ import { SealKeyMissing } from "../store/seal-key.ts";
 /** Whatever was thrown, as a Fault; the store's own errors by their meaning. */
 export function faultOfStore(thrown: unknown): Fault {
   // A replica that has not been given the new seal key yet can do nothing that the key is needed for.
-  if (thrown instanceof StoreUnavailable || thrown instanceof SealKeyMissing) {
+  if (thrown instanceof SealKeyMissing) {
+    return new Fault("store_unavailable", thrown.message, { cause: thrown, retryAfterSeconds: 1 });
+  }
+  if (thrown instanceof StoreUnavailable) {
     return new Fault("store_unavailable", "the store takes no writes now", { cause: thrown, retryAfterSeconds: 1 });
   }
   if (thrown instanceof StaleWrite) {

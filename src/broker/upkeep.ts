@@ -84,7 +84,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
 
   return {
     async status() {
-      const status = backend.status();
+      const status = store.status();
       try {
         return { ...status, ...(await backend.space()) };
       } catch {

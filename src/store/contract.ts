@@ -164,7 +164,7 @@ export interface StoreStatus {
   readonly format: number;
   readonly revision: number;
   readonly writable: boolean;
-  /** Why it is not. */
+  /** Why it is not, or why not everything in it can be read. */
   readonly reason: string | undefined;
   /**
    * Watchers may have been told of commits up to this revision that were lost since, and whose numbers were given to

@@ -20,6 +20,8 @@ export interface Keyring {
   isOurs(stale: StaleWrite): boolean;
   /** Reads what other replicas have changed. */
   refresh(): Promise<void>;
+  /** Which seal key this replica lacks for a data key that is in use; undefined: none. */
+  readonly missing: SealKeyMissing | undefined;
   /** Begins an epoch under the first seal key. */
   begin(): Promise<HeldKey>;
   /** Another wrapping, another state: a change for a commit. */
@@ -36,6 +38,8 @@ export interface HeldKey {
   readonly stored: DataKey;
   readonly revision: number;
   readonly secret: KeyObject | undefined;
+  /** Why it cannot be unwrapped. */
+  readonly problem?: SealKeyMissing;
 }
 
 interface KeyringOptions {
@@ -70,12 +74,29 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     const read = await Promise.all(
       found.map(async ({ value, revision }): Promise<HeldKey> => {
         const stored = fromBinary(DataKeySchema, value);
-        const known = all.get(stored.epoch);
-        return { stored, revision, secret: known?.secret ?? (await unwrap(stored)) };
+        return { stored, revision, ...(await opened(stored)) };
       }),
     );
     all.clear();
     for (const one of read) all.set(one.stored.epoch, one);
+  }
+
+  /** The number of an epoch is no proof: a store that was put back to an older state may give it to another key. */
+  async function opened(stored: DataKey): Promise<Pick<HeldKey, "secret" | "problem">> {
+    const known = all.get(stored.epoch);
+    if (known?.secret !== undefined && Buffer.compare(known.stored.wrapped, stored.wrapped) === 0) {
+      return { secret: known.secret };
+    }
+    try {
+      const secret = await unwrap(stored);
+      if (secret !== undefined) return { secret };
+    } catch (error) {
+      if (!(error instanceof SealKeyMissing)) throw error;
+      return { secret: undefined, problem: error };
+    }
+    // What authenticates is made once, and is the same whatever wraps it.
+    const isSame = stored.epoch === authenticationEpoch && known?.secret !== undefined;
+    return isSame ? { secret: known.secret } : { secret: undefined, problem: missing(stored) };
   }
 
   /** Undefined when its seal key is not configured. */
@@ -147,7 +168,7 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     if (all.size === 0) throw new StoreRefused("the store's data keys are gone; restore the last backup");
   }
   const unavailable = [...all.values()].find(({ secret }) => secret === undefined);
-  if (unavailable !== undefined) throw missing(unavailable.stored);
+  if (unavailable !== undefined) throw unavailable.problem ?? missing(unavailable.stored);
   if (!all.has(authenticationEpoch)) {
     if (!isOfFirstFormat)
       throw new StoreRefused("the key that authenticates the store is gone; restore the last backup");
@@ -161,13 +182,13 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
       const usable = open.findLast(({ secret }) => secret !== undefined);
       const last = open.at(-1);
       if (usable !== undefined) return usable;
-      throw last === undefined ? new Error("no data key seals") : missing(last.stored);
+      throw last === undefined ? new Error("no data key seals") : (last.problem ?? missing(last.stored));
     },
     held: () => [...all.values()],
     secretOf(epoch) {
       const held = all.get(epoch);
       if (held === undefined) throw new SealKeyMissing("a value is sealed with a data key that is not known");
-      if (held.secret === undefined) throw missing(held.stored);
+      if (held.secret === undefined) throw held.problem ?? missing(held.stored);
       return held.secret;
     },
     get authentication() {
@@ -178,6 +199,9 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     stillSeals: ({ stored, revision }) => ({ key: keyFor(stored.epoch), expect: revision }),
     isOurs: ({ key }) => isKeyringKey(key),
     refresh,
+    get missing() {
+      return [...all.values()].find(({ problem }) => problem !== undefined)?.problem;
+    },
     begin: () => begin(first),
     async change({ stored, revision, secret }, { closed, rewrap }) {
       const createdMs = Number(stored.createdAt?.seconds ?? 0n) * 1_000;

@@ -7,10 +7,10 @@ import {
   type Entry,
   StaleWrite,
   type Store,
-  type Watch,
 } from "./contract.ts";
 import { createFrames, type Frames } from "./frames.ts";
 import { isKeyringKey, type Keyring, openKeyring } from "./keyring.ts";
+import { followKeyring } from "./keyring-watch.ts";
 import { authenticateAll } from "./rewrite.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";
 import { createSharedReads } from "./shared-reads.ts";
@@ -107,14 +107,7 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     return made;
   }
 
-  const ownWatch: Watch = await backend.watch(backend.status().revision, {
-    onCommit({ changes }) {
-      if (!changes.some(({ key }) => isKeyringKey(key))) return;
-      keyring.refresh().catch((err: unknown) => world.log.warn("the data keys could not be read anew", { err }));
-    },
-    // Whoever meets an epoch that is not known reads anew.
-    onLost: () => {},
-  });
+  const ownWatch = await followKeyring({ backend, keyring, world });
   if (keyring.isOfFirstFormat) await authenticateAll({ backend, keyring, frames, log: world.log });
 
   return {
@@ -133,7 +126,11 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
       backend.watch(from, { ...watcher, onCommit: (committed) => onCommit(shown(committed)) }),
     caughtUp: () => backend.caughtUp(),
     clock: () => backend.clock(),
-    status: () => backend.status(),
+    status() {
+      const status = backend.status();
+      const { missing } = keyring;
+      return missing === undefined ? status : { ...status, reason: status.reason ?? missing.message };
+    },
     sessions: backend.sessions,
     close: () => ownWatch.close(),
   };

@@ -65,7 +65,7 @@ export type GetStoreStatusResponse = Message<"latchkey.v1.GetStoreStatusResponse
   writable: boolean;
 
   /**
-   * Why it does not.
+   * Why it does not, or which seal key the replica that answers lacks.
    *
    * @generated from field: string reason = 5;
    */
