@@ -1,5 +1,17 @@
-import { chmod, mkdir, open, readdir, readFile, realpath, rename, stat, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import {
+  access,
+  chmod,
+  constants,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  stat,
+  unlink,
+} from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { type Restoration, StoreRefused } from "./contract.ts";
 import { lockFile } from "./level-lock.ts";
 import { tailFile } from "./level-tail.ts";
@@ -22,6 +34,7 @@ const everybody = 0o007;
 
 /** Makes the folder, or finds it closed to others, and returns its real path. */
 export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
+  await refuseUnwritable(folder, resolve(folder));
   if (create) await mkdir(folder, { recursive: true, mode: 0o700 });
   const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
@@ -35,6 +48,27 @@ export async function prepareFolder(folder: string, { create }: { readonly creat
     throw new StoreRefused(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
   }
   return realpath(folder);
+}
+
+/**
+ * Looks at the folder, or at the one that it would be made in. Asked beforehand: each step of an opening fails in its
+ * own way on a file system that takes no writes, and `mkdir` says that there is no such folder.
+ */
+async function refuseUnwritable(folder: string, existing: string): Promise<void> {
+  try {
+    await access(existing, constants.W_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" && dirname(existing) !== existing) return refuseUnwritable(folder, dirname(existing));
+    if (code === "EROFS") {
+      throw new StoreRefused(`${folder} is on a read-only file system; mount it so that latchkey can write to it`);
+    }
+    if (code === "EACCES" || code === "EPERM") {
+      const account = `the account that latchkey runs under (uid ${process.getuid?.()})`;
+      throw new StoreRefused(`${folder} cannot be written to by ${account}; make it the owner of ${existing}`);
+    }
+    throw error;
+  }
 }
 
 /** Files that others may read are the owner's alone from now on. Returns how many there were. */
