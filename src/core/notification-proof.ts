@@ -1,6 +1,7 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Provider, SignatureRules } from "../gen/latchkey/v1/provider_pb.ts";
+import { type SignatureScheme, schemeFacts, schemeOf } from "../providers/signature-scheme.ts";
 import { instantOf } from "./notification-instant.ts";
 import { isSignedBy, keysFor, readJwt, type SignerKey, wrongClaim } from "./notification-jwt.ts";
 import type { Reading } from "./notification-reading.ts";
@@ -13,6 +14,7 @@ export type Unproven =
   | "no_scheme"
   | "no_secret"
   // Refused.
+  | "unknown_scheme"
   | "unusable_secret"
   | "unsigned"
   | "wrong_signature"
@@ -60,26 +62,41 @@ export const webhookSecret = (
 
 /** Whether an integration of this provider can prove its notifications only once it has a webhook secret. */
 export function wantsWebhookSecret({ notification }: Pick<Provider, "notification">): boolean {
-  const { scheme = "", identityClaim = "" } = notification?.signature ?? {};
-  // Each channel has a token of its own, which we make up.
-  if (scheme === "" || scheme === "channel_token") return false;
-  return scheme !== "jwt" || identityClaim !== "";
+  const rules = notification?.signature;
+  const scheme = schemeOf(rules);
+  if (rules === undefined || scheme === undefined || scheme === "none") return false;
+  return schemeFacts[scheme].needsSecret(rules);
 }
 
 const proven: Proof = { proven: true };
 const unproven = (reason: Unproven): Proof => ({ proven: false, reason });
 
+type Prover = (rules: SignatureRules, request: ProofRequest) => Proof | Promise<Proof>;
+
+/** A scheme that needs the integration's secret. */
+const withSecrets =
+  (prove: (rules: SignatureRules, secrets: readonly string[], request: ProofRequest) => Proof): Prover =>
+  (rules, request) => {
+    if (request.secret === "") return unproven("no_secret");
+    const secrets = secretsIn(request.secret);
+    return secrets.length === 0 ? unproven("unusable_secret") : prove(rules, secrets, request);
+  };
+
+const provers: Readonly<Record<SignatureScheme, Prover>> = {
+  hmac: withSecrets(hmac),
+  standard_webhooks: withSecrets(standard),
+  shared_token: withSecrets(sharedToken),
+  channel_token: channelToken,
+  jwt,
+};
+
 /** A promise only where keys may have to be fetched. */
 export function proofOf(request: ProofRequest): Proof | Promise<Proof> {
-  const { rules, secret } = request;
-  if (rules === undefined || rules.scheme === "") return unproven("no_scheme");
-  if (rules.scheme === "channel_token") return channelToken(rules, request);
-  if (rules.scheme === "jwt") return jwt(rules, request);
-  if (secret === "") return unproven("no_secret");
-  const secrets = secretsIn(secret);
-  if (secrets.length === 0) return unproven("unusable_secret");
-  if (rules.scheme === "shared_token") return sharedToken(rules, secrets, request);
-  return rules.scheme === "standard_webhooks" ? standard(rules, secrets, request) : hmac(rules, secrets, request);
+  const { rules } = request;
+  const scheme = schemeOf(rules);
+  if (rules === undefined || scheme === "none") return unproven("no_scheme");
+  // Written by a later version: what cannot be checked is refused.
+  return scheme === undefined ? unproven("unknown_scheme") : provers[scheme](rules, request);
 }
 
 /** One on a line each: two while one is exchanged, or one for each webhook that a provider gives its own. */

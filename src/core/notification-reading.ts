@@ -24,9 +24,18 @@ export class Reading {
     return this.#headers;
   }
 
+  /**
+   * Undefined also where the field is there more than once: which of them the provider means is not known, and a value
+   * joined from them names nothing.
+   */
   header(name: string): string | undefined {
-    for (const [one, text] of this.headers) if (one === name) return text;
-    return undefined;
+    let found: string | undefined;
+    for (const [one, value] of this.received.headers) {
+      if (one !== name) continue;
+      if (found !== undefined) return undefined;
+      found = value;
+    }
+    return found === undefined ? undefined : textOfField(found);
   }
 
   /** The first parameter of that name; undefined where it does not decode. */

@@ -4,6 +4,7 @@ import {
   type NotificationRules,
   type ValueRule,
 } from "../gen/latchkey/v1/provider_pb.ts";
+import { schemeFacts, schemeOf } from "../providers/signature-scheme.ts";
 import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
 import { type Reading, readJson } from "./notification-reading.ts";
@@ -35,7 +36,7 @@ export function notificationValues(rules: NotificationRules | undefined, reading
   const { messageId, lookups, channel, number, state, syncState, resourceId, kind } = rules;
   const read = new ValuesRead(rules, reading);
   return {
-    messageId: messageIdOf(messageId.map((name) => read.all(name))),
+    messageId: messageIdOf(messageId.map((name) => read.all(name))) ?? signedIdOf(rules, reading),
     lookups: lookups.map((rule, i) => new ReadLookup(i, rule, read)),
     channel: read.first(channel),
     number: read.first(number),
@@ -43,6 +44,15 @@ export function notificationValues(rules: NotificationRules | undefined, reading
     kinds: read.all(kind),
     isSync: state !== "" && syncState !== "" && read.first(state) === syncState,
   };
+}
+
+/** Of a scheme that signs an id of the message, that id, where the rules name no other. */
+function signedIdOf({ messageId, signature }: NotificationRules, reading: Reading): string | undefined {
+  const scheme = schemeOf(signature);
+  if (messageId.length > 0 || signature === undefined || scheme === undefined || scheme === "none") return undefined;
+  const header = schemeFacts[scheme].signedIdHeader(signature);
+  const id = header === undefined ? undefined : reading.header(header);
+  return id !== undefined && isUsable(id) ? id : undefined;
 }
 
 const none: readonly string[] = [];

@@ -2,6 +2,7 @@ import type { Mistake } from "../base/fault.ts";
 import type { ChallengeRules, NotificationRules, SignatureRules, ValueRule } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkUrl } from "./check-url.ts";
 import { mistake } from "./mistake.ts";
+import { type SignatureScheme, schemeFacts, schemeOf, signatureSchemes } from "./signature-scheme.ts";
 
 /** What the schema cannot hold: names that lead somewhere, and a proof that proves something. */
 export function checkNotification(rules: NotificationRules): Mistake[] {
@@ -52,7 +53,8 @@ function checkValue({ header, body, query, form }: ValueRule, path: string): Mis
 }
 
 function checkSignature(signature: SignatureRules, rules: NotificationRules): Mistake[] {
-  const { scheme, header, timestampHeader, idHeader, jwksUrl } = signature;
+  const { header, timestampHeader, idHeader, jwksUrl } = signature;
+  const scheme = schemeOf(signature);
   const at = (name: string) => `notification.signature.${name}`;
   const names = { header, timestamp_header: timestampHeader, id_header: idHeader };
   return [
@@ -60,7 +62,9 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
     ...checkUrl({ url: jwksUrl, path: at("jwks_url"), fields: [] }),
     ...checkScheme(signature).map(({ path, message }) => mistake(at(path.join(".")), message)),
     // A token that is passed on to the application would soon be found in its logs.
-    ...((scheme === "shared_token" || scheme === "channel_token") &&
+    ...(scheme !== undefined &&
+    scheme !== "none" &&
+    schemeFacts[scheme].sendsSecret &&
     rules.headerPrefix !== "" &&
     header.startsWith(rules.headerPrefix) &&
     !rules.secretHeaders.includes(header)
@@ -69,29 +73,33 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
   ];
 }
 
+type SchemeCheck = (signature: SignatureRules) => Mistake[];
+
+const required = ({ scheme }: SignatureRules, name: string, value: string): Mistake[] =>
+  value === "" ? [mistake(name, `is needed for ${scheme}`)] : [];
+
+const schemeChecks: Readonly<Record<SignatureScheme, SchemeCheck>> = {
+  hmac: (signature) => [...required(signature, "header", signature.header), ...checkHmac(signature)],
+  standard_webhooks: () => [],
+  channel_token: (signature) => required(signature, "header", signature.header),
+  shared_token: ({ header, query, body }) =>
+    only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")],
+  jwt: (signature) => [
+    ...required(signature, "header", signature.header),
+    ...required(signature, "jwks_url", signature.jwksUrl),
+    ...required(signature, "issuer", signature.issuer),
+    // Without it a token that the signer made for somebody else would do.
+    ...(signature.audience === "" && signature.identityClaim === ""
+      ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
+      : []),
+  ],
+};
+
 function checkScheme(signature: SignatureRules): Mistake[] {
-  const { scheme, header, query, body, jwksUrl, issuer, audience, identityClaim } = signature;
-  const required = (name: string, value: string) => (value === "" ? [mistake(name, `is needed for ${scheme}`)] : []);
-  switch (scheme) {
-    case "hmac":
-      return [...required("header", header), ...checkHmac(signature)];
-    case "channel_token":
-      return required("header", header);
-    case "shared_token":
-      return only([header, query, body]) ? [] : [mistake("header", "or query or body must say where the token stands")];
-    case "jwt":
-      return [
-        ...required("header", header),
-        ...required("jwks_url", jwksUrl),
-        ...required("issuer", issuer),
-        // Without it a token that the signer made for somebody else would do.
-        ...(audience === "" && identityClaim === ""
-          ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
-          : []),
-      ];
-    default:
-      return [];
-  }
+  const scheme = schemeOf(signature);
+  if (scheme === "none") return [];
+  if (scheme === undefined) return [mistake("scheme", `must be empty or one of ${signatureSchemes.join(", ")}`)];
+  return schemeChecks[scheme](signature);
 }
 
 const placeholders = ["timestamp", "body", "method", "url", "plain_url", "form"];
