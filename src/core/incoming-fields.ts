@@ -30,6 +30,8 @@ interface Incoming {
   /** Name, value, name, value: end-to-end fields as the provider sent them; all of them, or those that are notable. */
   readonly fields: readonly string[];
   readonly links: LinksBack;
+  /** Name, value, name, value: what the answer says of the connection. */
+  readonly state?: readonly string[];
   /** It came over HTTP/2. */
   readonly isHttp2?: boolean | undefined;
   /** The integration wants its `Set-Cookie`. */
@@ -40,7 +42,7 @@ interface Incoming {
 export const notableFields = { names: [...dropped, "set-cookie", "vary", ...leading], prefix: ours };
 
 /** The fields of an answer on its way to the caller. */
-export function incomingFields({ fields, links, isHttp2 = false, keepsSetCookie }: Incoming): string[] {
+export function incomingFields({ fields, links, state = [], isHttp2 = false, keepsSetCookie }: Incoming): string[] {
   const kept: string[] = [];
   let vary = varies;
   for (let i = 0; i < fields.length; i += 2) {
@@ -53,7 +55,7 @@ export function incomingFields({ fields, links, isHttp2 = false, keepsSetCookie 
     else if (fate === "link") kept.push(name, links.links(value));
     else if (fate === "refresh") kept.push(name, links.refresh(value));
   }
-  kept.push("Vary", vary, "Via", isHttp2 ? "2 latchkey" : "1.1 latchkey");
+  kept.push("Vary", vary, "Via", isHttp2 ? "2 latchkey" : "1.1 latchkey", ...state);
   return kept;
 }
 

@@ -40,6 +40,8 @@ export interface ProviderCalls {
   admit(call: ProviderCall): boolean;
   /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
   renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  /** The connection of a call as it is now; undefined where it cannot be used any more. Never rejects. */
+  reread(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** What `outgoing` makes the provider's request of. */
   goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
   /** What came back. True: it is refused for want of what the answer brought, and of nothing else. */
@@ -323,6 +325,15 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       const fresh = await live.replacementOf(refused.live);
       if (fresh === undefined) return undefined;
       return callOf(asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
+    },
+    async reread({ live: { connection } }) {
+      try {
+        return connection.ref === undefined ? undefined : await live.get(connection.ref);
+      } catch (err) {
+        // The answer is there already, and goes on without what could not be read.
+        world.log.debug("a connection was not read again", { err });
+        return undefined;
+      }
     },
     goingOf: (call, asked, content) => ({
       asked,

@@ -2,10 +2,12 @@ import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import { grpcRefusal } from "../base/grpc-status.ts";
 import type { World } from "../base/world.ts";
+import { connectionStateFields } from "../core/connection-state-fields.ts";
 import { isGrpc } from "../core/grpc.ts";
 import { incomingFields, incomingTrailers } from "../core/incoming-fields.ts";
 import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../core/outgoing.ts";
 import { outgoingFields } from "../core/outgoing-fields.ts";
+import { Connection_State } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Receiver } from "../relay/connection.ts";
 import type { Exchange, UpstreamRequest } from "../relay/exchange.ts";
 import type { Answering, Facing } from "../relay/facing.ts";
@@ -187,12 +189,12 @@ export class ProxiedRequest implements Answering, Receiver {
     looking.then(
       (renewed) => {
         if (this.#refusal !== refusal) return;
-        if (renewed === undefined) this.#letGo();
+        if (renewed === undefined) this.#letRefusalGo(refusal);
         else this.#sendAgain(renewed);
       },
       (err: unknown) => {
         world.log.debug("refused credentials were not renewed", { err });
-        this.#letGo();
+        this.#letRefusalGo(refusal);
       },
     );
     count.proxyRefusals.inc();
@@ -212,6 +214,16 @@ export class ProxiedRequest implements Answering, Receiver {
     this.#ready = renewed;
     this.#trace?.again();
     this.attempt();
+  }
+
+  /** The refusal is the answer, and may have changed what is known of the connection. */
+  #letRefusalGo(refusal: HeldAnswer): void {
+    const { calls } = this.#shared;
+    calls.reread(this.#ready).then((live) => {
+      if (this.#refusal !== refusal) return;
+      if (live !== undefined) this.#ready = { ...this.#ready, live };
+      this.#letGo();
+    });
   }
 
   /** The refusal is the answer. */
@@ -299,11 +311,11 @@ export class ProxiedRequest implements Answering, Receiver {
     if (lines === undefined) return this.#linesAnew(head);
     if (notable.length === 0) {
       this.#call.beginAnswer(isEventStream(head));
-      return lines + addedLines;
+      return lines + addedLines + written(this.#state);
     }
     const added = this.#incoming(notable, head);
     // Others that go on keep their place among all of them.
-    if (added.length > addedFields.length) return this.#linesAnew(head);
+    if (added.length > addedFields.length + this.#state.length) return this.#linesAnew(head);
     this.#call.beginAnswer(isEventStream(head));
     return lines + written(added);
   }
@@ -312,11 +324,18 @@ export class ProxiedRequest implements Answering, Receiver {
     return statusLine(head.status, head.reason) + written(this.fieldsFor(head));
   }
 
+  /** Most connections are active, and their answers say nothing of it. */
+  get #state(): readonly string[] {
+    const { connection } = this.#ready.live;
+    return connection.state === Connection_State.ACTIVE ? nothing : connectionStateFields(connection);
+  }
+
   #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
     const ready = this.#ready;
     return incomingFields({
       fields,
       links: new ProviderLinks(ready, this.#call.asking),
+      state: this.#state,
       keepsSetCookie: ready.live.integration.keepSetCookie,
       isHttp2,
     });
@@ -387,6 +406,7 @@ function written(fields: readonly string[]): string {
   return lines;
 }
 
+const nothing: readonly string[] = [];
 const asItIs = (value: string): string => value;
 /** What every answer gets, and most get nothing else. */
 const addedFields = incomingFields({

@@ -7,6 +7,7 @@ import { Fault } from "../base/fault.ts";
 import { lowerCase } from "../base/field-name.ts";
 import type { Tracing } from "../base/tracing.ts";
 import { faultOfStore } from "../broker/store-fault.ts";
+import { connectionStateFields } from "../core/connection-state-fields.ts";
 import { incomingFields } from "../core/incoming-fields.ts";
 import { outgoingParts, via } from "../core/outgoing.ts";
 import { failureOf } from "../relay/dial.ts";
@@ -277,6 +278,7 @@ function fieldsOf(answer: IncomingMessage, asking: Asking, call: ProviderCall): 
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
     links: new ProviderLinks(call, asking),
+    state: connectionStateFields(call.live.connection),
     keepsSetCookie: call.live.integration.keepSetCookie,
   });
 }
