@@ -20,6 +20,7 @@ import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver } from "./pending.ts";
 import type { Providers } from "./providers.ts";
 import { isSessionOver } from "./sessions.ts";
+import type { SharedCallbacks } from "./shared-callbacks.ts";
 import type { Asking, TokenEndpoint } from "./token-endpoint.ts";
 
 /** Who comes back from a provider, and with what. */
@@ -53,6 +54,7 @@ interface ReturnsOptions {
   readonly providers: Providers;
   readonly grounds: Grounds;
   readonly authorized: AuthorizedConnections;
+  readonly sharedCallbacks: Pick<SharedCallbacks, "hasIssuer">;
   readonly tokenEndpoint: TokenEndpoint;
   readonly failures: FailedAuthorizations;
   readonly audit: Audit;
@@ -61,6 +63,7 @@ interface ReturnsOptions {
 
 export function createReturns(options: ReturnsOptions): Returns {
   const { store, collections, providers, grounds, authorized, tokenEndpoint, failures, audit, world } = options;
+  const { sharedCallbacks } = options;
   const { pendingAuthorizations } = collections;
 
   /** Nobody else takes it after this, whatever comes of it: the commit says who was first. */
@@ -148,8 +151,9 @@ export function createReturns(options: ReturnsOptions): Returns {
       throw new Failed("signature", "The answer is not signed as the provider signs it.");
     }
     // Whose answer it is is known before anything that it says is believed (RFC 9207, section 2.4).
-    const { issuer, issuerAlways } = await tokenEndpoint.authorization(asking);
-    const isForeign = answer.iss === undefined ? issuerAlways : issuer !== "" && answer.iss !== issuer;
+    const { issuer, issuerAlways, url } = await tokenEndpoint.authorization(asking);
+    const { iss } = answer;
+    const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, ground) : iss !== issuer;
     if (isForeign) throw new Failed("issuer_mismatch", "The answer is not from the provider that was asked.");
     const { code } = refusedOr(answer);
     if (code === undefined) throw new Failed("provider_error", "The provider sent neither a code nor an error.");
@@ -165,6 +169,10 @@ export function createReturns(options: ReturnsOptions): Returns {
     });
     return authorized.file(ground, broughtBy(tokens, pending));
   }
+
+  /** Where no issuer is known to compare with: it is that of another integration, and not of the page that was asked. */
+  const isAnothers = (iss: string, url: string, { integration }: Ground): boolean =>
+    sharedCallbacks.hasIssuer(iss, integration) && !(URL.canParse(iss) && new URL(iss).origin === new URL(url).origin);
 
   async function completeOAuth1({ pending, answer, ground, asking }: Completing) {
     const { verifier } = refusedOr(answer);

@@ -21,6 +21,7 @@ import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
 import type { ScriptHooks } from "./script-hooks.ts";
 import type { Sessions } from "./sessions.ts";
+import type { SharedCallbacks } from "./shared-callbacks.ts";
 import type { TokenEndpoint } from "./token-endpoint.ts";
 
 /** End users on their way to a provider and back, and what they bring along. */
@@ -52,6 +53,7 @@ interface AuthorizationsOptions {
   readonly providers: Providers;
   readonly connections: Connections;
   readonly sessions: Sessions;
+  readonly sharedCallbacks: SharedCallbacks;
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;

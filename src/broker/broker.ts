@@ -50,6 +50,7 @@ import type { RunNow } from "./run-now.ts";
 import type { Runs } from "./runs.ts";
 import type { ScriptVariables } from "./script-variables.ts";
 import type { Sessions } from "./sessions.ts";
+import type { SharedCallbacks } from "./shared-callbacks.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 import type { SyncRecords } from "./sync-records.ts";
 import type { Syncs } from "./syncs.ts";
@@ -77,6 +78,7 @@ export interface Broker {
   readonly sessions: Sessions;
   readonly authorizations: Authorizations;
   readonly origins: Origins;
+  readonly sharedCallbacks: SharedCallbacks;
   readonly outcomes: Outcomes;
   readonly listing: Listing;
   readonly live: Live;
@@ -208,6 +210,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     sessions: accounts.sessions,
     authorizations: accounts.authorizations,
     origins: accounts.origins,
+    sharedCallbacks: accounts.sharedCallbacks,
     outcomes: accounts.outcomes,
     ...{ live, attachments, tokens },
     explain: createExplain({ live, attachments }),

@@ -3,15 +3,18 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
 import { Fault, type Mistake } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
+import { newCallback } from "../core/callback-address.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
 import { checkIntegrationMask, exposedFields, updatedIntegration, updatedSecrets } from "../core/integration-update.ts";
 import { namesNothing } from "../core/names.ts";
 import {
   type Integration,
+  Integration_Callback,
   IntegrationSchema,
   type IntegrationSecrets,
   IntegrationSecretsSchema,
 } from "../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
 import type { Caller } from "./access.ts";
@@ -157,9 +160,10 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     },
     async create(wanted, actor) {
       const { environment, key, secrets } = wanted;
-      const after = { ...stored(wanted, world.now()), declared: false };
-      const { revision } = await transact(store, async () => {
+      const { result, revision } = await transact(store, async () => {
         const conditions = await groundOf(wanted);
+        const made = withCallback(wanted, await providers.findNow(wanted.provider));
+        const after = { ...stored(made, world.now()), declared: false };
         check(wanted, secrets);
         if ((await integrations.get(environment, key)) !== undefined) {
           throw new Fault("already_exists", `there is an integration "${key}" already`);
@@ -171,10 +175,10 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
             ...audit.changes({ actor, action: "integration.create", environment, targets: [key] }),
           ],
           conditions,
-          result: undefined,
+          result: after,
         };
       });
-      return { ...after, revision: BigInt(revision) };
+      return { ...result, revision: BigInt(revision) };
     },
     list: ({ environment, provider }, page) =>
       namesNothing(environment, provider)
@@ -194,8 +198,9 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
         requireRevision(before, expectedRevision);
         requireUndeclared(before.value);
         const target = stored(before.value, world.now(), before.value);
-        const after = updatedIntegration({ target, source, paths });
         const provider = providers.lookUp(target.provider);
+        const updated = updatedIntegration({ target, source, paths });
+        const after = paths.includes("callback") ? withCallback(updated, provider) : updated;
         const fields = exposedFields({ before: before.value, after, provider });
         requireCredentialScope(caller, { fields, otherwise: "" });
         const secrets = updatedSecrets({ target: await secretsOf(source), source, paths });
@@ -239,7 +244,9 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
       const { environment, key, secrets } = wanted;
       await transact(store, async () => {
         const before = await integrations.get(environment, key);
-        const after = { ...stored(wanted, world.now(), before?.value), declared: true };
+        // A redirect URI that is registered at the provider stays, until the file asks for another.
+        const made = withCallback(wanted, providers.lookUp(wanted.provider), before?.value.callback);
+        const after = { ...stored(made, world.now(), before?.value), declared: true };
         if (before !== undefined && (await isInLine(before.value, after, secrets)))
           return { changes: [], result: undefined };
         return {
@@ -283,6 +290,14 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     },
   };
 }
+
+/** With the form of its redirect URI, where it asks for none: the one it has, or else what suits its provider. */
+const withCallback = (
+  integration: Integration,
+  provider: Provider | undefined,
+  before: Integration_Callback = newCallback(provider),
+): Integration =>
+  integration.callback === Integration_Callback.UNSPECIFIED ? { ...integration, callback: before } : integration;
 
 function requireUndeclared({ key, declared }: Integration): void {
   if (declared) {

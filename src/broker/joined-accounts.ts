@@ -10,6 +10,7 @@ import { type Origins, openOrigins } from "./origins.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import type { ScriptHooks } from "./script-hooks.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
+import { openSharedCallbacks, type SharedCallbacks } from "./shared-callbacks.ts";
 import type { Syncs } from "./syncs.ts";
 
 /** How connections come about: imported, or authorised by an end user in a session. */
@@ -18,6 +19,7 @@ export interface JoinedAccounts {
   readonly sessions: Sessions;
   readonly authorizations: Authorizations;
   readonly origins: Origins;
+  readonly sharedCallbacks: SharedCallbacks;
   readonly outcomes: Outcomes;
   close(): Promise<void>;
 }
@@ -55,15 +57,18 @@ export async function joinAccounts(options: AccountsOptions): Promise<JoinedAcco
     audit,
     world,
   });
+  const sharedCallbacks = await openSharedCallbacks({ store, collections, providerOf: providers.lookUp, world });
   const authorizations = createAuthorizations({
+    sharedCallbacks,
     ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
     ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
   });
   const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
   return {
-    ...{ imports, sessions, authorizations, origins, outcomes },
+    ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks },
     async close() {
+      sharedCallbacks.close();
       outcomes.close();
       origins.close();
       await authorizations.close();

@@ -1,7 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
-import { integrationWarnings, webhooksUnproven } from "../core/integration-warnings.ts";
+import { isConfusable } from "../core/callback-address.ts";
+import { integrationWarnings, sharedCallback, webhooksUnproven } from "../core/integration-warnings.ts";
 import { wantsWebhookSecret } from "../core/notification-proof.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration, IntegrationService, IntegrationWarning } from "../gen/latchkey/v1/integration_pb.ts";
@@ -14,6 +15,7 @@ export const integrationService = ({
   environments,
   webhookUrls,
   authorizations,
+  sharedCallbacks,
   feeds,
 }: Broker): ServiceImpl<typeof IntegrationService> => {
   const shown = async (integration: Integration): Promise<Integration> => ({
@@ -25,7 +27,10 @@ export const integrationService = ({
 
   async function warningsOf(integration: Integration): Promise<IntegrationWarning[]> {
     const provider = providers.lookUp(integration.provider);
-    const warnings = integrationWarnings(integration, provider);
+    const shared = isConfusable(integration, provider)
+      ? sharedCallback(integration, provider, sharedCallbacks.othersThan(integration, 3))
+      : undefined;
+    const warnings = [...integrationWarnings(integration, provider), ...(shared === undefined ? [] : [shared])];
     // Secrets are opened only for those to whom it matters whether there is one.
     if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
     const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};

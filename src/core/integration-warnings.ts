@@ -8,6 +8,7 @@ import {
   OAuthApp_Publishing,
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
+import { isConfusable } from "./callback-address.ts";
 import { wantsWebhookSecret, webhookSecret } from "./notification-proof.ts";
 
 interface Plan {
@@ -60,6 +61,21 @@ export function webhooksUnproven(
     `webhooks of ${provider.displayName || provider.name} are taken unproven from whoever knows their address: ` +
     "set webhook_secret to what they are signed with";
   return warning("webhooks_unproven", message, []);
+}
+
+/** `others` share its redirect URI. */
+export function sharedCallback(
+  integration: Integration,
+  provider: Provider | undefined,
+  others: readonly Pick<Integration, "environment" | "key">[],
+): IntegrationWarning | undefined {
+  if (!isConfusable(integration, provider) || others.length === 0) return undefined;
+  const named = others.map(({ environment, key }) => `${key} (${environment})`).join(", ");
+  const message =
+    `it shares its redirect URI with ${named}, and no issuer of ${provider.displayName || provider.name} is known by ` +
+    "which an answer that was meant for another could be told: set callback to bound, and register the callback_url " +
+    "that is shown then at the provider; or describe the provider's issuer";
+  return warning("shared_callback", message, []);
 }
 
 interface Told {

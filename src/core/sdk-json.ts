@@ -154,6 +154,8 @@ interface IntegrationView {
   /** Undefined where what it was set up with is gone: it is shown all the same. */
   readonly provider: Provider | undefined;
   readonly webhookUrl?: string;
+  /** The redirect URI to register at the provider; undefined: its connections are not authorized at a page. */
+  readonly callbackUrl?: string | undefined;
   readonly secrets?: IntegrationSecrets | undefined;
   readonly withCredentials?: boolean;
 }
@@ -162,6 +164,7 @@ export function integrationJson({
   integration,
   provider,
   webhookUrl,
+  callbackUrl,
   secrets,
   withCredentials = false,
 }: IntegrationView): JsonObject {
@@ -175,6 +178,7 @@ export function integrationJson({
     created_at: iso(createdAt),
     updated_at: iso(updatedAt),
     ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
+    ...(callbackUrl === undefined ? {} : { callback_url: callbackUrl }),
     ...(withCredentials ? { credentials: appCredentials(integration, provider, secrets) } : {}),
   };
 }

@@ -3,11 +3,13 @@ import { Fault } from "../base/fault.ts";
 import { requireScope } from "../broker/access.ts";
 import type { Broker } from "../broker/broker.ts";
 import { authModeOf } from "../core/auth-mode.ts";
+import { hasCallback } from "../core/callback-address.ts";
 import { type Findings, type JsonFields, readFields } from "../core/json-fields.ts";
 import { integrationJson } from "../core/sdk-json.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import {
   type Integration,
+  Integration_Callback,
   IntegrationSchema,
   IntegrationSecretsSchema,
   OAuthAppSchema,
@@ -22,9 +24,17 @@ const maxSecret = 16_384;
 const maxCertificate = 65_536;
 const maxScopes = 200;
 
-export function integrationRoutes({ integrations, providers, webhookUrls, countIgnored }: Broker): Route[] {
-  const shown = (integration: Integration) =>
-    integrationJson({ integration, provider: providers.lookUp(integration.provider) });
+export function integrationRoutes(broker: Broker): Route[] {
+  const { integrations, providers, authorizations, webhookUrls, countIgnored } = broker;
+
+  async function viewOf(integration: Integration) {
+    const provider = providers.lookUp(integration.provider);
+    const isRedirected = provider !== undefined && hasCallback(provider);
+    const callbackUrl = isRedirected ? await authorizations.callbackUrl(integration) : undefined;
+    return { integration, provider, callbackUrl };
+  }
+
+  const shown = async (integration: Integration) => integrationJson(await viewOf(integration));
 
   async function all(environment: string): Promise<Integration[]> {
     const found: Integration[] = [];
@@ -44,7 +54,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
       scope: Scope.INTEGRATIONS_READ,
       async answer(request) {
         const { environment } = callerIn(request);
-        return { status: 200, body: { data: (await all(environment)).map(shown) } };
+        return { status: 200, body: { data: await Promise.all((await all(environment)).map(shown)) } };
       },
     },
     {
@@ -57,7 +67,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const { integration, credentialsType, ignored } = readIntegration(request.body, { environment, isNew: true });
         requireType(credentialsType, await providers.findNow(integration.provider));
         countIgnored("/integrations", ignored);
-        return { status: 200, body: { data: shown(await integrations.create(integration, actor)) } };
+        return { status: 200, body: { data: await shown(await integrations.create(integration, actor)) } };
       },
     },
     {
@@ -75,7 +85,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const provider = await providers.findNow(integration.provider);
         countIgnored("/integrations/quickstart", ignored);
         const ready = { ...integration, ...quickstartApp(provider) };
-        return { status: 200, body: { data: shown(await integrations.create(ready, actor)) } };
+        return { status: 200, body: { data: await shown(await integrations.create(ready, actor)) } };
       },
     },
     {
@@ -92,7 +102,7 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
         const withCredentials = include.includes("credentials");
         if (withCredentials) requireScope(caller, Scope.CREDENTIALS_READ);
         const { value: integration } = await integrations.get(ref);
-        const view = { integration, provider: providers.lookUp(integration.provider), withCredentials };
+        const view = { ...(await viewOf(integration)), withCredentials };
         const webhookUrl = include.includes("webhook") ? await webhookUrls.of(integration) : undefined;
         const secrets = withCredentials ? await integrations.secretsOf(ref) : undefined;
         const data = integrationJson({ ...view, secrets, ...(webhookUrl === undefined ? {} : { webhookUrl }) });
@@ -116,9 +126,9 @@ export function integrationRoutes({ integrations, providers, webhookUrls, countI
           throw new Fault("invalid_body", message, { mistakes: [{ path: ["unique_key"], message }] });
         }
         countIgnored("/integrations/:key", ignored);
-        if (paths.length === 0) return { status: 200, body: { data: shown(before) } };
+        if (paths.length === 0) return { status: 200, body: { data: await shown(before) } };
         const asked = { integration: { ...integration, key }, paths, expectedRevision: 0n };
-        return { status: 200, body: { data: shown(await integrations.update(asked, caller)) } };
+        return { status: 200, body: { data: await shown(await integrations.update(asked, caller)) } };
       },
     },
     {
@@ -168,6 +178,7 @@ function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
   const key = isNew ? fields.requiredText("unique_key") : (fields.text("unique_key") ?? "");
   const provider = isNew ? fields.requiredText("provider") : "";
   const displayName = note(named, "display_name", bounded(fields, "display_name", maxDisplayName));
+  const callback = note(named, "callback", readCallbackForm(fields));
   const forward = note(named, "no_forward", readFlag(fields, "forward_webhooks", body));
   const defaults = note(named, "connection_defaults", fields.textMap("integration_config"));
   const credentials = fields.object("credentials");
@@ -184,6 +195,7 @@ function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
     key,
     provider,
     displayName: displayName ?? "",
+    ...(callback === undefined ? {} : { callback }),
     noForward: forward === false,
     connectionDefaults: defaults ?? {},
     ...(app === undefined ? {} : { oauth: app.oauth, secrets: app.secrets }),
@@ -218,6 +230,18 @@ function requireType(type: string | undefined, provider: Provider): void {
   const message = `must be ${wanted}, as the provider wants it`;
   const mistakes = [{ path: ["credentials", "type"], message }];
   throw new Fault("invalid_body", "the integration is not valid", { mistakes });
+}
+
+const callbackForms: Readonly<Record<string, Integration_Callback>> = {
+  shared: Integration_Callback.SHARED,
+  bound: Integration_Callback.BOUND,
+};
+
+function readCallbackForm(fields: JsonFields): Integration_Callback | undefined {
+  const text = fields.text("callback");
+  const form = callbackForms[text ?? ""];
+  if (text !== undefined && form === undefined) fields.refuse("callback", "must be shared or bound");
+  return form;
 }
 
 function bounded(fields: JsonFields, name: string, max: number): string | undefined {

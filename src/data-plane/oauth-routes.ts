@@ -103,7 +103,8 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     } catch (error) {
       const fault = faultOfStore(error);
       const { code, message } = fault;
-      const form = acting && (await formAgain(fault, { acting, integration, settings, given }));
+      const form =
+        acting && (await formAgain(fault, { acting, integration, settings, given, from: isConfirmed ? "../" : "./" }));
       // Here alone: who shows no session makes no other process hear of it.
       const isHeard = sockets.tell(listener, told(integration, { by: code, message, fields: form?.wrong ?? [] }));
       if (acting === undefined || code === "internal") throw error;
@@ -119,10 +120,12 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     readonly integration: string;
     readonly settings: PageSettings;
     readonly given: string;
+    /** Leads from the address of the page to that of the departure. */
+    readonly from: string;
   }
 
   /** The form of what was entered, with what is wrong with it; undefined: nothing that the person could change. */
-  async function formAgain(fault: Fault, { acting, integration, settings, given }: Entering) {
+  async function formAgain(fault: Fault, { acting, integration, settings, given, from }: Entering) {
     const { session: stored, secret: browser } = acting;
     const session = stored.value;
     const choice = (await choices.of(session)).find((one) => one.integration.key === integration);
@@ -135,7 +138,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     const mending = mendableForm(fault, { choice, showing, values });
     if (mending === undefined) return undefined;
     const extra = Object.fromEntries(Object.entries(values).filter(([name]) => !isOfForm(name)));
-    const place = { action: `./${encodeURIComponent(integration)}`, extra, socketOrigin: "" };
+    const place = { action: `${from}${encodeURIComponent(integration)}`, extra, socketOrigin: "" };
     return {
       wrong: wrongParams(mending),
       page: formPage(choice, showing, { ...mending, ...place }),
@@ -188,11 +191,11 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     answer: arrive,
   });
 
-  const departure = { path: "/oauth/connect/:key", scope: undefined, isPublic: true, browser: "page" } as const;
+  const departure = { scope: undefined, isPublic: true, browser: "page", faultPage: faultPageOf } as const;
 
   return [
-    { ...departure, method: "GET", isAct: true, faultPage: faultPageOf, answer: depart },
-    { ...departure, method: "POST", takesBody: "form", faultPage: faultPageOf, answer: confirm },
+    { ...departure, method: "GET", path: "/oauth/connect/:key", isAct: true, answer: depart },
+    { ...departure, method: "POST", path: "/oauth/connect/:key/confirm", takesBody: "form", answer: confirm },
     callback("/oauth/callback"),
     callback("/oauth/callback/:context"),
   ];

@@ -40,7 +40,7 @@ const fieldsOf = (page: string) =>
     ),
   );
 const linkTo = ({ sidecar }: Connecting, token: string) => `${sidecar.data}/connect/?session_token=${token}`;
-const formTo = ({ sidecar }: Connecting) => `${sidecar.data}/oauth/connect/sandbox-files`;
+const formTo = ({ sidecar }: Connecting) => `${sidecar.data}/oauth/connect/sandbox-files/confirm`;
 
 it.each(["cross-site", "same-site", "none"])(
   "shows its own page to a browser that a link leads to a provider (%s), and goes on when that page says so",
@@ -78,7 +78,11 @@ it("shows its page to browsers that do not say where they come from, once", asyn
   // From the page behind a connect link such a browser is not asked again.
   const other = all.browser();
   const shown = await visit(other, linkTo(all, token), olderNavigation);
-  const away = await visit(other, `${formTo(all)}?${fieldsOf(shown.text)}`, olderNavigation);
+  const away = await visit(
+    other,
+    `${all.sidecar.data}/oauth/connect/sandbox-files?${fieldsOf(shown.text)}`,
+    olderNavigation,
+  );
   expect([away.status, away.location?.startsWith(all.sandbox.origin)]).toEqual([303, true]);
 });
 

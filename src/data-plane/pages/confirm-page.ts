@@ -16,7 +16,7 @@ interface Confirmation {
 export function confirmPage(choice: Choice, { owner, settings, fields }: Confirmation): Answer {
   const title = titleOf(choice, settings);
   const { form } = settings.texts;
-  const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}${settingsQuery(settings)}">
+  const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}/confirm${settingsQuery(settings)}">
 ${hidden(fields)}<p class="quiet">${filled(form.leaving, { title })}</p><button>${form.connect}</button></form>`;
   return page(filled(form.title, { title }), content, { settings, formActions: formActionsOf(choice.provider) });
 }

@@ -202,7 +202,8 @@ export const IntegrationSchema: GenMessage<Integration> = /*@__PURE__*/
  */
 export const Integration_Callback = {
   /**
-   * As SHARED.
+   * In a new integration: SHARED where the provider's description names its issuer, by which answers are told
+   * apart, BOUND otherwise. One of before this was decided at its creation has it still, and it is as SHARED.
    *
    * @generated from enum value: CALLBACK_UNSPECIFIED = 0;
    */
@@ -416,7 +417,7 @@ export const OAuthApp_PublishingSchema: GenEnum<OAuthApp_Publishing> = /*@__PURE
 export type IntegrationWarning = Message<"latchkey.v1.IntegrationWarning"> & {
   /**
    * What it is: `short_lived_refresh_tokens`, `verification_needed`, `publishing_unknown`,
-   * `no_refresh_tokens`, `webhooks_unproven` or `host_prefix_ignored`.
+   * `no_refresh_tokens`, `webhooks_unproven`, `host_prefix_ignored` or `shared_callback`.
    *
    * @generated from field: string code = 1;
    */
