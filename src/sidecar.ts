@@ -201,7 +201,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         world,
       });
       const routes = restRoutes({ broker: held, sockets, publicUrl });
-      const pages = { origins: { isKnown: held.origins.isKnown, publicUrl }, sockets };
+      const { isKnown, environments } = held.origins;
+      const pages = { origins: { isKnown, environments, publicUrl }, sockets };
       const rates = createRateLimits(metrics);
       rates.configure(config.proxy.rates);
       const atDoor = createLoad({ limits: config.proxy, onLook: rates.sweep, world });

@@ -3,7 +3,14 @@ import type { World } from "./world.ts";
 /** Warns of a peer once a minute, however much it sends: noise from outside must not fill a disk. */
 export type RareWarning = (
   message: string,
-  about: { readonly door: string; readonly peer: string; readonly reason: string },
+  about: {
+    readonly door: string;
+    readonly peer: string;
+    readonly reason: string;
+    /** Of the page that sent the request: each is warned of by itself. */
+    readonly origin?: string;
+    readonly environment?: string;
+  },
 ) => void;
 
 const everyMs = 60_000;
@@ -19,7 +26,7 @@ export function createRareWarning({ log, now }: Pick<World, "log" | "now">): Rar
       if (Math.abs(at - before) < everyMs) break;
       warnedAt.delete(peer);
     }
-    const key = `${about.door} ${about.peer}`;
+    const key = `${about.door} ${about.origin ?? about.peer}`;
     if (warnedAt.has(key) || warnedAt.size >= maxPeers) return;
     warnedAt.set(key, at);
     log.warn(message, about);

@@ -13,6 +13,7 @@ export type FailedBy =
   | "context_mismatch"
   | "issuer_mismatch"
   | "signature"
+  | "malformed_answer"
   | "id_token"
   | "provider_error"
   | "session_over"

@@ -16,7 +16,7 @@ import { Failed, type FailedBy, refusedOr } from "./authorize-failure.ts";
 import type { Ground, Grounds } from "./authorize-ground.ts";
 import type { AuthorizedConnections, Brought } from "./authorized-connection.ts";
 import type { Collections } from "./collections.ts";
-import type { FailedAuthorizations } from "./failed-authorizations.ts";
+import type { FailedAuthorizations, Failing } from "./failed-authorizations.ts";
 import { isOver } from "./pending.ts";
 import type { Providers } from "./providers.ts";
 import { isSessionOver } from "./sessions.ts";
@@ -66,8 +66,23 @@ export function createReturns(options: ReturnsOptions): Returns {
   const { sharedCallbacks } = options;
   const { pendingAuthorizations } = collections;
 
+  /** An answer with several states uses up all of them. Throws for what belongs to nobody. */
+  async function takeAll({ state, otherStates }: CallbackAnswer, context: string) {
+    const taken: PendingAuthorization[] = [];
+    for (const one of [state, ...otherStates]) {
+      const pending = await take(one, context).catch((error: unknown) => {
+        if (error instanceof Fault && error.code === "unknown_authorization") return undefined;
+        throw error;
+      });
+      if (pending !== undefined) taken.push(pending);
+    }
+    const [first, ...others] = taken;
+    if (first === undefined) throw unknown();
+    return { first, others };
+  }
+
   /** Nobody else takes it after this, whatever comes of it: the commit says who was first. */
-  async function take({ state }: CallbackAnswer, context: string): Promise<PendingAuthorization> {
+  async function take(state: string, context: string): Promise<PendingAuthorization> {
     const found = await pendingAuthorizations.get(digestOf(state));
     if (found === undefined) throw unknown();
     const { value: pending } = found;
@@ -90,19 +105,18 @@ export function createReturns(options: ReturnsOptions): Returns {
   async function finish({ query, context, browser }: Return): Promise<Outcome> {
     const answer = readCallback(query);
     if (answer === undefined) throw unknown();
-    const pending = await take(answer, context);
-    const { integration, listener, returnTo, environment, language, theme } = pending;
-    const kind = await kindOf(pending);
+    const { first: pending, others } = await takeAll(answer, context);
+    for (const other of others) await failures.note(malformed(answer), await failingOf(other, answer));
+    const { integration, listener, returnTo, language, theme } = pending;
+    const failing = await failingOf(pending, answer);
+    const { credentials: kind } = failing;
     const common = { integration, title: await titleOf(pending), listener, returnTo, language, theme };
-    const failing = {
-      ...{ environment, integration, existing: pending.reconnect, credentials: kind },
-      secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer)],
-    };
     try {
       if (pending.context !== context) throw new Failed("context_mismatch", "The answer came back to another address.");
       if (browser === undefined || !isSame(digestOf(browser), pending.browserHash)) {
         throw new Failed("other_browser", "This was begun in another browser, or its cookies were not kept.");
       }
+      if (answer.misuse !== undefined) throw malformed(answer);
       const connected = await complete(pending, answer);
       world.metrics.authorizations.inc({ credentials: kind, outcome: "connected" });
       return { ...common, connected };
@@ -111,6 +125,14 @@ export function createReturns(options: ReturnsOptions): Returns {
       return { ...common, failed: { by, message } };
     }
   }
+
+  const failingOf = async (pending: PendingAuthorization, answer: CallbackAnswer): Promise<Failing> => ({
+    environment: pending.environment,
+    integration: pending.integration,
+    existing: pending.reconnect,
+    credentials: await kindOf(pending),
+    secrets: [...secretValues(PendingAuthorizationSchema, pending), ...secretsIn(answer)],
+  });
 
   async function kindOf({ environment, integration: key }: PendingAuthorization): Promise<string> {
     const found = await collections.integrations.get(environment, key);
@@ -196,8 +218,14 @@ export function createReturns(options: ReturnsOptions): Returns {
 const unknown = () =>
   new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
 
-const secretsIn = ({ state, code, verifier }: CallbackAnswer): string[] =>
-  [state, code, verifier].filter((one) => one !== undefined);
+/** All values, so that a repeated code is blanked as well. */
+const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[] => [
+  ...[state, ...otherStates],
+  ...["code", "oauth_verifier"].flatMap((name) => parameters.getAll(name)).filter((one) => one !== ""),
+];
+
+const malformed = ({ misuse }: CallbackAnswer) =>
+  new Failed("malformed_answer", "The provider's answer is not well-formed. Begin again.", misuse);
 
 /** What tokens make of what was asked for. */
 export function broughtBy(

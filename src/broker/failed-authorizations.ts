@@ -58,6 +58,7 @@ const sentences: { readonly [B in FailedBy]: string } = {
   other_browser: "the answer came by another browser than the one that began, or its cookies were not kept",
   context_mismatch: "the answer came to another address than the one it was asked for at",
   issuer_mismatch: "the answer is not from the provider that was asked",
+  malformed_answer: "the answer names a parameter twice, or a code beside an error: nothing of it was believed",
   signature: "the answer is not signed as the provider signs it",
   id_token: "the id_token is not the provider's, or not of this authorization: nothing was filed",
   provider_error: "the provider refused, or answered with what cannot be used",

@@ -8,6 +8,7 @@ export interface Origins {
   /** Of any environment: before it is known whose session it is. */
   readonly isKnown: (origin: string) => boolean;
   readonly isAllowed: (origin: string, environment: string) => boolean;
+  readonly environments: () => readonly string[];
   /** As the environment lists them. */
   readonly of: (environment: string) => readonly string[];
   /** All of them, for what a page may be framed by. */
@@ -55,6 +56,7 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
   return {
     isKnown: (origin) => all.has(origin),
     isAllowed: (origin, environment) => byEnvironment.get(environment)?.includes(origin) ?? false,
+    environments: () => [...byEnvironment.keys()],
     of: (environment) => byEnvironment.get(environment) ?? [],
     all: () => [...all],
     close: () => watch.close(),

@@ -9,6 +9,10 @@ export interface CallbackAnswer {
   readonly verifier: string | undefined;
   readonly error: string | undefined;
   readonly iss: string | undefined;
+  /** Why no part of the answer can be believed, as a code; undefined: it is well-formed. */
+  readonly misuse: string | undefined;
+  /** Further states in the same answer, which are used up with it. */
+  readonly otherStates: readonly string[];
   /** As it came. */
   readonly parameters: URLSearchParams;
 }
@@ -16,11 +20,14 @@ export interface CallbackAnswer {
 /** A state of ours has 43 characters; of OAuth 1.0a it is a provider's token. */
 const maxStateLength = 1_024;
 
-/** Undefined for what can be the answer to no request of ours: no state, two, or one that no one made. */
+const stateNames = ["state", "oauth_token", "denied"];
+const knownNames: ReadonlySet<string> = new Set([...stateNames, "code", "error", "iss", "oauth_verifier"]);
+/** A repeated state costs a look-up each. */
+const maxStates = 4;
+
+/** Undefined for what can be the answer to no request of ours: no state, or one that no one made. */
 export function readCallback(query: string): CallbackAnswer | undefined {
   const parameters = new URLSearchParams(query);
-  // RFC 6749, section 3.1: none may be there twice. Which of the two would count is what an attacker wants to choose.
-  for (const name of new Set(parameters.keys())) if (parameters.getAll(name).length > 1) return undefined;
   const text = (name: string) => parameters.get(name) || undefined;
   const state = text("state") ?? text("oauth_token") ?? text("denied");
   if (state === undefined || state.length > maxStateLength) return undefined;
@@ -31,8 +38,27 @@ export function readCallback(query: string): CallbackAnswer | undefined {
     // `denied` is Twitter's word for it, and the token its value; others say what is wrong in `oauth_problem`.
     error: text("error") ?? text("oauth_problem") ?? (parameters.has("denied") ? "access_denied" : undefined),
     iss: text("iss"),
+    misuse: misuseOf(parameters),
+    otherStates: statesIn(parameters).filter((one) => one !== state),
     parameters,
   };
+}
+
+const statesIn = (parameters: URLSearchParams): string[] => {
+  const all = stateNames.flatMap((name) => parameters.getAll(name));
+  return [...new Set(all)].filter((one) => one !== "" && one.length <= maxStateLength).slice(0, maxStates);
+};
+
+/**
+ * RFC 6749, section 3.1: no parameter may be there twice, and section 4.1.2: an answer brings a code or an error.
+ * Which of the two would count is what an attacker wants to choose.
+ */
+function misuseOf(parameters: URLSearchParams): string | undefined {
+  const repeated = [...new Set(parameters.keys())].find((name) => parameters.getAll(name).length > 1);
+  if (repeated !== undefined) return knownNames.has(repeated) ? `repeated_${repeated}` : "repeated_parameter";
+  const has = (name: string) => (parameters.get(name) ?? "") !== "";
+  const isGranted = has("code") || has("oauth_verifier");
+  return isGranted && ["error", "oauth_problem", "denied"].some(has) ? "code_with_error" : undefined;
 }
 
 /** The codes by which end users say no. */

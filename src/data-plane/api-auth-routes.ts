@@ -12,6 +12,8 @@ const paths = {
   "/api-auth/api-key/:key": "API_KEY",
   "/api-auth/basic/:key": "BASIC",
   "/oauth2/auth/:key": "OAUTH2_CC",
+  // `create` of the frontend SDK, which sends no body.
+  "/auth/unauthenticated/:key": "NONE",
 } as const;
 
 export const apiAuthRoutes = (broker: Broker): Route[] =>
@@ -21,7 +23,7 @@ export const apiAuthRoutes = (broker: Broker): Route[] =>
     scope: undefined,
     isPublic: true,
     browser: "script",
-    takesBody: true,
+    ...(type === "NONE" ? {} : { takesBody: true }),
     async answer({ params, query, headers, body }) {
       const session = await sessionOf(broker, { headers, query });
       const given = query.map("params");

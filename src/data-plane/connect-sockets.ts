@@ -12,6 +12,8 @@ import { newListenerId } from "./listener-id.ts";
 export interface ConnectSockets {
   /** Takes a connection over. Throws `overloaded` when too many wait for an authorization that has begun. */
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
+  /** Tells a page that is not let in why, over the connection that it asked for, and ends that. */
+  refuse(request: IncomingMessage, socket: Duplex, told: Refused): void;
   /** An authorization has begun of which it is to hear. */
   begun(listener: string): void;
   /** To whom the id was given. False: nobody waits under it here. */
@@ -39,6 +41,12 @@ export type Told =
       /** The connection's fields that were not right; for the connect page. */
       readonly fields?: readonly string[];
     };
+
+/** What a page is told that is not let in. */
+interface Refused {
+  readonly early: Buffer;
+  readonly message: Told;
+}
 
 const maxSockets = 2_000;
 /** As long as the session that a page waits for can last. */
@@ -140,6 +148,14 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
         page.on("error", () => page.terminate());
         page.on("close", () => forget(id));
         page.send(JSON.stringify({ message_type: "connection_ack", ws_client_id: id }));
+      });
+    },
+    refuse(request, socket, { early, message }) {
+      server.handleUpgrade(request, socket, early, (page) => {
+        page.on("error", () => page.terminate());
+        page.on("message", () => page.terminate());
+        page.send(JSON.stringify(message));
+        page.close(1008, "this page is not let in");
       });
     },
     begun(listener) {

@@ -27,6 +27,7 @@ import { createHeadCheck, isInAbsoluteForm } from "./door-head.ts";
 import { createDoorLines } from "./door-lines.ts";
 import { createDoorStreams, unmetExpectation } from "./door-streams.ts";
 import { createFastLane } from "./fast-lane.ts";
+import { navigationOf } from "./navigation.ts";
 import type { PageOrigins } from "./page-origin.ts";
 import { proxyPrefix } from "./provider-call.ts";
 import type { ProviderProxy } from "./proxy.ts";
@@ -135,7 +136,9 @@ export function createDoor(options: DoorOptions): Door {
       await run({ request, response, proceed, match: found, query });
     } catch (error) {
       if (error instanceof ClientGone || response.destroyed) return;
-      answers.fault({ request, response }, faultOfStore(error), found?.route.faultPage);
+      const fault = faultOfStore(error);
+      noteOrigin(request, fault);
+      answers.fault({ request, response }, fault, found?.route.faultPage);
     }
   }
 
@@ -222,8 +225,28 @@ export function createDoor(options: DoorOptions): Door {
       response.statusCode = 101;
       response.detachSocket(socket);
     } catch (error) {
-      answers.fault({ request, response }, faultOfStore(error));
+      const fault = faultOfStore(error);
+      noteOrigin(request, fault);
+      if (pages === undefined || !isPageRefused(request, fault)) {
+        answers.fault({ request, response }, fault);
+        return;
+      }
+      // A page is not shown how a handshake was answered: the frontend SDK would wait for ever.
+      response.statusCode = fault.status;
+      response.detachSocket(socket);
+      pages.sockets.refuse(request, socket, { early, message: refusalOfPage(request, fault) });
     }
+  }
+
+  /** A page that nobody let in: its operator, who may have forgotten it, finds its origin in the log. */
+  function noteOrigin({ headers, socket }: FrontRequest, { code, metadata }: Fault): void {
+    const origin = metadata["origin"] ?? headers.origin;
+    if (code !== "origin_not_allowed" || origin === undefined || pages === undefined) return;
+    const environment = metadata["environment"] ?? pages.origins.environments().join(", ");
+    metrics.refused.inc({ door, reason: code });
+    const { remoteAddress: peer = "unix" } = socket;
+    const about = { door, peer, reason: code, origin: origin.slice(0, 200), environment: environment.slice(0, 500) };
+    warn("a page was refused whose origin is not among the allowed_origins of the environment", about);
   }
 
   function aliased(request: FrontRequest): { readonly alias?: ConnectionRef } {
@@ -484,3 +507,15 @@ interface Upgrading {
   /** What came behind the head of the request. */
   readonly early: Buffer;
 }
+
+/** Programs read the status of a handshake; pages cannot. */
+const isPageRefused = (request: FrontRequest, { code }: Fault): boolean =>
+  code === "origin_not_allowed" && navigationOf(request.headers).isBrowser;
+
+const refusalOfPage = ({ headers: { origin = "" } }: FrontRequest, { code }: Fault) => ({
+  message_type: "error" as const,
+  provider_config_key: "",
+  connection_id: "",
+  error_type: code,
+  error_desc: `pages of ${origin.slice(0, 200)} are not let in: add this origin to the allowed_origins of the environment`,
+});

@@ -86,6 +86,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
       }
       query.end();
       const stored = await sessions.withToken(token);
+      requireListener(stored.value, listener);
       const own = cookies.read(headers);
       const isProven = isConfirmation(confirmation, { token, integration, ...(own !== undefined && { secret: own }) });
       const { isBrowser, isFromOwnPage } = navigationOf(headers);
@@ -143,6 +144,14 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
       wrong: wrongParams(mending),
       page: formPage(choice, showing, { ...mending, ...place }),
     };
+  }
+
+  /** That a page could connect says that some environment allows it, and not that this one does. */
+  function requireListener({ environment }: ConnectSession, listener: string): void {
+    const origin = sockets.originOf(listener);
+    if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
+    const message = `pages of ${origin} are not let in: add this origin to the allowed_origins of the environment`;
+    throw new Fault("origin_not_allowed", message, { metadata: { environment, origin } });
   }
 
   /** A page of the application waits for this very browser, and has sent it here. */

@@ -1,6 +1,6 @@
 /** What the data door answers itself begins with one of these; a script's own route begins with none. */
 export const ownFirstSegments: ReadonlySet<string> = new Set([
-  ...["", "health", "proxy", "webhook", "oauth", "oauth2", "api-auth", "connect"],
+  ...["", "health", "proxy", "webhook", "oauth", "oauth2", "api-auth", "auth", "connect"],
   ...["connection", "connections", "integrations", "providers", "environment-variables"],
   ...["sync", "action", "records", "scripts"],
 ]);

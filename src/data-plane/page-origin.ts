@@ -6,6 +6,8 @@ import type { Route } from "./routes.ts";
 export interface PageOrigins {
   /** Of the environments' lists: any of them, since whose session it is stands in the request. */
   readonly isKnown: (origin: string) => boolean;
+  /** The environments that there are, for whoever looks for the one that lacks an origin. */
+  readonly environments: () => readonly string[];
   /** As browsers reach us. */
   readonly publicUrl: () => string;
 }

@@ -21,5 +21,7 @@ export async function sessionOf(
 /** That the door lets a page in says that some environment allows it, and not that this one does. */
 function requireOrigin(origins: Broker["origins"], origin: string | undefined, environment: string): void {
   if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
-  throw new Fault("origin_not_allowed", "requests from that web page are not taken here");
+  throw new Fault("origin_not_allowed", "requests from that web page are not taken here", {
+    metadata: { environment },
+  });
 }

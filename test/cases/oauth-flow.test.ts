@@ -146,12 +146,41 @@ it.each(["state=a&state=b", "state[]=a", `state=${"a".repeat(10_240)}`, "state="
   },
 );
 
-it("O03 refuses an answer in which anything is there twice, and leaves the state for the real one", async () => {
+it.each([
+  ["code=another", "repeated_code"],
+  ["error=access_denied", "code_with_error"],
+  ["error=a&error=b", "repeated_error"],
+  ["state=another", "repeated_state"],
+  ["iss=a&iss=b", "repeated_iss"],
+  ["oauth_verifier=a&oauth_verifier=b", "repeated_oauth_verifier"],
+  ["<b>=1&<b>=2", "repeated_parameter"],
+])("O03 believes nothing of an answer with %s beside what is right, and uses its state up", async (more, reason) => {
   const all = await connecting();
   const browser = all.browser();
   const back = await broughtBackTo(all, browser, departure(all, await all.session()));
-  expect((await browser.go(`${back}&code=another`)).status).toBe(400);
-  expect((await browser.go(back)).status).toBe(200);
+  const page = await browser.go(`${back.replace(/&iss=[^&]*/, "")}&${more}`);
+  expect([page.status, page.text]).toEqual([400, expect.stringContaining("is not well-formed")]);
+  expect((await browser.go(back)).status).toBe(400);
+  expect([tokenCalls(all), await all.connections()]).toEqual([0, []]);
+  const line = all.sidecar.logged.map((one) => JSON.parse(one)).find(({ outcome }) => outcome === "malformed_answer");
+  expect(line).toMatchObject({ environment: "dev", integration: "sandbox-files", reason });
+  const series = 'latchkey_authorizations_total{credentials="oauth2",outcome="malformed_answer"}';
+  expect(await all.sidecar.metric(series)).toBe(1);
+});
+
+it("O03 uses up both of two states in one answer, in either order", async () => {
+  const all = await connecting();
+  const browser = all.browser();
+  const [one, two] = [
+    await broughtBackTo(all, browser, departure(all, await all.session())),
+    await broughtBackTo(all, browser, departure(all, await all.session())),
+  ];
+  const state = new URL(two).searchParams.get("state");
+  expect((await browser.go(`${one}&state=${state}`)).status).toBe(400);
+  for (const back of [one, two]) expect((await browser.go(back)).status).toBe(400);
+  expect([tokenCalls(all), await all.connections()]).toEqual([0, []]);
+  const reasons = all.sidecar.logged.filter((line) => line.includes("repeated_state"));
+  expect(reasons).toHaveLength(2);
 });
 
 it.each(["no cookie", "another cookie", "another beside it", "another behind it"])(

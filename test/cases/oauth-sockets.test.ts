@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { appOrigin, broughtBackTo, type Connecting, connecting, departure } from "../connecting.ts";
 
 async function listening({ sidecar }: Connecting, origin?: string) {
@@ -60,6 +61,42 @@ it.each(["https://evil.test", "null", `${appOrigin}.evil.test`])(
     expect(String(error)).toContain("403");
   },
 );
+
+it("tells a page that is not let in why, and the operator which it was", async () => {
+  const all = await connecting();
+  const base = all.sidecar.data.replace("http:", "ws:");
+  const headers = { "user-agent": "Mozilla/5.0 (X11; Linux x64)" };
+  for (let i = 0; i < 2; i += 1) {
+    const socket = new WebSocket(`${base}/`, { origin: "https://forgotten.example", headers });
+    const [text] = await once(socket, "message");
+    expect(JSON.parse(String(text))).toMatchObject({
+      message_type: "error",
+      error_type: "origin_not_allowed",
+      error_desc: expect.stringContaining("https://forgotten.example"),
+    });
+    expect((await once(socket, "close"))[0]).toBe(1008);
+  }
+  const lines = all.sidecar.logged
+    .map((line) => JSON.parse(line))
+    .filter(({ reason }) => reason === "origin_not_allowed");
+  // Once a minute for each origin.
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatchObject({ origin: "https://forgotten.example", environment: "dev", door: "data" });
+  expect(await all.sidecar.metric('latchkey_refused_total{door="data",reason="origin_not_allowed"}')).toBe(2);
+  expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(0);
+});
+
+it("tells a page of another environment's origin the same, before anything begins", async () => {
+  const all = await connecting();
+  const other = "https://other.example";
+  await all.sidecar.client(EnvironmentService).createEnvironment({ name: "other", allowedOrigins: [other] });
+  const page = await listening(all, other);
+  const answer = await all.browser().get(departure(all, await all.session(), { ws_client_id: page.id }));
+  expect([answer.status, page.heard[1]?.["error_type"]]).toEqual([403, "origin_not_allowed"]);
+  const line = all.sidecar.logged.map((one) => JSON.parse(one)).find(({ reason }) => reason === "origin_not_allowed");
+  expect(line).toMatchObject({ origin: other, environment: "dev" });
+  page.socket.close();
+});
 
 it("opens none for another host, at no other path, and listens to nothing", async () => {
   const all = await connecting();

@@ -356,6 +356,33 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
       });
     });
 
+    it("fails auth() at once, in words, from a page that no environment allows", async () => {
+      const origin = await startApplication();
+      const all = await connecting();
+      const page = await newPage();
+      await page.goto(origin);
+      const result = await outcome(page, `${sdk(all, await all.session())}.auth("sandbox-files")`);
+      expect(result).toMatchObject({ type: "origin_not_allowed", message: expect.stringContaining(origin) });
+      expect(all.sidecar.logged.join()).toContain(`"origin":"${origin}","environment":"dev"`);
+    });
+
+    it("connects without credentials by create()", async () => {
+      const { all, page } = await application({
+        providers: (at) => [{ name: "open", none: {}, proxy: { base_url: at.replace("http:", "https:") } }],
+        integrations: [{ environment: "dev", key: "open", provider: "open" }],
+      });
+      const made = await outcome(page, `${sdk(all, await all.session())}.create("open", { params: { a: "b" } })`);
+      const [item] = await all.connections();
+      expect(made).toEqual({ providerConfigKey: "open", connectionId: item?.connection_id });
+      expect(await all.connection("open", item?.connection_id ?? "")).toMatchObject({ credentials: { type: "NONE" } });
+      const wrong = await outcome(page, `${sdk(all, await all.session())}.create("sandbox-files")`);
+      expect(wrong).toMatchObject({ type: expect.stringMatching(/^[a-z_]+$/), message: expect.any(String) });
+      expect(await outcome(page, `${sdk(all, "lk_connect_x")}.create("open")`)).toMatchObject({
+        type: "unknown_session",
+      });
+      expect(await all.connections()).toHaveLength(1);
+    });
+
     it("is let in nowhere from a page that no environment allows", async () => {
       const origin = await startApplication();
       const all = await connecting();
