@@ -414,16 +414,20 @@ const troubleOf = (broker: Broker | undefined): string | undefined => {
 };
 
 /** The declared part with what variables pin: the default environment, its keys, where its forwards go, the control key. */
-function withPinned(declared: Declared, { secretKey, adminKey, forwardUrl, forwardSecret }: Config): Declared {
+function withPinned(declared: Declared, config: Config): Declared {
+  const { secretKey, adminKey, forwardUrl, forwardSecret, allowedOrigins } = config;
   const isDeclared = declared.environments.some(({ name }) => name === defaultEnvironment);
-  const isPinned = [secretKey, forwardUrl, forwardSecret].some((value) => value !== undefined);
+  const isPinned = [secretKey, forwardUrl, forwardSecret, allowedOrigins].some((value) => value !== undefined);
   const needsDefault = !isDeclared && (declared.environments.length === 0 || isPinned);
-  const environment = { name: defaultEnvironment, forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
+  const nothing = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: undefined };
+  const environment = { name: defaultEnvironment, ...nothing };
   const environments = needsDefault ? [...declared.environments, environment] : declared.environments;
   return {
     ...declared,
     environments: environments.map((one) =>
-      one.name === defaultEnvironment && forwardUrl !== undefined ? { ...one, forwardUrl } : one,
+      one.name === defaultEnvironment
+        ? { ...one, forwardUrl: forwardUrl ?? one.forwardUrl, allowedOrigins: allowedOrigins ?? one.allowedOrigins }
+        : one,
     ),
     signingSecrets: [
       ...declared.signingSecrets,

@@ -17,6 +17,7 @@ import { configOf, defaultsOf, type Ground, type Grounds, scopesOf } from "./aut
 import type { Collections } from "./collections.ts";
 import type { Environments } from "./environments.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
+import type { Origins } from "./origins.ts";
 import { isOver, pendingLifetimeMs } from "./pending.ts";
 import type { Asking, TokenEndpoint } from "./token-endpoint.ts";
 
@@ -44,6 +45,7 @@ interface DeparturesOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly environments: Environments;
+  readonly origins: Pick<Origins, "forReturn">;
   readonly grounds: Grounds;
   readonly tokenEndpoint: TokenEndpoint;
   readonly failures: FailedAuthorizations;
@@ -58,7 +60,7 @@ const maxPending = 20;
 const maxLooked = 3 * maxPending;
 
 export function createDepartures(options: DeparturesOptions): Departures {
-  const { store, collections, environments, grounds, tokenEndpoint, failures, world } = options;
+  const { store, collections, environments, origins, grounds, tokenEndpoint, failures, world } = options;
   const { pendingAuthorizations } = collections;
 
   /** By session: those that were let through and are not in the store yet. */
@@ -139,7 +141,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
   async function judged(returnTo: string, environment: string): Promise<string> {
     if (returnTo === "") return "";
     const { allowedOrigins } = await environments.get(environment);
-    const target = returnTarget(returnTo, allowedOrigins);
+    const target = returnTarget(returnTo, origins.forReturn(returnTo, allowedOrigins));
     if (target !== undefined) return target;
     const message = "must be an address of one of the environment's allowed origins";
     throw new Fault("invalid_query_params", `return_to ${message}`, { mistakes: [{ path: ["return_to"], message }] });

@@ -17,6 +17,7 @@ import type { Imports } from "./imports.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveGrants } from "./live-grants.ts";
 import type { Logs } from "./logs.ts";
+import type { Origins } from "./origins.ts";
 import type { ProviderAsks } from "./provider-asks.ts";
 import type { Providers } from "./providers.ts";
 import type { ScriptHooks } from "./script-hooks.ts";
@@ -54,6 +55,7 @@ interface AuthorizationsOptions {
   readonly connections: Connections;
   readonly sessions: Sessions;
   readonly sharedCallbacks: SharedCallbacks;
+  readonly origins: Origins;
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
   readonly asks: ProviderAsks;

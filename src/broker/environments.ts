@@ -5,6 +5,7 @@ import { randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { checkWebhookUrl } from "../core/connection-rules.ts";
 import type { DeclaredEnvironment } from "../core/declared.ts";
+import { isOrigin } from "../core/origin.ts";
 import { type Environment, EnvironmentSchema } from "../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { type Stored, transact } from "../store/records.ts";
@@ -74,18 +75,11 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
     });
   }
 
-  async function bringIntoLine(
-    name: string,
-    wanted: Partial<EnvironmentSettings> & { readonly declared: boolean },
-  ): Promise<void> {
+  async function bringIntoLine(name: string, declared: DeclaredEnvironment | undefined): Promise<void> {
     await transact(store, async () => {
       const before = await environments.get(name);
       const base = before?.value ?? newEnvironment({ ...noSettings, name });
-      const after: Environment = {
-        ...base,
-        ...wanted,
-        allowedOrigins: [...(wanted.allowedOrigins ?? base.allowedOrigins)],
-      };
+      const after: Environment = { ...base, ...inLineWith(declared, base) };
       if (before !== undefined && equals(EnvironmentSchema, before.value, after))
         return { changes: [], result: undefined };
       after.updatedAt = timestampFromMs(world.now());
@@ -126,7 +120,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
       const { result, revision } = await transact(store, async () => {
         const before = await find(name);
         requireRevision(before, expectedRevision);
-        requireUndeclared(before.value);
+        requireUndeclared(before.value, Object.keys(settings));
         const after: Environment = {
           ...before.value,
           ...settings,
@@ -148,7 +142,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
       await transact(store, async () => {
         const before = await find(name);
         requireRevision(before, expectedRevision);
-        requireUndeclared(before.value);
+        requireUndeclared(before.value, ["name"]);
         const [held] = await integrations.page({ under: [name], limit: 1 });
         if (held !== undefined) {
           throw new Fault("in_use", `the environment "${name}" still has the integration "${held.value.key}"`);
@@ -167,10 +161,10 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
       });
     },
     async declare(declared) {
-      for (const wanted of declared) await bringIntoLine(wanted.name, { ...wanted, declared: true });
+      for (const wanted of declared) await bringIntoLine(wanted.name, wanted);
       const all = await environments.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
       for (const { value } of all) {
-        if (!declared.some(({ name }) => name === value.name)) await bringIntoLine(value.name, { declared: false });
+        if (!declared.some(({ name }) => name === value.name)) await bringIntoLine(value.name, undefined);
       }
     },
     async of(caller, named) {
@@ -189,13 +183,52 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
 
 const noSettings: EnvironmentSettings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
 
-function requireUndeclared({ name, declared }: Environment): void {
-  if (declared) {
-    throw new Fault(
-      "read_only",
-      `the environment "${name}" is declared in the configuration, a file or variables such as LATCHKEY_FORWARD_URL, and is changed there`,
-    );
-  }
+/** The settings by their names in the proto. */
+const fieldNames: Readonly<Record<string, string>> = {
+  name: "name",
+  forwardUrl: "forward_url",
+  secondaryForwardUrl: "secondary_forward_url",
+  allowedOrigins: "allowed_origins",
+};
+
+/** Versions before this declared an environment with all of its fields, and stored no list of them. */
+const declaredFieldsOf = ({ declared, declaredFields }: Environment): readonly string[] =>
+  declared && declaredFields.length === 0 ? Object.values(fieldNames) : declaredFields;
+
+/** What the configuration says of an environment; what it says no longer goes back to nothing. Undefined: it is let go. */
+function inLineWith(declared: DeclaredEnvironment | undefined, base: Environment): Partial<Environment> {
+  if (declared === undefined) return { declared: false, declaredFields: [] };
+  const before = declaredFieldsOf(base);
+  const { name, forwardUrl, secondaryForwardUrl, allowedOrigins } = declared;
+  const wanted = {
+    name,
+    forwardUrl: forwardUrl || undefined,
+    secondaryForwardUrl: secondaryForwardUrl || undefined,
+    allowedOrigins: allowedOrigins && [...allowedOrigins],
+  };
+  /** Said before and no longer: nothing. Never said: as it was set elsewhere. */
+  const left = <F extends keyof EnvironmentSettings>(field: F, none: Environment[F]): Environment[F] =>
+    before.includes(fieldNames[field] ?? "") ? none : base[field];
+  return {
+    declared: true,
+    declaredFields: Object.entries(wanted).flatMap(([field, said]) =>
+      said === undefined ? [] : (fieldNames[field] ?? []),
+    ),
+    forwardUrl: wanted.forwardUrl ?? left("forwardUrl", ""),
+    secondaryForwardUrl: wanted.secondaryForwardUrl ?? left("secondaryForwardUrl", ""),
+    allowedOrigins: wanted.allowedOrigins ?? left("allowedOrigins", []),
+  };
+}
+
+function requireUndeclared(environment: Environment, fields: readonly string[]): void {
+  const declared = declaredFieldsOf(environment);
+  const fixed = fields.map((field) => fieldNames[field] ?? field).filter((field) => declared.includes(field));
+  if (fixed.length === 0) return;
+  const of = fixed.includes("name") ? "" : `${fixed.join(" and ")} of `;
+  throw new Fault(
+    "read_only",
+    `${of}the environment "${environment.name}" is declared in the configuration, a file or variables such as LATCHKEY_FORWARD_URL, and is changed there`,
+  );
 }
 
 function check({ forwardUrl = "", secondaryForwardUrl = "", allowedOrigins = [] }: Partial<EnvironmentSettings>): void {
@@ -203,7 +236,7 @@ function check({ forwardUrl = "", secondaryForwardUrl = "", allowedOrigins = [] 
     ...checkWebhookUrl(forwardUrl, ["forward_url"]),
     ...checkWebhookUrl(secondaryForwardUrl, ["secondary_forward_url"]),
     ...allowedOrigins.flatMap((origin, i) =>
-      URL.canParse(origin) && new URL(origin).origin === origin
+      isOrigin(origin)
         ? []
         : [{ path: ["allowed_origins", String(i)], message: "must be an origin such as https://app.example.com" }],
     ),

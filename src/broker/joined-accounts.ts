@@ -57,13 +57,13 @@ export async function joinAccounts(options: AccountsOptions): Promise<JoinedAcco
     audit,
     world,
   });
+  const origins = await openOrigins({ store, collections, world });
   const sharedCallbacks = await openSharedCallbacks({ store, collections, providerOf: providers.lookUp, world });
   const authorizations = createAuthorizations({
-    sharedCallbacks,
+    ...{ sharedCallbacks, origins },
     ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
     ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
   });
-  const origins = await openOrigins({ store, collections, world });
   const outcomes = await openOutcomes({ store, collections, world });
   return {
     ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks },

@@ -1,4 +1,5 @@
 import type { World } from "../base/world.ts";
+import { isLocalOrigin } from "../core/origin.ts";
 import type { Store } from "../store/contract.ts";
 import { follow } from "../store/follow.ts";
 import type { Collections } from "./collections.ts";
@@ -11,6 +12,10 @@ export interface Origins {
   readonly environments: () => readonly string[];
   /** As the environment lists them. */
   readonly of: (environment: string) => readonly string[];
+  /** Lets in the pages that this machine serves to itself as well, of every environment. For development alone. */
+  readonly allowLocal: () => void;
+  /** Whether a browser may be sent there at the end, where the environment lists these. */
+  readonly forReturn: (text: string, listed: readonly string[]) => readonly string[];
   /** All of them, for what a page may be framed by. */
   readonly all: () => readonly string[];
   close(): void;
@@ -25,6 +30,8 @@ interface OriginsOptions {
 export async function openOrigins({ store, collections, world }: OriginsOptions): Promise<Origins> {
   const byEnvironment = new Map<string, readonly string[]>();
   let all: ReadonlySet<string> = new Set();
+  let areLocalAllowed = false;
+  const isLocal = (origin: string) => areLocalAllowed && isLocalOrigin(origin);
   const gather = () => {
     all = new Set([...byEnvironment.values()].flat());
   };
@@ -54,8 +61,15 @@ export async function openOrigins({ store, collections, world }: OriginsOptions)
   });
 
   return {
-    isKnown: (origin) => all.has(origin),
-    isAllowed: (origin, environment) => byEnvironment.get(environment)?.includes(origin) ?? false,
+    isKnown: (origin) => all.has(origin) || isLocal(origin),
+    isAllowed: (origin, environment) => (byEnvironment.get(environment)?.includes(origin) ?? false) || isLocal(origin),
+    allowLocal() {
+      areLocalAllowed = true;
+    },
+    forReturn(text, listed) {
+      const origin = URL.canParse(text) ? new URL(text).origin : "";
+      return isLocal(origin) ? [...listed, origin] : listed;
+    },
     environments: () => [...byEnvironment.keys()],
     of: (environment) => byEnvironment.get(environment) ?? [],
     all: () => [...all],

@@ -43,6 +43,8 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       process,
       env: variablesFor(process.env, sandbox.origin),
       async onStarted(sidecar, config) {
+        // An application under development is on this machine as well, at any port.
+        sidecar.broker.origins.allowLocal();
         const furnished = await furnish(sidecar, sandbox);
         const places = placesOf(sidecar, config, process.env);
         const scripts = scriptsOf(sidecar, config, furnished.left);

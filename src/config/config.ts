@@ -18,6 +18,7 @@ import {
   choice,
   durationOf,
   optionalChoice,
+  originsOf,
   pinned,
   publicUrlOf,
   type Refuse,
@@ -73,6 +74,8 @@ export interface Config {
   /** Of the environment `dev`: where its forwards go, and what signs them. */
   readonly forwardUrl: string | undefined;
   readonly forwardSecret: string | undefined;
+  /** Of the same environment: whose pages may use the browser routes. */
+  readonly allowedOrigins: readonly string[] | undefined;
   /** `host:port` and `http://host:port` of providers that are private. */
   readonly allowPrivate: readonly string[];
   /** PEM. */
@@ -205,6 +208,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     secretKey: pinned({ name: "LATCHKEY_SECRET_KEY", value: secret("LATCHKEY_SECRET_KEY"), refuse }),
     adminKey: pinned({ name: "LATCHKEY_ADMIN_KEY", value: secret("LATCHKEY_ADMIN_KEY"), refuse }),
     forwardUrl: forwardUrlOf({ name: "LATCHKEY_FORWARD_URL", value: text("LATCHKEY_FORWARD_URL"), refuse }),
+    allowedOrigins: originsOf({ text: text("LATCHKEY_ALLOWED_ORIGINS"), refuse }),
     forwardSecret: forwardSecretOf({
       name: "LATCHKEY_FORWARD_SECRET",
       value: secret("LATCHKEY_FORWARD_SECRET"),

@@ -44,7 +44,7 @@ export function declaredIn({
     forwardUrlOf({ name: `the environment "${environment}": forward.${field}`, value, refuse }) ?? "";
 
   return {
-    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins = [] }) => ({
+    environments: environments.map(({ name, forward, allowed_origins: allowedOrigins }) => ({
       name,
       forwardUrl: forwardUrl(name, "url", forward?.url),
       secondaryForwardUrl: forwardUrl(name, "secondary", forward?.secondary),

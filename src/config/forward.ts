@@ -38,6 +38,9 @@ export function refuseForwardTwice({ declared: { environments, signingSecrets },
   if (env["LATCHKEY_FORWARD_URL"]?.trim() && dev !== undefined && dev.forwardUrl !== "") {
     both("LATCHKEY_FORWARD_URL", "forward.url");
   }
+  if (env["LATCHKEY_ALLOWED_ORIGINS"]?.trim() && dev?.allowedOrigins !== undefined) {
+    both("LATCHKEY_ALLOWED_ORIGINS", "allowed_origins");
+  }
   if ((env["LATCHKEY_FORWARD_SECRET"] || env["LATCHKEY_FORWARD_SECRET_FILE"]) && isPinned) {
     both("LATCHKEY_FORWARD_SECRET", "forward.secret");
   }

@@ -1,3 +1,4 @@
+import { isOrigin } from "../core/origin.ts";
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
 import { millisecondsIn } from "./duration.ts";
 import type { VariableName } from "./variables.ts";
@@ -128,4 +129,15 @@ export function choice<T extends string>(asked: Choice<T> & { text: string }): T
   const chosen = optionalChoice(asked) ?? first;
   if (chosen === undefined) throw new Error("a choice has options");
   return chosen;
+}
+
+/** Origins of the application's pages; undefined: nothing is said of them. */
+export function originsOf({ text, refuse }: { text: string | undefined; refuse: Refuse }): string[] | undefined {
+  if (text === undefined) return undefined;
+  const origins = text.split(",").map((one) => one.trim());
+  for (const one of origins) {
+    if (isOrigin(one)) continue;
+    refuse(`LATCHKEY_ALLOWED_ORIGINS: ${JSON.stringify(one)} must be an origin such as https://app.example.com`);
+  }
+  return [...new Set(origins)];
 }

@@ -52,6 +52,11 @@ export const variables = [
     meaning: "what signs them: `whsec_` and base64 of 24 to 64 bytes",
   },
   {
+    name: "LATCHKEY_ALLOWED_ORIGINS",
+    default: "none",
+    meaning: "origins whose pages may use the browser routes of the environment `dev`, comma-separated",
+  },
+  {
     name: "LATCHKEY_CONFIG",
     default: "none",
     meaning: "YAML file of environments, keys, integrations, providers, limits, rates and TLS",

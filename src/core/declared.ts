@@ -17,9 +17,11 @@ export interface Declared {
 
 export interface DeclaredEnvironment {
   readonly name: string;
+  /** Empty where the configuration says nothing of it, and so leaves it to be changed elsewhere. */
   readonly forwardUrl: string;
   readonly secondaryForwardUrl: string;
-  readonly allowedOrigins: readonly string[];
+  /** The same, as undefined. */
+  readonly allowedOrigins: readonly string[] | undefined;
 }
 
 /** What an environment signs its forwards with, pinned by configuration. They are kept in memory alone. */

@@ -52,7 +52,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     }
     const returnTo = query.text("return_to") ?? "";
     const { allowedOrigins } = await environments.get(environment);
-    if (returnTo !== "" && returnTarget(returnTo, allowedOrigins) === undefined) {
+    if (returnTo !== "" && returnTarget(returnTo, origins.forReturn(returnTo, allowedOrigins)) === undefined) {
       throw new Fault(
         "invalid_query_params",
         "return_to must be an address of one of the environment's allowed origins",
