@@ -161,7 +161,9 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   /** In the frame of a page that is on a list, what went wrong is shown there too. */
   function faultPageOf(fault: Fault, { headers, rawQuery }: FaultedRequest): Answer {
     const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
-    const frame = origins.isKnown(embedder) ? { to: embedder, framedBy: [embedder] } : {};
+    // An origin of another environment than the session's is on a list as well, and frames nothing of this one.
+    const isLetIn = fault.code !== "origin_not_allowed" && origins.isKnown(embedder);
+    const frame = isLetIn ? { to: embedder, framedBy: [embedder] } : {};
     return faultPage(fault, { settings: settingsOf({ rawQuery, headers }), ...frame });
   }
 

@@ -338,6 +338,10 @@ it("K02 shows its page in no frame but an allowed one, and takes its form from n
   expect(frames(await page({ session_token: token }))).toBe("'none'");
   expect(frames(await page({ session_token: token, embedder: appOrigin }))).toBe(appOrigin);
   expect((await page({ session_token: token, embedder: "https://evil.test" })).status).toBe(403);
+  const other = "https://other.example";
+  await all.sidecar.client(EnvironmentService).createEnvironment({ name: "other", allowedOrigins: [other] });
+  const elsewhere = await page({ session_token: token, embedder: other });
+  expect([elsewhere.status, frames(elsewhere)]).toEqual([403, "'none'"]);
   expect((await page({ session_token: token, return_to: "https://evil.test/" })).status).toBe(400);
   expect(frames(await page({}, { referer: `${appOrigin}/x` }))).toBe(appOrigin);
   expect((await page({}, { referer: "https://evil.test/" })).status).toBe(401);
