@@ -79,11 +79,13 @@ describe("a token that has run out when it arrives", () => {
       integration: provider,
       id: "ada",
     } as const;
+    const begun = performance.now();
     const inside = Array.from({ length: 1_000 }, () => live.get(ref));
     const outside = Array.from({ length: 100 }, () => fetch(`${all.sidecar.data}/proxy/drive/v3/files`, { headers }));
     await Promise.all(inside);
     expect(new Set((await Promise.all(outside)).map(({ status }) => status))).toEqual(new Set([200]));
-    expect(all.renewals()).toBeLessThanOrEqual(2);
+    // One, and another for each second that the machine takes over so many calls.
+    expect(all.renewals()).toBeLessThanOrEqual(Math.ceil((performance.now() - begun) / 1_000) + 1);
     const before = all.renewals();
     const since = performance.now();
     const counted = await callFor(3_000, { callers: 50, get: all.get });
