@@ -26,6 +26,11 @@ const idleMs = 300_000;
 /** A client must close its side within this time after the door has; it may have answers to read before. */
 const closingMs = 30_000;
 const closingUnusedMs = 2_000;
+/**
+ * A client that sends nothing for this time is sent a PING, and must send something within the same time again. It may
+ * be gone without a FIN, and over TLS Node does not always see the FIN of one that left while it was written to.
+ */
+const silentMs = 20_000;
 
 export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
   const openedMs = performance.now();
@@ -35,6 +40,22 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
   let hasSettings = false;
   let hasCarried = false;
   let isDraining = false;
+  let bytesRead = 0;
+  let heardMs = openedMs;
+  let isAsked = false;
+  /** Whether the client has sent nothing, not even the answer to a PING. */
+  function isGone(nowMs: number): boolean {
+    if (socket.bytesRead !== bytesRead) {
+      bytesRead = socket.bytesRead;
+      heardMs = nowMs;
+      isAsked = false;
+    }
+    if (nowMs - heardMs > silentMs && !isAsked) {
+      isAsked = true;
+      session.ping(() => {});
+    }
+    return nowMs - heardMs > 2 * silentMs;
+  }
   session.once("remoteSettings", () => {
     hasSettings = true;
   });
@@ -55,6 +76,9 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
         if (nowMs - closingSinceMs > (hasCarried ? closingMs : closingUnusedMs)) socket.destroy();
       } else if (!hasSettings) {
         if (nowMs - openedMs > settingsMs) session.destroy();
+      } else if (isGone(nowMs)) {
+        session.destroy();
+        socket.destroy();
       } else if (streams === 0 && !isDraining && nowMs - idleSinceMs > (hasCarried ? idleMs : firstStreamMs)) {
         isDraining = true;
         drain();
