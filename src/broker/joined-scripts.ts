@@ -1,4 +1,5 @@
 import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../core/script.ts";
+import { createLeases } from "../store/leases.ts";
 import { type Actions, createActions } from "./actions.ts";
 import type { Connections } from "./connections.ts";
 import type { Ground } from "./ground.ts";
@@ -8,6 +9,7 @@ import { openRunKeeper, type RunKeeper, type RunLimits, usualRunLimits } from ".
 import { createRunNow, type RunNow } from "./run-now.ts";
 import { createRuns, type Runs } from "./runs.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
+import { createScriptLocks } from "./script-locks.ts";
 import { createScriptRequests } from "./script-requests.ts";
 import { createScriptToolbox } from "./script-tools.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
@@ -60,6 +62,7 @@ export async function joinScripts(options: ScriptsOptions): Promise<JoinedScript
     send: createScriptRequests({ live, askWith, world }),
     runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
     variablesOf: variables.of,
+    openLocks: createScriptLocks({ leases: createLeases(store), world }),
   });
   const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
   const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });

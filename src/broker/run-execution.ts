@@ -293,6 +293,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const used = rememberCredentials(() => live.get(ref));
     const since = sync?.lastRunAt;
     const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
+    const tools = toolbox.of({ ref, live: used.live, log, signal, sync: side?.tools, isDryRun: false });
     const outcome = await scripts.run(script, {
       entry: notificationId === "" ? "exec" : "onWebhook",
       input,
@@ -305,11 +306,12 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         lastSyncDate: isIncremental ? timestampDate(since).toISOString() : undefined,
         runId: runOf(run.value).id,
       },
-      tools: toolbox.of({ ref, live: used.live, log, signal, sync: side?.tools, isDryRun: false }),
+      tools,
       limits,
       signal,
       row: "due",
     });
+    await tools.end();
     if (outcome.kind === "failed") used.hideIn(log);
     else await side?.finish();
     return outcome;

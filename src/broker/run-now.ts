@@ -112,6 +112,16 @@ export function createRunNow({
     const signal = given ?? new AbortController().signal;
     const since = performance.now();
     world.metrics.runsOpen.inc();
+    const tools = toolbox.of({
+      ref,
+      live: used.live,
+      log,
+      signal,
+      sync: dryRun?.tools,
+      isDryRun,
+      isDraft,
+      isNested: row === "nested",
+    });
     const raw = await scripts
       .run(script, {
         entry,
@@ -122,21 +132,13 @@ export function createRunNow({
           lastSyncDate,
           runId: id,
         },
-        tools: toolbox.of({
-          ref,
-          live: used.live,
-          log,
-          signal,
-          sync: dryRun?.tools,
-          isDryRun,
-          isDraft,
-          isNested: row === "nested",
-        }),
+        tools,
         limits: { ...limits, deadlineMs: Math.min(deadlineMs, limits.deadlineMs) },
         signal,
         row,
       })
       .finally(() => world.metrics.runsOpen.dec());
+    await tools.end();
     const ms = performance.now() - since;
     const state = endOf(raw);
     world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });

@@ -16,13 +16,17 @@ import type { Connections } from "./connections.ts";
 import type { Integrations } from "./integrations.ts";
 import type { LiveConnection } from "./live.ts";
 import type { LogWriter } from "./logs.ts";
+import type { OpenRunLocks, RunLocks } from "./script-locks.ts";
 import type { SendForScript } from "./script-requests.ts";
 import type { Syncs } from "./syncs.ts";
 import type { WebhookUrls } from "./webhook-urls.ts";
 
 /** What scripts may ask for, on behalf of one connection. None of it shows them a credential, unless the integration says so. */
 export interface ScriptToolbox {
-  of(run: ToolsRun): ScriptTools;
+  of(run: ToolsRun): ScriptTools & {
+    /** Releases what the run holds. */
+    end(): Promise<void>;
+  };
 }
 
 /** A run, as far as its tools concern it. */
@@ -69,6 +73,7 @@ interface ToolboxOptions {
   ) => Promise<{ readonly outcome: ScriptOutcome }>;
   /** What an environment's scripts are told beside: names and values. */
   readonly variablesOf: (environment: string) => readonly { readonly name: string; readonly value: string }[];
+  readonly openLocks: OpenRunLocks;
   readonly world: World;
 }
 
@@ -82,10 +87,17 @@ const fewRecords = 50;
 /** Who did it, in the audit trail. */
 const actor = "script";
 
-type Tool = (run: ToolsRun, given: readonly JsonValue[]) => Promise<JsonValue | undefined>;
+const usualLockMs = 60_000;
+const maxLockMs = 3_600_000;
+const maxLockKey = 255;
+
+type Tool = (
+  run: ToolsRun & { readonly locks: RunLocks },
+  given: readonly JsonValue[],
+) => Promise<JsonValue | undefined>;
 
 export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
-  const { send, connections, integrations, urls, syncs, runAction, variablesOf, world } = options;
+  const { send, connections, integrations, urls, syncs, runAction, variablesOf, openLocks, world } = options;
 
   async function withMetadata({ ref, isDryRun, log }: ToolsRun, given: JsonValue | undefined, replace: boolean) {
     const metadata = objectOf(given, "metadata");
@@ -220,6 +232,17 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
       }
       return undefined;
     },
+    async tryAcquireLock({ locks, isDryRun, log }, [lock]) {
+      const { key, ttlMs } = lockIn(lock);
+      if (!isDryRun) return locks.acquire(key, ttlMs);
+      log.info("a lock would be taken", { key });
+      return true;
+    },
+    releaseLock: ({ locks }, [lock]) => locks.release(lockIn(lock).key),
+    async releaseAllLocks({ locks }) {
+      await locks.releaseAll();
+      return undefined;
+    },
     batchSave: batch("save"),
     batchUpdate: batch("update"),
     batchDelete: batch("delete"),
@@ -250,7 +273,14 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
   };
 
   return {
-    of: (run) => ({
+    of: (asked) => {
+      const run = { ...asked, locks: openLocks(asked.ref.environment) };
+      return { ...toolsOf(run), end: run.locks.releaseAll };
+    },
+  };
+
+  function toolsOf(run: Parameters<Tool>[0]): ScriptTools {
+    return {
       async call(name, given) {
         const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
         if (tool === undefined) throw new ToolFailure("unknown_tool", `there is no nango.${name} here`);
@@ -264,8 +294,8 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
         }
       },
       log: ({ level, message }) => run.log[level]("the script says", { message }),
-    }),
-  };
+    };
+  }
 }
 
 const wouldBe = {
@@ -291,6 +321,16 @@ function objectOf(value: JsonValue | undefined, name: string): JsonObject {
 function textOf(value: JsonValue | undefined, name: string): string {
   if (typeof value === "string" && value !== "") return value;
   throw mistaken(`${name}: must be text`);
+}
+
+function lockIn(given: JsonValue | undefined): { readonly key: string; readonly ttlMs: number } {
+  const { key, ttlMs = usualLockMs } = objectOf(given, "lock");
+  const name = textOf(key, "key");
+  if (name.length > maxLockKey) throw mistaken(`key: must have at most ${maxLockKey} characters`);
+  if (typeof ttlMs === "number" && Number.isInteger(ttlMs) && ttlMs >= 1 && ttlMs <= maxLockMs) {
+    return { key: name, ttlMs };
+  }
+  throw mistaken(`ttlMs: must be a whole number from 1 to ${maxLockMs}`);
 }
 
 /** `name`, or `name::variant`. */

@@ -198,6 +198,16 @@ export interface NangoAction<Metadata = undefined> {
     sync: string | { name: string; variant: string },
     mode?: boolean | string | Json,
   ): Promise<unknown>;
+  /**
+   * Whether this run has the lock now: within an environment one run has a key, for `ttlMs` (60 s when it is not said, an
+   * hour at most), and never beyond its own end.
+   */
+  tryAcquireLock(lock: { key: string; ttlMs?: number }): Promise<boolean>;
+  /** Whether this run had it. */
+  releaseLock(lock: { key: string }): Promise<boolean>;
+  releaseAllLocks(): Promise<void>;
+  /** Empty: a script has no attributes beside what its file says. */
+  getFlowAttributes(): Json;
   /** The last argument may say how grave it is: `{ level: "error" }`. */
   log(...said: unknown[]): Promise<void>;
   /** Throws an ActionError that says what is wrong with the input, and where. */

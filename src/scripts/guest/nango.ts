@@ -31,6 +31,9 @@ const plain = [
   "triggerAction",
   "triggerSync",
   "startSync",
+  "tryAcquireLock",
+  "releaseLock",
+  "releaseAllLocks",
 ] as const;
 const plainOfSyncs = [
   "getCheckpoint",
@@ -69,6 +72,8 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
       return held;
     }),
     zodValidateInput: fromHere(zodValidateInput),
+    // A file of the folder has no attributes beside what it says itself.
+    getFlowAttributes: () => ({}),
     uncontrolledFetch() {
       throw new Error("scripts have no network of their own: use nango.get, nango.post and so on");
     },
