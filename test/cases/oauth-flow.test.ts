@@ -125,12 +125,9 @@ it("O02 leaves the state alone when somebody only looks at the link", async () =
   const away = departure(all, await all.session());
   const back = await broughtBackTo(all, browser, away);
   const cookie = `latchkey-browser=${[...browser.cookies.values()][0]}`;
-  for (const [url, allow] of [
-    [away, "GET, POST"],
-    [back, "GET"],
-  ] as const) {
+  for (const url of [away, back]) {
     const head = await fetch(url, { method: "HEAD", redirect: "manual", headers: { cookie } });
-    expect([head.status, head.headers.get("allow"), head.headers.get("location")]).toEqual([405, allow, null]);
+    expect([head.status, head.headers.get("allow"), head.headers.get("location")]).toEqual([405, "GET", null]);
   }
   expect(tokenCalls(all)).toBe(0);
   expect((await browser.go(back)).status).toBe(200);
