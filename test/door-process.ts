@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
@@ -85,3 +85,7 @@ export function textAt(url: string): Promise<string> {
     }).once("error", reject);
   });
 }
+
+/** The memory of the process, in MiB. */
+export const memoryOf = ({ child }: Running): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1]) / 1_024;

@@ -1,18 +1,18 @@
 import { expect, it } from "vitest";
-import { doorNames, expectUnharmed, openFiles, serveAllDoors, statusAt, textAt } from "../door-process.ts";
+import { doorNames, expectUnharmed, memoryOf, openFiles, serveAllDoors, statusAt, textAt } from "../door-process.ts";
 import { secretKey } from "../harness.ts";
 import { createHostileConnections, openGauges, runHostile } from "../hostile-connections.ts";
 import { lacks } from "../needs.ts";
 import { seeded } from "../seeded.ts";
 
-/** The long form is `npm run faults:doors`. What a seed has found, it finds again. */
+/** The long form is `npm run faults:doors`: 100,000 connections. What a seed has found, it finds again. */
 const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_500);
 const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
 const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": "here", "connection-id": "ada" };
 
 it.each([false, ...(lacks("openssl") ? [] : [true])])(
   "survives whatever clients send at every door, and keeps nothing of it (TLS: %s)",
-  { timeout: 120_000 },
+  { timeout: 120_000 + 40 * count },
   async (isTls) => {
     const running = await serveAllDoors({ isTls });
     for (const door of doorNames) await statusAt(`${running.address(door)}/nowhere`);
@@ -20,6 +20,8 @@ it.each([false, ...(lacks("openssl") ? [] : [true])])(
     const doors = doorNames.map((door) => running.address(door));
     await runHostile(createHostileConnections({ random: seeded(seed), doors, headers }), count, 40);
     await expectUnharmed(running, `seed ${seed}`);
+    // In MiB, what the manifests allow.
+    expect(memoryOf(running)).toBeLessThan(512);
     // A client that leaves its side open is waited for, for half a minute at most.
     const left = async () => openGauges(await textAt(`${running.address("ops")}/metrics`));
     await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual([]);
