@@ -14,6 +14,7 @@ import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
 import { usualRunLimits } from "./broker/run-keeper.ts";
+import { checkAliases } from "./config/check-aliases.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type Declared, defaultEnvironment } from "./core/declared.ts";
@@ -194,6 +195,7 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         },
       });
       const held = broker;
+      await checkAliases(config.undeclaredAliases, { integrations: held.integrations, log });
       await held.declare(withPinned(config.declared, config));
       const sockets = createConnectSockets({
         cookies: createBrowserCookies(publicUrl),
@@ -260,7 +262,8 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
         broker: held,
         async reload(read) {
           try {
-            const { declared, proxy: limits, webhooks, retention: wanted } = read();
+            const { declared, proxy: limits, webhooks, retention: wanted, undeclaredAliases } = read();
+            await checkAliases(undeclaredAliases, { integrations: held.integrations, log });
             await held.declare(withPinned(declared, config));
             held.retain(wanted);
             held.configureWebhooks(webhooks);

@@ -33,10 +33,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     [config, made] = withKeyFiles(parseConfig({ env, files }));
   } catch (error) {
     if (!(error instanceof ConfigMistakes)) throw error;
-    process.stderr.write(
-      `latchkey: the configuration is not valid:\n${error.mistakes.map((one) => `  - ${one}\n`).join("")}`,
-    );
-    return configExitCode;
+    return sayMistakes(error, process);
   }
   const metrics = createMetrics();
   const log = createLog({
@@ -61,6 +58,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     sidecar = await startSidecar(config, world, { signal: told });
   } catch (error) {
     if (told.aborted) return 0;
+    if (error instanceof ConfigMistakes) return sayMistakes(error, process);
     return explain(error, { log, config });
   }
   const { configFile } = config;
@@ -132,6 +130,11 @@ function listenForSignals(process: Process) {
       for (const signal of early.splice(0)) heed(signal);
     },
   };
+}
+
+function sayMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "stderr">): number {
+  stderr.write(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
+  return configExitCode;
 }
 
 /** Keys that nobody pinned are made on first start, and their files named, never their values. */

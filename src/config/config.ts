@@ -4,11 +4,13 @@ import type { Declared } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
+import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-names.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
 import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts";
+import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
-import { readConfigFile } from "./read-file.ts";
+import { emptyFile, readConfigFile } from "./read-file.ts";
 import { type Retention, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
@@ -26,8 +28,11 @@ import {
   sealKeysOf,
   storeOf,
 } from "./values.ts";
-import { clientVariables, type VariableName, variables } from "./variables.ts";
+import { checkVariableNames } from "./variable-names.ts";
+import { type VariableName, variables } from "./variables.ts";
 import { type WebhookLimits, webhooksOf } from "./webhooks.ts";
+
+export { ConfigMistakes } from "./mistakes.ts";
 
 export type DoorName = "data" | "public" | "control" | "ops";
 
@@ -81,6 +86,7 @@ export interface Config {
   /** PEM. */
   readonly providerCa: string | undefined;
   readonly aliases: readonly AliasConfig[];
+  readonly undeclaredAliases: readonly UndeclaredAlias[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookLimits;
@@ -106,17 +112,6 @@ export interface Config {
   readonly declared: Declared;
   /** What is allowed and probably not meant. */
   readonly warnings: readonly string[];
-}
-
-/** Everything that is wrong with a configuration, at once. No message quotes a secret. */
-export class ConfigMistakes extends Error {
-  override readonly name = "ConfigMistakes";
-  readonly mistakes: readonly string[];
-
-  constructor(mistakes: readonly string[]) {
-    super(mistakes.join("\n"));
-    this.mistakes = mistakes;
-  }
 }
 
 interface ConfigSource {
@@ -170,7 +165,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
 
   const duration = (name: VariableName, fallback: string) => durationOf({ name, text: text(name) ?? fallback, refuse });
 
-  checkVariableNames(env, refuse);
+  checkVariableNames(env, { refuse, warn: (message) => void warnings.push(message) });
   const addresses = {
     data: door("LATCHKEY_DATA_LISTEN", "127.0.0.1:3003"),
     public: door("LATCHKEY_PUBLIC_LISTEN", undefined),
@@ -178,7 +173,9 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     ops: door("LATCHKEY_OPS_LISTEN", "127.0.0.1:3005"),
   };
   const configFile = text("LATCHKEY_CONFIG");
-  const file = configFile === undefined ? {} : readConfigFile({ path: configFile, files, refuse });
+  const read = configFile === undefined ? emptyFile : readConfigFile({ path: configFile, files, refuse });
+  const { file } = read;
+  checkNames({ ...read, refuse });
   const declared = declaredIn({ file, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const aliases = aliasesOf({ file, refuse });
@@ -217,6 +214,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
     allowPrivate: allowPrivateOf({ text: text("LATCHKEY_ALLOW_PRIVATE"), refuse }),
     providerCa: providerCaOf({ path: text("LATCHKEY_PROVIDER_CA"), files, refuse }),
     aliases,
+    undeclaredAliases: undeclaredAliases(read),
     relay: relayOf(file),
     proxy: proxyLimitsOf({ file, refuse }),
     webhooks: webhooksOf({ file, refuse }),
@@ -262,34 +260,26 @@ export interface Changeable {
   readonly proxy: ProxyLimits;
   readonly webhooks: WebhookLimits;
   readonly retention: Retention;
+  readonly undeclaredAliases: readonly UndeclaredAlias[];
 }
 
 export function parseChangeable({ path, env, files }: ConfigSource & { readonly path: string }): Changeable {
   const mistakes: string[] = [];
   const refuse = (message: string) => void mistakes.push(message);
-  const file = readConfigFile({ path, files, refuse });
+  const read = readConfigFile({ path, files, refuse });
+  const { file } = read;
+  checkNames({ ...read, refuse });
   const declared = declaredIn({ file, secrets: createSecretSource({ env, files }), refuse });
   refuseForwardTwice({ declared, env, refuse });
   const proxy = proxyLimitsOf({ file, refuse });
   const webhooks = webhooksOf({ file, refuse });
   const retention = retentionOf({ file, refuse });
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
-  return { declared, proxy, webhooks, retention };
+  return { declared, proxy, webhooks, retention, undeclaredAliases: undeclaredAliases(read) };
 }
 
 const logLevels = ["debug", "info", "warn", "error"] as const;
 const logFormats = ["json", "pretty"] as const;
-
-function checkVariableNames(env: ConfigSource["env"], refuse: Refuse): void {
-  const known = new Set<string>([
-    ...variables.flatMap((row) => ("secret" in row ? [row.name, `${row.name}_FILE`] : [row.name])),
-    ...clientVariables,
-  ]);
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith("LATCHKEY_") || known.has(name)) continue;
-    refuse(`${name} is not a variable of latchkey's`);
-  }
-}
 
 interface Listening {
   readonly name: string;
@@ -342,7 +332,6 @@ const relayOf = ({ proxy = {} }: ConfigFile): UpstreamLimits => ({
 
 function aliasesOf({ file, refuse }: { file: ConfigFile; refuse: Refuse }): AliasConfig[] {
   const aliases = file.aliases ?? [];
-  if (new Set(aliases.map(({ name }) => name)).size < aliases.length) refuse("aliases: a name is there twice");
   return aliases.map(({ name, environment, integration, connection, listen }, i) => {
     const address = listen === undefined ? undefined : parseListenAddress(listen);
     if (listen !== undefined && address === undefined) {

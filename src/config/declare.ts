@@ -33,12 +33,7 @@ export function declaredIn({
     return undefined;
   };
   const { environments = [], integrations = [], providers = [] } = file;
-  const names = new Set(environments.map(({ name }) => name));
-  if (names.size < environments.length) refuse("environments: a name is there twice");
   const keys = environments.flatMap(({ name, keys: own = [] }) => own.map((key) => ({ ...key, environment: name })));
-  const ids = keys.map(({ id }) => id);
-  for (const id of ids.filter((one, i) => ids.indexOf(one) !== i))
-    refuse(`environments: the key id "${id}" is there twice`);
 
   const forwardUrl = (environment: string, field: string, value: string | undefined): string =>
     forwardUrlOf({ name: `the environment "${environment}": forward.${field}`, value, refuse }) ?? "";
@@ -76,8 +71,6 @@ export function declaredIn({
         : [{ id, environment, secret, scopes: scopes.length === 0 ? defaultScopes : known }];
     }),
     integrations: integrations.map((one) => {
-      if (!names.has(one.environment))
-        refuse(`the integration "${one.key}": the environment "${one.environment}" is not declared`);
       const made = create(
         IntegrationSchema,
         integrationOf(one, (name, reference) => resolve(`the integration "${one.key}": ${name}`, reference)),

@@ -1,0 +1,81 @@
+import { suggestion } from "../base/similar.ts";
+import { defaultEnvironment } from "../core/declared.ts";
+import type { ConfigFile } from "./file.ts";
+import type { Locate } from "./read-file.ts";
+import type { Refuse } from "./values.ts";
+
+/** An alias whose integration or environment the file does not declare. The store may have it. */
+export interface UndeclaredAlias {
+  readonly name: string;
+  readonly environment: string;
+  readonly integration: string;
+  readonly connection: string;
+  /** What is wrong where the store has none either. */
+  readonly mistake: string;
+  /** The file declares others of its kind: then what is missing is a mistake, and otherwise it may come later. */
+  readonly isCertain: boolean;
+}
+
+interface Named {
+  readonly file: ConfigFile;
+  readonly locate: Locate;
+  readonly refuse: Refuse;
+}
+
+/** Refuses names that are there twice and names of what is not declared. */
+export function checkNames({ file, locate, refuse }: Named): void {
+  const { environments = [], integrations = [], providers = [], aliases = [] } = file;
+  const twice = (of: readonly { readonly what: string; readonly id: string; readonly path: Path }[]) => {
+    const first = new Map<string, Path>();
+    for (const { what, id, path } of of) {
+      const before = first.get(id);
+      if (before === undefined) first.set(id, path);
+      else refuse(`${locate(path)}: ${what} is there twice (first at line ${locate.line(before)})`);
+    }
+  };
+  twice(environments.map(({ name }, i) => named("environment", name, ["environments", i, "name"])));
+  twice(
+    environments.flatMap(({ keys = [] }, i) =>
+      keys.map(({ id }, j) => named("key id", id, ["environments", i, "keys", j, "id"])),
+    ),
+  );
+  twice(
+    integrations.map(({ environment, key }, i) => ({
+      what: `the integration "${key}" of the environment "${environment}"`,
+      id: `${environment}\0${key}`,
+      path: ["integrations", i, "key"],
+    })),
+  );
+  twice(providers.map(({ name }, i) => named("provider", name, ["providers", i, "name"])));
+  twice(aliases.map(({ name }, i) => named("alias", name, ["aliases", i, "name"])));
+  const names = environments.map(({ name }) => name);
+  for (const [i, { key, environment }] of integrations.entries()) {
+    if (names.includes(environment)) continue;
+    const near = suggestion(environment, names);
+    const at = locate(["integrations", i, "environment"]);
+    refuse(`${at}: the integration "${key}": the environment "${environment}" is not declared${near}`);
+  }
+}
+
+/** The aliases of what the file does not declare. */
+export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): UndeclaredAlias[] {
+  const { environments = [], integrations = [], aliases = [] } = file;
+  const names = environments.length === 0 ? [defaultEnvironment] : environments.map(({ name }) => name);
+  return aliases.flatMap(({ name, environment, integration, connection }, i): UndeclaredAlias[] => {
+    const alias = { name, environment, integration, connection };
+    const say = (field: string, wrong: string) => `${locate(["aliases", i, field])}: the alias "${name}": ${wrong}`;
+    if (!names.includes(environment)) {
+      const wrong = `there is no environment "${environment}"${suggestion(environment, names)}`;
+      return [{ ...alias, mistake: say("environment", wrong), isCertain: environments.length > 0 }];
+    }
+    const keys = integrations.filter((one) => one.environment === environment).map(({ key }) => key);
+    if (keys.includes(integration)) return [];
+    const near = suggestion(integration, keys);
+    const wrong = `there is no integration "${integration}" in "${environment}"${near}`;
+    return [{ ...alias, mistake: say("integration", wrong), isCertain: keys.length > 0 }];
+  });
+}
+
+type Path = readonly (string | number)[];
+
+const named = (kind: string, id: string, path: Path) => ({ what: `the ${kind} "${id}"`, id, path });
