@@ -18,6 +18,7 @@ import { type Collections, keyDigestKey, keyTouchKey } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import type { Page, PageOf } from "./page.ts";
 import { type Touched, type Touches, touchedBy } from "./touches.ts";
+import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** Who asks: the key they hold, and what it opens. */
 export interface Caller {
@@ -184,7 +185,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
       const { revision } = await transact(store, async () => {
         const home = environment === "" ? undefined : await collections.environments.get(environment);
         if (environment !== "" && home === undefined) {
-          throw new Fault("unknown_environment", `there is no environment "${environment}"`);
+          throw await unknownEnvironment(collections, environment);
         }
         requireUnused(id);
         return {

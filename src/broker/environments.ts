@@ -5,6 +5,7 @@ import { randomId } from "../base/ids.ts";
 import type { World } from "../base/world.ts";
 import { checkWebhookUrl } from "../core/connection-rules.ts";
 import type { DeclaredEnvironment } from "../core/declared.ts";
+import { namesNothing } from "../core/names.ts";
 import { isOrigin } from "../core/origin.ts";
 import { type Environment, EnvironmentSchema } from "../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../store/contract.ts";
@@ -15,6 +16,7 @@ import type { Collections } from "./collections.ts";
 import { requireRevision } from "./conflict.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
+import { unknownEnvironment } from "./unknown-environment.ts";
 
 export interface Environments {
   create(wanted: EnvironmentSettings & { readonly name: string }, actor: string): Promise<Environment>;
@@ -26,7 +28,8 @@ export interface Environments {
   declare(declared: readonly DeclaredEnvironment[]): Promise<void>;
   /**
    * The environment that a caller means: the key's own, and no other; for a control key the one that is named, or
-   * the only one there is.
+   * the only one there is. Throws `unknown_environment`, with the names that there are, where a key that belongs to
+   * none names another.
    */
   of(caller: Caller, named: string): Promise<string>;
 }
@@ -56,10 +59,22 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
   const { store, collections, access, signingSecrets, audit, world } = options;
   const { environments, integrations } = collections;
 
+  /** When an environment was last read, by name: an import names the same one a thousand times. */
+  const seen = new Map<string, number>();
+
   async function find(name: string): Promise<Stored<Environment>> {
-    const found = await environments.get(name);
-    if (found === undefined) throw new Fault("unknown_environment", `there is no environment "${name}"`);
+    const found = namesNothing(name) ? undefined : await environments.get(name);
+    if (found === undefined) throw await unknownEnvironment(collections, name);
     return found;
+  }
+
+  async function requireKnown(name: string): Promise<string> {
+    const since = seen.get(name);
+    if (since !== undefined && performance.now() - since < seenForMs) return name;
+    await find(name);
+    if (seen.size >= mostSeen) seen.clear();
+    seen.set(name, performance.now());
+    return name;
   }
 
   function newEnvironment({ name, ...settings }: EnvironmentSettings & { readonly name: string }): Environment {
@@ -159,6 +174,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
           result: undefined,
         };
       });
+      seen.delete(name);
     },
     async declare(declared) {
       for (const wanted of declared) await bringIntoLine(wanted.name, wanted);
@@ -172,7 +188,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
         if (named === "" || named === caller.environment) return caller.environment;
         throw new Fault("missing_scope", `the key "${caller.keyId}" belongs to another environment`);
       }
-      if (named !== "") return named;
+      if (named !== "") return requireKnown(named);
       const [first, second] = await environments.page({ under: [], limit: 2 });
       if (first !== undefined && second === undefined) return first.value.name;
       const message = "the environment must be named: the key belongs to none, and there is not exactly one";
@@ -180,6 +196,9 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
     },
   };
 }
+
+const seenForMs = 1_000;
+const mostSeen = 1_000;
 
 const noSettings: EnvironmentSettings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
 

@@ -24,6 +24,7 @@ import { requireRevision } from "./conflict.ts";
 import { requireCredentialScope } from "./credential-scope.ts";
 import { listPage, type Page, type PageOf } from "./page.ts";
 import type { Providers } from "./providers.ts";
+import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** An integration within its environment. */
 export interface IntegrationRef {
@@ -133,7 +134,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
   /** What an integration stands on: neither may go while it comes. */
   async function groundOf({ environment, provider }: Integration): Promise<Condition[]> {
     const home = await environments.get(environment);
-    if (home === undefined) throw new Fault("unknown_environment", `there is no environment "${environment}"`);
+    if (home === undefined) throw await unknownEnvironment(collections, environment);
     const custom = await collections.providers.get(provider);
     if (custom === undefined) await providers.findNow(provider);
     return [environments.unchanged(home), ...(custom === undefined ? [] : [collections.providers.unchanged(custom)])];

@@ -14,6 +14,7 @@ import { partsOf } from "../store/keys.ts";
 import { type Stored as Read, transact } from "../store/records.ts";
 import type { Audit } from "./audit.ts";
 import { type Collections, signingSecretsKey } from "./collections.ts";
+import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** What an environment signs with. */
 export interface SigningSecrets {
@@ -107,7 +108,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
 
   async function requireEnvironment(name: string): Promise<Read<Environment>> {
     const found = await environments.get(name);
-    if (found === undefined) throw new Fault("unknown_environment", `there is no environment "${name}"`);
+    if (found === undefined) throw await unknownEnvironment(collections, name);
     return found;
   }
 

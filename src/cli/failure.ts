@@ -69,11 +69,17 @@ function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
 /** `latchkey: <message> (<code>)`, and below it, indented, what was wrong where and what to do. */
 export function failureText({ message, code, violations, notes }: Omit<Failure, "exitCode">): string {
   const lines = [
-    `latchkey: ${message}${code === undefined ? "" : ` (${code})`}`,
+    `latchkey: ${code === undefined ? message : withCode(message, code)}`,
     ...violations.map(({ path, message: wrong }) => `  ${path === "" ? "" : `${path}: `}${wrong}`),
     ...notes.map((note) => `  ${note}`),
   ];
   return lines.map((line) => `${visible(line)}\n`).join("");
+}
+
+/** The code belongs to the first sentence; what names there are comes behind it. */
+function withCode(message: string, code: string): string {
+  const [, first = message, known = ""] = /^(.*?)(\. (?:You have: |There are none).*)$/s.exec(message) ?? [];
+  return `${first} (${code})${known}`;
 }
 
 /** What latchkey itself answered names its own code; what stands between it and us has only that of gRPC. */

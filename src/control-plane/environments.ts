@@ -41,6 +41,7 @@ export const environmentService = ({
     return access.create({ id, environment, scopes, expiresAtMs }, callerOf(context).keyId);
   },
   async listKeys({ environment, ...request }) {
+    if (environment !== "") await environments.get(environment);
     const { items, next } = await access.list({ environment }, pageOf(request));
     return { keys: [...items], nextPageToken: next };
   },

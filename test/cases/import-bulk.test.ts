@@ -86,7 +86,7 @@ it("I01 spoils no item by what is wrong with another", async () => {
       expect.stringMatching(/^(invalid_body|unknown_provider_config)$/),
       "invalid_body",
       "invalid_body",
-      "unknown_provider_config",
+      "unknown_environment",
       "invalid_body",
     ].flatMap((code) => [code, "imported"]),
   );
