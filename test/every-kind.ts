@@ -160,6 +160,12 @@ export const everyKind: readonly KindOfCredentials[] = [
     least: { access_key_id: "AKIA", secret_access_key: "s" },
     added: { session_token: "", region: "", service: "", role_arn: "", raw: {} },
   },
+  {
+    type: "CLIENT_CERTIFICATE",
+    auth: { case: "clientCertificate", value: {} },
+    whole: (secret) => ({ certificate: "certificate", private_key: secret("private_key") }),
+    least: { certificate: "c", private_key: "k" },
+  },
   { type: "NONE", auth: { case: "none", value: {} }, whole: () => ({}), least: {} },
 ];
 

@@ -46,7 +46,7 @@ export function diffConfig({ before, after, files }: DiffSource): readonly Confi
 
 function treeOf(path: string, files: FileReader): Tree {
   const mistakes: string[] = [];
-  const file = readConfigFile({ path, files, refuse: (message) => void mistakes.push(message) });
+  const { file } = readConfigFile({ path, files, refuse: (message) => void mistakes.push(message) });
   if (mistakes.length > 0) throw new Error(mistakes.join("; "));
   return file as Tree;
 }

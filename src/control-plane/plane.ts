@@ -81,7 +81,8 @@ interface Served {
   readonly methods: readonly DescMethod[];
 }
 
-const served = <S extends DescService>(service: S, methods: Partial<ServiceImpl<S>>): Served => ({
+/** A method of the proto that has no implementation does not compile. */
+const served = <S extends DescService>(service: S, methods: ServiceImpl<S>): Served => ({
   register: (router) => void router.service(service, methods),
   methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
 });

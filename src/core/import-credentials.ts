@@ -1,11 +1,15 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { CredentialsSchema } from "../gen/latchkey/v1/credentials_pb.ts";
+import type { AuthMode } from "./auth-mode.ts";
 import type { JsonFields } from "./json-fields.ts";
 
 type Kind = NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>;
 
-/** The types of the SDK's dialect, each with how its flat fields are read. Fields that none asks for are ignored. */
+/**
+ * The types of the SDK's dialect, each with how its flat fields are read. Fields that none asks for are ignored. A type
+ * that answers show and this table lacks does not compile.
+ */
 const types = {
   OAUTH2(fields) {
     // Without an access token the refresh token is used first.
@@ -78,10 +82,15 @@ const types = {
     });
     return { case: "awsSigv4", value: { accessKeyId, secretAccessKey, ...where, ...role, ...expiry(fields) } };
   },
+  CLIENT_CERTIFICATE(fields) {
+    const certificate = fields.requiredText("certificate");
+    const privateKey = fields.requiredText("private_key");
+    return { case: "clientCertificate", value: { certificate, privateKey } };
+  },
   NONE() {
     return { case: "none", value: {} };
   },
-} as const satisfies Record<string, (fields: JsonFields) => Kind>;
+} as const satisfies { readonly [M in AuthMode]: (fields: JsonFields) => Kind };
 
 /** The values of `type`, as the SDK writes them. */
 export const credentialTypes: readonly string[] = Object.keys(types);

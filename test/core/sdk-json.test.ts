@@ -1,8 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
 import { newDpopKey } from "../../src/auth/dpop-key.ts";
-import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { setUp, sidecarOfFile } from "../door.ts";
+import { sidecarOfFile } from "../door.ts";
 import { canary, everyKind, integrationOf, setUpEveryKind } from "../every-kind.ts";
 
 const running = sidecarOfFile();
@@ -103,18 +102,6 @@ it("leaves the refresh token out where the provider calls it something else", as
   const provider_config_key = integrationOf(credentials);
   await post({ provider_config_key, connection_id: "c", credentials });
   expect((await get(provider_config_key)).raw).toEqual({ all: ["x"], token: "t" });
-});
-
-it("shows a client certificate, which is imported over gRPC alone", async () => {
-  await setUp(running(), { name: "kind-client-certificate", auth: { case: "clientCertificate", value: {} } });
-  const kind = { case: "clientCertificate" as const, value: { certificate: "pem", privateKey: "key" } };
-  const connection = { environment: "dev", integration: "kind-client-certificate", id: "c", credentials: { kind } };
-  await running().client(ConnectionService).importConnection({ connection });
-  expect(await get("kind-client-certificate")).toEqual({
-    type: "CLIENT_CERTIFICATE",
-    certificate: "pem",
-    private_key: "key",
-  });
 });
 
 it("says of scopes that there are none where nobody was asked", async () => {
