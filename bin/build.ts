@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } fro
 import { join } from "node:path";
 import { build as bundle } from "esbuild";
 import { bundlePrelude } from "../src/scripts/bundle.ts";
+import { type Lock, shrinkwrapOf } from "./shrinkwrap.ts";
 import { root, tool } from "./steps.ts";
 
 /** Native code and WebAssembly cannot be bundled, and zod is read into the customers' bundles: their packages stay dependencies. */
@@ -34,7 +35,10 @@ export async function build(dist: string): Promise<readonly string[]> {
   cpSync(join(root, "src/providers/catalogue.json"), join(dist, "catalogue.json"));
   cpSync(join(root, "src/config/file.schema.json"), join(dist, "config/file.schema.json"), { recursive: true });
   cpSync(join(root, "README.md"), join(dist, "README.md"));
-  writeFileSync(join(dist, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`);
+  const described = manifest();
+  writeFileSync(join(dist, "package.json"), `${JSON.stringify(described, undefined, 2)}\n`);
+  const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock;
+  writeFileSync(join(dist, "npm-shrinkwrap.json"), `${JSON.stringify(shrinkwrapOf(lock, described), undefined, 2)}\n`);
   chmodSync(join(dist, "latchkey.js"), 0o755);
   return Object.keys(metafile.inputs);
 }

@@ -9,7 +9,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const wantedMajor = 24;
+/** The first version that `engines` of package.json accepts, `>=24.12`. */
+const wanted = versionIn(JSON.parse(readFileSync(join(root, "package.json"), "utf8")).engines.node);
 /** Each brings the binary of one platform; npm installs the one that fits. */
 const platformPackages = [
   `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`,
@@ -21,10 +22,10 @@ run(nodeBinary(), process.argv.slice(2));
 
 function install() {
   const stamp = join(root, "node_modules", ".installed");
-  const wanted = createHash("sha256")
+  const lock = createHash("sha256")
     .update(readFileSync(join(root, "package-lock.json")))
     .digest("hex");
-  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
   process.stderr.write("latchkey: installing what package-lock.json names (npm ci)\n");
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
   // What npm says goes to stderr: the program's own output is for whoever reads it.
@@ -38,15 +39,17 @@ function install() {
     ),
   });
   if (status !== 0) process.exit(status ?? 1);
-  writeFileSync(stamp, wanted);
+  writeFileSync(stamp, lock);
 }
 
 function nodeBinary() {
-  if (Number(process.versions.node.split(".")[0]) >= wantedMajor) return process.execPath;
+  if (isGood(process.versions.node)) return process.execPath;
   const require = createRequire(join(root, "package.json"));
   for (const name of platformPackages) {
     try {
-      const folder = dirname(require.resolve(`${name}/package.json`));
+      const described = require.resolve(`${name}/package.json`);
+      const folder = dirname(described);
+      if (!isGood(JSON.parse(readFileSync(described, "utf8")).version)) continue;
       const binary = join(folder, "bin", process.platform === "win32" ? "node.exe" : "node");
       if (existsSync(binary)) return binary;
     } catch {
@@ -54,9 +57,20 @@ function nodeBinary() {
     }
   }
   process.stderr.write(
-    `latchkey: needs Node ${wantedMajor} or later; this is ${process.version}, and npm has none for ${process.platform} ${process.arch}\n`,
+    `latchkey: needs Node ${wanted.join(".")} or later; this is ${process.version}, and npm has none for ${process.platform} ${process.arch}\n`,
   );
   process.exit(1);
+}
+
+function versionIn(text) {
+  const [, major = "0", minor = "0"] = /(\d+)\.(\d+)/.exec(text) ?? [];
+  return [Number(major), Number(minor)];
+}
+
+/** Whether a version is the first one that is wanted, or a later one. */
+function isGood(text) {
+  const [major, minor] = versionIn(text);
+  return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);
 }
 
 function run(node, args) {
