@@ -4,6 +4,7 @@ import type { Send, SendOptions, SmallAnswer } from "../base/sending.ts";
 import type { World } from "../base/world.ts";
 import { outgoingParts } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
+import { refusedAddress } from "../core/refused-address.ts";
 import type { Attachments } from "./attachments.ts";
 import type { LiveConnection } from "./live.ts";
 
@@ -40,8 +41,7 @@ export function createConnectionRequests({ attachments, send, world }: Connectio
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const address = baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(baseUrl);
-    if (address === undefined)
-      throw new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
+    if (address === undefined) throw refusedAddress(binding, baseUrl);
     const { origin, basePath } = address;
     const { target, fields, attached } = outgoingParts({
       asked: { method, path, rawHeaders, body: content === undefined ? "none" : "length", key: undefined },

@@ -3,6 +3,7 @@ import { lowerCase } from "../base/field-name.ts";
 import type { Address, Binding } from "../core/binding.ts";
 import { namesOf, outgoing } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
+import { refusedAddress } from "../core/refused-address.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Attachments } from "./attachments.ts";
 import type { Live } from "./live.ts";
@@ -83,5 +84,5 @@ function addressOf(
 ): Address {
   const address = baseUrlOverride === "" ? binding.addressFor(path) : binding.addressAt(baseUrlOverride);
   if (address !== undefined) return address;
-  throw new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
+  throw refusedAddress(binding, baseUrlOverride);
 }

@@ -6,6 +6,7 @@ import { ScriptErrorSchema } from "../gen/latchkey/v1/sync_pb.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 import { visible } from "./visible.ts";
+import { type WrongDoor, wordsForWrongDoor } from "./wrong-door.ts";
 
 /** Why a command did not do what it was asked, for a person. */
 export interface Failure {
@@ -22,18 +23,24 @@ export interface Failure {
 interface Circumstances {
   /** Where the control plane was looked for. */
   readonly address: string;
+  /** Who answers there in place of the control plane, where that was found out. */
+  readonly wrongDoor?: WrongDoor | undefined;
   /** The person had enough. */
   readonly interrupted: boolean;
 }
 
 /** Whatever was thrown, as a Failure. */
-export function describeFailure(thrown: unknown, { address, interrupted }: Circumstances): Failure {
+export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: Circumstances): Failure {
   const nothingMore = { violations: [], notes: [] };
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
   if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };
   if (!(thrown instanceof ConnectError)) {
     const message = thrown instanceof Error ? thrown.message : "something that is no error was thrown";
     return { exitCode: exitCodes.failed, message, ...nothingMore };
+  }
+  if (wrongDoor !== undefined) {
+    const { message, note } = wordsForWrongDoor(wrongDoor, address);
+    return { exitCode: exitCodes.failed, code: "unavailable", message, violations: [], notes: [note] };
   }
   const violations = thrown
     .findDetails(BadRequestSchema)

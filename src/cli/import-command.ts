@@ -15,6 +15,7 @@ import { progressOn } from "./progress.ts";
 import type { Act, Session } from "./session.ts";
 import { type Terminal, write } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
+import { findWrongDoor } from "./wrong-door.ts";
 
 /** Enough that neither side waits for the other, and no more than a few megabytes of ordinary lines. */
 const maxInFlight = 2_000;
@@ -134,7 +135,9 @@ const summaryOf = ({ counts, ignored }: ImportReport, elapsedMs: number) => ({
 async function tellBroken({ terminal, address }: Session, { counts }: ImportReport, thrown: unknown): Promise<number> {
   const { cause, unsettled } = thrown instanceof BrokenStream ? thrown : { cause: thrown, unsettled: undefined };
   if (settledOf(counts) === counts.failed && isRefusal(cause)) throw cause;
-  const failure = describeFailure(cause, { address, interrupted: terminal.signal.aborted });
+  const interrupted = terminal.signal.aborted;
+  const wrongDoor = interrupted ? undefined : await findWrongDoor(cause, address);
+  const failure = describeFailure(cause, { address, interrupted, wrongDoor });
   const { created, replaced, failed, line } = counts;
   const certain = `${counted(created + replaced, "connection")} imported, ${counted(failed, "line")} failed`;
   const doubtful = unsettled === undefined || unsettled.sent === 0 ? undefined : counted(unsettled.sent, "line");

@@ -68,7 +68,7 @@ const failureRecord = (line: number, { code, message, violations }: LineFailure)
 
 export const settledOf = ({ created, replaced, failed }: Counts): number => created + replaced + failed;
 
-/** `imported 1,000,000 connections (999,990 new, 10 failed) in 41 s` */
+/** `imported 999,990 of 1,000,000 connections (999,990 new, 10 failed) in 41 s` */
 export function summaryLine(counts: Counts, elapsedMs: number): string {
   const { created, replaced, failed } = counts;
   const parts = [
@@ -76,7 +76,8 @@ export function summaryLine(counts: Counts, elapsedMs: number): string {
     ...(replaced === 0 ? [] : [`${amount(replaced)} replaced`]),
     ...(failed === 0 ? [] : [`${amount(failed)} failed`]),
   ];
-  return `imported ${counted(settledOf(counts), "connection")} (${parts.join(", ")}) in ${span(elapsedMs)}`;
+  const imported = failed === 0 ? "" : `${amount(created + replaced)} of `;
+  return `imported ${imported}${counted(settledOf(counts), "connection")} (${parts.join(", ")}) in ${span(elapsedMs)}`;
 }
 
 export function ignoredLine(ignored: ReadonlyMap<string, number>): string {

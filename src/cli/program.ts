@@ -22,6 +22,7 @@ import { addStore } from "./store.ts";
 import { addSyncs } from "./syncs.ts";
 import { type Terminal, write } from "./terminal.ts";
 import { addWebhooks } from "./webhooks.ts";
+import { findWrongDoor } from "./wrong-door.ts";
 
 /**
  * Runs one command line and returns its exit code. `argv` are the words behind the program's name. Everything outside
@@ -71,8 +72,10 @@ async function run(argv: readonly string[], terminal: Terminal, ownCommands: rea
   } catch (error) {
     // Commander has said itself what was wrong; asked for help, it has only done what it was told.
     if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? exitCodes.ok : exitCodes.usage };
-    const circumstances = { address: addressOf(running ?? program, terminal), interrupted: terminal.signal.aborted };
-    const failure = describeFailure(error, circumstances);
+    const address = addressOf(running ?? program, terminal);
+    const { aborted: interrupted } = terminal.signal;
+    const wrongDoor = interrupted ? undefined : await findWrongDoor(error, address);
+    const failure = describeFailure(error, { address, interrupted, wrongDoor });
     return { exitCode: failure.exitCode, failure };
   }
 }

@@ -1,6 +1,7 @@
 import type { DescService } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
 import { type Command, Option } from "commander";
+import { parseListenAddress } from "../base/listener.ts";
 import { openControl } from "./control.ts";
 import { findKey } from "./key.ts";
 import { durationMs } from "./option-values.ts";
@@ -38,7 +39,7 @@ const defaultTimeoutMs = 30_000;
 export const controlOptions: readonly Option[] = [
   new Option(
     "--address <address>",
-    `the control plane: http://host:port or unix:/path (env: LATCHKEY_CONTROL, default: ${defaultAddress})`,
+    `the control plane: http://host:port or unix:/path (env: LATCHKEY_CONTROL, else LATCHKEY_CONTROL_LISTEN, default: ${defaultAddress})`,
   ),
   new Option("--key <key>", "the key to call with (env: LATCHKEY_KEY); others on this machine can see it, so rather:"),
   new Option(
@@ -56,7 +57,18 @@ export type Act = <A extends readonly unknown[]>(
 
 /** Where the control plane is looked for. */
 export const addressOf = (command: Command, { env }: Terminal): string =>
-  command.optsWithGlobals<ControlOptions>().address ?? (env.LATCHKEY_CONTROL || defaultAddress);
+  command.optsWithGlobals<ControlOptions>().address ??
+  (env.LATCHKEY_CONTROL || listeningAddress(env["LATCHKEY_CONTROL_LISTEN"]) || defaultAddress);
+
+/** Where a latchkey of this shell listens: what `serve` is told is where the commands look. */
+function listeningAddress(listen: string | undefined): string | undefined {
+  const address = listen === undefined || listen === "" ? undefined : parseListenAddress(listen);
+  if (address?.kind === "unix") return `unix:${address.path}`;
+  if (address === undefined || address.port === 0) return undefined;
+  // On every address: then also on this one.
+  const host = ["", "0.0.0.0", "::", "[::]"].includes(address.host) ? "127.0.0.1" : address.host;
+  return `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${address.port}`;
+}
 
 /** Runs something with a session, and closes the connection behind it whatever becomes of it. */
 export async function withSession<T>(

@@ -13,6 +13,7 @@ import { countedForward } from "../core/max-forwards.ts";
 import { type Asked, endingOf, type Going } from "../core/outgoing.ts";
 import { mistakeInPath } from "../core/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../core/proxy-options.ts";
+import { refusedAddress } from "../core/refused-address.ts";
 import { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ProxyRules } from "../gen/latchkey/v1/provider_pb.ts";
@@ -396,8 +397,6 @@ interface Addressed {
   readonly options: ProxyOptions;
 }
 
-const notAllowed = () => new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
-
 function addressOf({ url, isAlias, used, options }: Addressed): {
   readonly address: Address;
   readonly path: string;
@@ -406,7 +405,7 @@ function addressOf({ url, isAlias, used, options }: Addressed): {
   if (!url.startsWith("/")) {
     if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
     const within = used.binding.pathWithin(url);
-    if (within === undefined) throw notAllowed();
+    if (within === undefined) throw refusedAddress(used.binding);
     return within;
   }
   // A call of gRPC has its path from the proto file, and no prefix before it.
@@ -415,7 +414,7 @@ function addressOf({ url, isAlias, used, options }: Addressed): {
     options.baseUrl === undefined
       ? (used.only ?? used.binding.addressFor(path))
       : used.binding.addressAt(options.baseUrl);
-  if (address === undefined) throw notAllowed();
+  if (address === undefined) throw refusedAddress(used.binding, options.baseUrl);
   return { address, path };
 }
 
