@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../harness.ts";
@@ -99,12 +99,15 @@ it("F07 refuses a changed file with such names, says where, and keeps what was i
     [`${good}${cal}`, "latchkey.yaml:6:26"],
     [`${good}${alias("environment: prod, integration: cla")}`, "latchkey.yaml:7:52"],
   ] as const) {
-    await writeFile(path, text);
+    // At once: a file that is half written may be valid.
+    await writeFile(`${path}.new`, text);
+    await rename(`${path}.new`, path);
     running.child.kill("SIGHUP");
     await running.says(message);
   }
   const answer = await fetch(`${running.address("data")}/integrations`, { headers: { authorization: `Bearer ${K}` } });
   const { data } = (await answer.json()) as { data: readonly { provider: string }[] };
+  expect(answer.status).toBe(200);
   expect(data.map(({ provider }) => provider)).toEqual(["calendar"]);
 });
 
