@@ -115,6 +115,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
     if (now < pausedUntil || (now < takeAgainAt && !isForced)) return 0;
     const isDue = isDirty || world.now() >= nextDueMs;
     if (!isDue && !isCountStale && queues.size === 0) return 0;
+    if (await isIdle()) return 0;
     const taken = await lease.hold();
     if (taken === undefined) {
       takeAgainAt = now + takeEveryMs;
@@ -126,6 +127,23 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
       await readDue();
     }
     return startDue(taken);
+  }
+
+  /** Nothing is queued: taking the lease, and renewing it, would cost commits for nothing. */
+  async function isIdle(): Promise<boolean> {
+    if (queues.size > 0 || underWay.size > 0) return false;
+    const [wasDirty, wasDueMs] = [isDirty, nextDueMs];
+    // Cleared before the read: a commit during the read sets it again.
+    isDirty = false;
+    nextDueMs = Number.POSITIVE_INFINITY;
+    if ((await store.list({ ...under(space), limit: 1 })).length === 0) {
+      isCountStale = isDirty;
+      metrics.descriptionsWaiting.set(0);
+      return true;
+    }
+    isDirty ||= wasDirty;
+    nextDueMs = wasDueMs;
+    return false;
   }
 
   /** Reads the first due keys of each provider, and when the next one is due. */
