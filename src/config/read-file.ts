@@ -36,7 +36,11 @@ export function readConfigFile({ path, files, refuse }: { path: string; files: F
     return emptyFile;
   }
   const locate = createLocate({ path, document, lines });
-  const result = v.safeParse(fileSchema, written ?? {});
+  if (written === null || written === undefined) {
+    refuse(`${path} is empty: declare something in it, or write {} to declare nothing`);
+    return emptyFile;
+  }
+  const result = v.safeParse(fileSchema, written);
   if (result.success) return { file: result.output, locate };
   for (const issue of result.issues) {
     const at = (issue.path ?? []).map(({ key }) => key as string | number);

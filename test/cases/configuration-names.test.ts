@@ -148,7 +148,7 @@ it.each([
   ["LATCHKEY_SEAL_KEY", "x", 'Did you mean "LATCHKEY_SEAL_KEYS"?'],
   ["LATCHKEY_SEAL_KEYS_FIEL", "/x", 'Did you mean "LATCHKEY_SEAL_KEYS_FILE"?'],
 ])("refuses the mistyped variable %s", async (name, value, message) => {
-  const { code, said } = await refusal("", { ...links, [name]: value });
+  const { code, said } = await refusal("{}", { ...links, [name]: value });
   expect(code).toBe(78);
   expect(said).toContain(message);
   expect(said).not.toContain("SERVICE_HOST");
