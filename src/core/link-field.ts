@@ -28,9 +28,19 @@ function endOfLink(value: string, from: number): number {
   return value.length;
 }
 
-/** The value of a `Refresh` field with another target: `5; url=https://…`. Without a target it is kept as it is. */
+/** The delay of a `Refresh` field and what stands before its target. */
+const beforeTarget = /^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?/i;
+
+/**
+ * The value of a `Refresh` field with another target: `5; url=https://…`. Without a target it is kept as it is. A
+ * quoted target ends at the next such quote, as browsers read it.
+ */
 export function withRefreshTarget(value: string, targetOf: (target: string) => string): string {
-  const [, before = "", quote = "", target = "", rest = ""] =
-    /^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(["']?)(.*?)(\2\s*)$/i.exec(value) ?? [];
-  return target === "" ? value : `${before}${quote}${targetOf(target)}${rest}`;
+  const [before = ""] = beforeTarget.exec(value) ?? [];
+  const [quote = ""] = /^["']/.exec(value.slice(before.length)) ?? [];
+  const from = before.length + quote.length;
+  const close = quote === "" ? -1 : value.indexOf(quote, from);
+  const target = close === -1 ? value.slice(from).trimEnd() : value.slice(from, close);
+  if (before === "" || target === "") return value;
+  return `${value.slice(0, from)}${targetOf(target)}${value.slice(from + target.length)}`;
 }

@@ -6,6 +6,11 @@ import { mistakeInPath } from "../core/provider-path.ts";
 import type { FrontHead } from "../relay/front.ts";
 import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
+/** References may make an answer so many characters longer. Relative ones of few letters each become whole paths. */
+const maxGrowth = 64 * 1024;
+/** What a reference becomes beyond that. As it was written, it would lead to a route of this door. */
+const nowhere = "about:blank";
+
 type Answered = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
 
 /**
@@ -19,6 +24,7 @@ export class ProviderLinks implements LinksBack {
   readonly #call: Answered;
   readonly #request: FrontHead;
   readonly #prefix: string;
+  #growth = 0;
 
   constructor(call: Answered, { request, alias }: Asking) {
     this.#call = call;
@@ -41,6 +47,13 @@ export class ProviderLinks implements LinksBack {
   }
 
   #back(reference: string, door: string): string {
+    if (this.#growth > maxGrowth) return nowhere;
+    const made = this.#ledBack(reference, door);
+    this.#growth += made.length - reference.length;
+    return made;
+  }
+
+  #ledBack(reference: string, door: string): string {
     const { address, asked } = this.#call;
     const requested = `${address.origin}${address.basePath}${asked.path}`;
     const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);

@@ -110,6 +110,22 @@ it("names this door as the caller does: by its Host, and as https behind an ingr
   expect(fieldOf(throughAlias, "content-location")).toBe("/c");
 });
 
+it("lets no list of short references make an answer many times as long", async () => {
+  const provider = await startProvider((_, socket) => {
+    const fields = ["Link: <>,<?>,<x>\r\n", "Location: ?\r\n", "Content-Location: ?\r\n", "Refresh: 0;?\r\n"];
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${fields.join("").repeat(200)}\r\nok`);
+  });
+  const running = await startProxied(provider.port);
+  const long = "a".repeat(7_000);
+  const answer = await running.raw(`GET /proxy/${long} HTTP/1.1\r\nHost: localhost\r\n${running.proxyLines}\r\n`);
+  expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nok$/);
+  expect(answer.length).toBeLessThan(120_000);
+  expect(answer).toContain(`\r\nLink: <http://localhost/proxy/${long}>,`);
+  // Beyond that, a reference leads nowhere: neither to the provider nor to a route of this door.
+  expect(answer).toContain("\r\nLink: <about:blank>,<about:blank>,<about:blank>\r\n");
+  expect(answer).toContain("\r\nLocation: about:blank\r\n");
+});
+
 it("keeps a caller in absolute form with its forward proxy", async () => {
   const { own, running } = await started();
   const fields = query(
