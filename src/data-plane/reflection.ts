@@ -1,5 +1,6 @@
 import type { Attachment } from "../auth/attachment.ts";
 import { lowerCase } from "../base/field-name.ts";
+import { GrowingBytes } from "../base/growing-bytes.ts";
 import type { LiveConnection } from "../broker/live.ts";
 import { createSecretSearch, minSecretLength, type SecretSearch } from "../core/secret-search.ts";
 import { secretValues } from "../core/secret-values.ts";
@@ -77,11 +78,15 @@ export function secretsOf(attachment: Attachment): readonly Buffer[] {
 const fieldOf = ({ fields }: ResponseHead, name: string): string =>
   fields.find((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name) ?? "";
 
+/** All fields of that name: a client reads them as one list. */
+const fieldsOf = ({ fields }: ResponseHead, name: string): string =>
+  fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name).join(", ");
+
 /** An encoding that hides the body from a search; undefined: there is none. Nothing but identity was asked for. */
 function encodingOf(head: ResponseHead): string | undefined {
   if (head.framing === "none" || head.framing === 0) return undefined;
-  const isPlain = (encoding: string) => /^(?:\s*identity\s*(?:,|$))*\s*$/i.test(encoding);
-  return [fieldOf(head, "content-encoding"), fieldOf(head, "grpc-encoding")].find((encoding) => !isPlain(encoding));
+  const isPlain = (encodings: string) => encodings.split(",").every((one) => /^(?:identity)?$/i.test(one.trim()));
+  return [fieldsOf(head, "content-encoding"), fieldsOf(head, "grpc-encoding")].find((encoding) => !isPlain(encoding));
 }
 
 const unreadable = (encoding: string): string =>
@@ -245,21 +250,21 @@ function refusing(plain: Receiver, guard: Guard): Receiver {
   let search = guard.search();
   let state: "refused" | "holding" | "passing" = "passing";
   let waiting: ResponseHead | undefined;
-  let held: Buffer<ArrayBufferLike> = noBytes;
+  let held = new GrowingBytes();
   /** What is before was looked at. */
   let from = 0;
 
   function stop(message: string): void {
     state = "refused";
-    held = noBytes;
+    held = new GrowingBytes();
     refuse(message);
   }
 
   /** Returns whether more is wanted. */
   function passOn(): boolean {
     state = "passing";
-    const content = held;
-    held = noBytes;
+    const content = held.bytes;
+    held = new GrowingBytes();
     if (waiting === undefined) return true;
     masked.onHead(waiting, content.length > 0);
     return content.length === 0 || masked.onContent(content, undefined);
@@ -284,11 +289,11 @@ function refusing(plain: Receiver, guard: Guard): Receiver {
         free?.();
         return false;
       }
-      held = Buffer.concat([held, content]);
+      held.add(content);
       free?.();
-      const { ranges, begun } = search.find(held, { from, hasMore: true });
+      const { ranges, begun } = search.find(held.bytes, { from, hasMore: true });
       from = begun;
-      if (ranges.length === 0) return held.length < heldBytes || passOn();
+      if (ranges.length === 0) return held.bytes.length < heldBytes || passOn();
       stop(echoed);
       return false;
     },

@@ -300,7 +300,7 @@ it.each(["MASK", "REFUSE"] as const)(
     const { ask } = await guarded(how, ({ line }, socket) => {
       const [method = "", path = ""] = line.split(" ");
       const encoding = decodeURIComponent(path.slice(1));
-      const head = `Content-Type: application/json\r\n${encoding}\r\nContent-Length: ${packed.length}`;
+      const head = `Content-Type: application/json\r\n${encoding.replace("|", "\r\n")}\r\nContent-Length: ${packed.length}`;
       socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${method === "HEAD" ? "" : packed}`, "latin1");
     });
     for (const encoding of ["gzip", "br", "GZIP, identity", "x-of-their-own"]) {
@@ -309,6 +309,11 @@ it.each(["MASK", "REFUSE"] as const)(
       expect(answer.body, encoding).toContain("although identity was asked for");
     }
     expect(faultOf(await ask(`/${encodeURIComponent("grpc-encoding: gzip")}`))).toBe("credential_echo");
+    // A client reads several fields of one name as one list.
+    for (const first of ["", "identity", "identity, "]) {
+      const fields = `Content-Encoding: ${first}|Content-Encoding: gzip`;
+      expect(faultOf(await ask(`/${encodeURIComponent(fields)}`)), fields).toBe("credential_echo");
+    }
     expect((await ask(`/${encodeURIComponent("Content-Encoding: identity")}`)).status).toBe(200);
   },
 );
