@@ -1,4 +1,7 @@
 import http2, { type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { TLSSocket } from "node:tls";
 
 /** How one session is left so that no request is lost on the way (RFC 9113, 6.8). */
 export interface Http2Goodbye {
@@ -13,10 +16,23 @@ export interface Http2Goodbye {
 /** The highest stream that there can be: whatever is on its way is served, and nothing more is asked here. */
 const everyStream = 2 ** 31 - 1;
 
-/** An answer that takes longer, or a peer that returns no PING for so long, is not waited for. */
+/** Longest wait, while streams are held, for answers to end and for a PING to come back. */
 const patienceMs = 250;
-/** Node's clients end a session that carries nothing as soon as they are told, and return no PING any more. */
-const idlePatienceMs = 50;
+/**
+ * Longest wait for the PING behind the first GOAWAY. Streams are served meanwhile, so that a slow client loses nothing
+ * by it; a client that never answers a PING holds up a stop for this time.
+ */
+const roundTripMs = 1_000;
+/** Streams that the client began before it read the first GOAWAY have this time more than a round trip to arrive. */
+const crossingMs = 50;
+
+/**
+ * First GOAWAY as bytes: 8 of payload, stream 0, the highest stream there can be, NO_ERROR. nghttp2 ignores every stream
+ * that begins after a GOAWAY of its own, whatever last stream the frame names, and Node can send no shutdown notice
+ * (nghttp2_submit_shutdown_notice), which would be exempt. Session writes are whole frames, in order with those of the
+ * socket, so that these bytes stand between two frames.
+ */
+const firstGoaway = Buffer.from("0000080700000000007fffffff00000000", "hex");
 
 /**
  * A client asks its next question when it has read an answer, and where a GOAWAY stands behind that answer, Node's takes
@@ -24,13 +40,15 @@ const idlePatienceMs = 50;
  * told while nothing is on its way to it: what it begins is held until everything before that is answered and a PING has
  * come back, and served when it has been told.
  */
-export function prepareGoodbye(session: ServerHttp2Session): Http2Goodbye {
+export function prepareGoodbye(session: ServerHttp2Session, socket: Socket): Http2Goodbye {
   const underWay = new Set<ServerHttp2Stream>();
   const held: (() => void)[] = [];
   let hasBegun = false;
   let isLeaving = false;
   let telling: Promise<void> | undefined;
   let isTold = false;
+  /** Set with the first GOAWAY. */
+  let crossed: Promise<void> | undefined;
 
   function begin(stream: ServerHttp2Stream, serve: () => void): void {
     if (stream.destroyed) return;
@@ -46,9 +64,21 @@ export function prepareGoodbye(session: ServerHttp2Session): Http2Goodbye {
   }
 
   function tell(): void {
-    if (!session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
+    if (!session.closed && !session.destroyed) crossed = announce();
     isTold = true;
     for (const go of held.splice(0)) go();
+  }
+
+  /** Sends the first GOAWAY. Resolves when every stream that the client began before it read the GOAWAY has arrived. */
+  async function announce(): Promise<void> {
+    // A TLS socket takes one write at a time, and aborts the process on a second one beside that of the session.
+    const isTls = socket instanceof TLSSocket;
+    if (isTls) session.goaway(http2.constants.NGHTTP2_NO_ERROR, everyStream);
+    else if (socket.writable) socket.write(firstGoaway);
+    await hasRead(roundTripMs);
+    await sleep(crossingMs);
+    // Over TLS nghttp2 has ignored these streams: the client hears at once that it may repeat them elsewhere.
+    if (isTls && !session.closed && !session.destroyed) session.goaway(http2.constants.NGHTTP2_NO_ERROR);
   }
 
   /** What the peer was sent by now, it has read; and what it had begun by then has come. */
@@ -63,7 +93,7 @@ export function prepareGoodbye(session: ServerHttp2Session): Http2Goodbye {
     if (!hasBegun) await patiently((done) => session.once("stream", done));
     telling ??= Promise.resolve(tell());
     await telling;
-    await hasRead(underWay.size === 0 ? idlePatienceMs : patienceMs);
+    await crossed;
     session.close();
   }
 

@@ -107,7 +107,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   server.on("session", (session) => {
     const socket = given ?? (session.socket as Socket);
     const { remoteAddress: peer = "unix" } = socket;
-    const goodbye = prepareGoodbye(session);
+    const goodbye = prepareGoodbye(session, socket);
     const life = createSessionLife({ session, socket, drain: goodbye.drain });
     sessions.set(session, { goodbye, life, socket });
     socket.once("close", () => sessions.delete(session));

@@ -74,12 +74,21 @@ const settingsOf = (settings: Readonly<Record<number, number>>): Buffer =>
     Object.entries(settings).map(([id, value]) => Buffer.concat([Buffer.from([0, Number(id)]), uint32(value)])),
   );
 
+/** A frame that the door sent. */
+export interface ReceivedFrame {
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
 /** Identifier of SETTINGS_INITIAL_WINDOW_SIZE. */
 export const initialWindowSize = 4;
 
 export async function openFrames(
   address: string,
   settings: Readonly<Record<number, number>> = {},
+  onFrame: (received: ReceivedFrame) => void = () => {},
 ): Promise<FramesPeer> {
   const { port, hostname } = new URL(address);
   const socket = connect(Number(port), hostname);
@@ -100,7 +109,9 @@ export async function openFrames(
       counts.set(type, (counts.get(type) ?? 0) + 1);
       if (type === frameTypes.goaway) goaway = payload.readUInt32BE(4);
       if (type === frameTypes.reset) resets.set(buffered.readUInt32BE(5), payload.readUInt32BE(0));
+      const [set, stream] = [buffered.readUInt8(4), buffered.readUInt32BE(5)];
       buffered = buffered.subarray(headBytes + length);
+      onFrame({ type, flags: set, stream, payload });
     }
   });
   await once(socket, "connect");
