@@ -23,9 +23,11 @@ export interface Balancer {
 interface BalancerOptions {
   /** How late it notices: the kubelet's period, and the time that endpoints take to reach every node. */
   readonly noticeMs: number;
+  /** Called with both ends of each connection that is led on: the caller's and the replica's. */
+  readonly onConnection?: (from: Socket, to: Socket) => void;
 }
 
-export async function startBalancer({ noticeMs }: BalancerOptions): Promise<Balancer> {
+export async function startBalancer({ noticeMs, onConnection = () => {} }: BalancerOptions): Promise<Balancer> {
   const ready = new Map<Target, boolean>();
   const failures: string[] = [];
   const sockets = new Set<Socket>();
@@ -57,6 +59,7 @@ export async function startBalancer({ noticeMs }: BalancerOptions): Promise<Bala
     sockets.add(from).add(to);
     from.setNoDelay();
     to.setNoDelay();
+    onConnection(from, to);
     for (const [one, other] of [
       [from, to],
       [to, from],
