@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { readFileSync, statSync } from "node:fs";
-import type { OwnCommand } from "./cli/own-command.ts";
-import type { Process, Signal } from "./cli/process.ts";
+import type { OwnCommand } from "./cli/process/own-command.ts";
+import type { Process, Signal } from "./cli/process/process.ts";
+import { createReader } from "./cli/process/reloading.ts";
+import { serve } from "./cli/process/serve.ts";
 import { runCli } from "./cli/program.ts";
-import { createReader } from "./cli/reloading.ts";
-import { serve } from "./cli/serve.ts";
 import { variablesHelp } from "./config/variables.ts";
 
 // The process itself: arguments, environment, signals, exit code. Nothing else reads them.
@@ -97,7 +97,7 @@ const commands: readonly OwnCommand[] = [
       },
     ],
     // Loaded when it is wanted: those who serve have no use for what it starts.
-    run: async (_words, options) => (await import("./cli/dev.ts")).dev(own, options),
+    run: async (_words, options) => (await import("./dev/dev.ts")).dev(own, options),
   },
   {
     name: "sandbox",
@@ -108,7 +108,7 @@ const commands: readonly OwnCommand[] = [
       { flags: "--origin <url>", summary: "how others reach it, when not by what it listens on" },
     ],
     canJson: true,
-    run: async (_words, options) => (await import("./cli/sandbox.ts")).sandbox(own, options),
+    run: async (_words, options) => (await import("./dev/sandbox.ts")).sandbox(own, options),
   },
   {
     name: "config",

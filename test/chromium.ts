@@ -4,7 +4,7 @@ import { delimiter, join } from "node:path";
 import { build } from "esbuild";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
-import { describeListener, listen } from "../src/base/listener.ts";
+import { describeListener, listen } from "../src/base/http/listener.ts";
 
 /** One browser for all tests of a file, and a clean profile for each page that is asked for. */
 export function browserOfFile(): () => Promise<Page> {

@@ -1,6 +1,6 @@
+import { allowPrivateFor, describeProviders } from "../src/dev/sandbox/providers.ts";
+import type { SandboxOptions } from "../src/dev/sandbox/sandbox.ts";
 import { LogService } from "../src/gen/latchkey/v1/log_pb.ts";
-import { allowPrivateFor, describeProviders } from "../src/sandbox/providers.ts";
-import type { SandboxOptions } from "../src/sandbox/sandbox.ts";
 import { type HarnessOptions, startTestSidecar, type TestSidecar } from "./harness.ts";
 import { type Started, started } from "./sandbox/started.ts";
 

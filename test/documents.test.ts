@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { faults } from "../src/base/fault.ts";
-import { metricTable } from "../src/base/metrics.ts";
+import { metricTable } from "../src/base/metrics/metrics.ts";
 import { variables, variablesHelp } from "../src/config/variables.ts";
 
 const read = (name: string) => readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), "utf8");

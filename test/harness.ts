@@ -6,11 +6,11 @@ import { type Client, createClient, type Interceptor } from "@connectrpc/connect
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 import { createLog } from "../src/base/log.ts";
-import { createMetrics } from "../src/base/metrics.ts";
+import { createMetrics } from "../src/base/metrics/metrics.ts";
 import type { World } from "../src/base/world.ts";
 import { type Config, parseConfig } from "../src/config/config.ts";
 import type { Resolve } from "../src/relay/egress.ts";
-import { setCrowd } from "../src/relay/turn.ts";
+import { setCrowd } from "../src/relay/node/batching.ts";
 import { type Sidecar, startSidecar } from "../src/sidecar.ts";
 
 /** The keys that a sidecar of the tests is given. */

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { Received } from "../src/core/notification.ts";
-import { type Reading, readingOf } from "../src/core/notification-reading.ts";
+import type { Received } from "../src/core/notifications/notification.ts";
+import { type Reading, readingOf } from "../src/core/notifications/reading.ts";
 import { type NotificationRules, NotificationRulesSchema } from "../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../src/providers/catalogue.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { createLog } from "../src/base/log.ts";
-import { createMetrics, type Metrics } from "../src/base/metrics.ts";
+import { createMetrics, type Metrics } from "../src/base/metrics/metrics.ts";
 import type { Backend, Change, Commit, Watcher } from "../src/store/contract.ts";
-import { openPostgresStore, type PostgresTiming } from "../src/store/postgres.ts";
+import { openPostgresStore, type PostgresTiming } from "../src/store/postgres/postgres.ts";
 import { type Postgres, type PostgresOptions, startPostgres } from "./postgres.ts";
 
 /** One server for all tests of a file, and a schema for each. */

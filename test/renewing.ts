@@ -1,5 +1,5 @@
-import { allowPrivateFor, describeProviders } from "../src/sandbox/providers.ts";
-import type { SandboxOptions } from "../src/sandbox/sandbox.ts";
+import { allowPrivateFor, describeProviders } from "../src/dev/sandbox/providers.ts";
+import type { SandboxOptions } from "../src/dev/sandbox/sandbox.ts";
 import { type HarnessOptions, startTestSidecar, type TestSidecar } from "./harness.ts";
 import { proxyCall } from "./sandbox/proxied.ts";
 import { started } from "./sandbox/started.ts";

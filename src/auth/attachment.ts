@@ -6,11 +6,11 @@ import { app } from "./app.ts";
 import { awsSigv4 } from "./aws-sigv4.ts";
 import { basic } from "./basic.ts";
 import { clientCertificate } from "./client-certificate.ts";
-import { jwt } from "./jwt.ts";
+import { jwt } from "./jwt/jwt.ts";
 import { none } from "./none.ts";
-import { oauth1 } from "./oauth1.ts";
-import { oauth2 } from "./oauth2.ts";
-import { oauth2Client } from "./oauth2-client.ts";
+import { oauth1 } from "./oauth1/oauth1.ts";
+import { oauth2Client } from "./oauth2/client-credentials.ts";
+import { oauth2 } from "./oauth2/oauth2.ts";
 import {
   type AttachedNames,
   type Attachment,

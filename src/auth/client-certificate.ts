@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { readPrivateKey, unescapePem } from "./private-key.ts";
+import { readPrivateKey, unescapePem } from "./jwt/private-key.ts";
 import { type AuthScheme, CannotAttach } from "./scheme.ts";
 
 interface KeyPair {

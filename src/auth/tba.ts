@@ -1,4 +1,4 @@
-import { signedRequests } from "./oauth1-request.ts";
+import { signedRequests } from "./oauth1/request.ts";
 import type { AuthScheme, Client, CredentialsOf } from "./scheme.ts";
 
 /** OAuth 1.0a with HMAC-SHA256 and the account as the realm. */

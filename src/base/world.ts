@@ -1,5 +1,5 @@
 import type { Log } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { Tracing } from "./tracing.ts";
 
 /** What a room needs of the outside, and what a test wants to hold in its hand. */

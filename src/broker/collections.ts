@@ -2,14 +2,14 @@ import { hash } from "node:crypto";
 import type { ConnectionRef } from "../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../store/contract.ts";
 import { keyOf, partsOf, under } from "../store/keys.ts";
-import { createAuthorizationCollections } from "./authorization-collections.ts";
-import { createChannelCollections } from "./channel-collections.ts";
-import { createConnectionCollections, type Filing } from "./connection-collections.ts";
-import { createLogCollections } from "./log-collections.ts";
-import { createSetupCollections } from "./setup-collections.ts";
-import { sortable } from "./sortable-time.ts";
-import { createSyncCollections } from "./sync-collections.ts";
-import { createWebhookCollections } from "./webhook-collections.ts";
+import { createLogCollections } from "./audit/log-collections.ts";
+import { createChannelCollections } from "./channels/channel-collections.ts";
+import { createAuthorizationCollections } from "./connect/authorization-collections.ts";
+import { createConnectionCollections, type Filing } from "./connections/connection-collections.ts";
+import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
+import { createSetupCollections } from "./setup/setup-collections.ts";
+import { sortable } from "./stored/sortable-time.ts";
+import { createSyncCollections } from "./syncs/sync-collections.ts";
 
 /** Everything that is stored, and under which keys. */
 export function createCollections(store: Store, filing: Filing) {

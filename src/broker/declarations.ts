@@ -1,10 +1,10 @@
 import type { Declared } from "../core/declared.ts";
-import type { Access } from "./access.ts";
-import type { Environments } from "./environments.ts";
-import type { Integrations } from "./integrations.ts";
-import type { Providers } from "./providers.ts";
-import type { ScriptVariables } from "./script-variables.ts";
-import type { SigningSecrets } from "./signing-secrets.ts";
+import type { Access } from "./setup/access.ts";
+import type { Environments } from "./setup/environments.ts";
+import type { Integrations } from "./setup/integrations.ts";
+import type { Providers } from "./setup/providers.ts";
+import type { SigningSecrets } from "./setup/signing-secrets.ts";
+import type { ScriptVariables } from "./syncs/script-variables.ts";
 
 interface DeclarationsOptions {
   readonly environments: Environments;

@@ -2,17 +2,17 @@ import type { World } from "../base/world.ts";
 import type { Store } from "../store/contract.ts";
 import { createHeldLease } from "../store/held-lease.ts";
 import type { Collections } from "./collections.ts";
-import { createConnectSweep } from "./connect-sweep.ts";
-import { createDeliverySweep } from "./delivery-retention.ts";
-import type { Destinations } from "./destinations.ts";
-import type { ConnectionHealth } from "./health.ts";
-import { createHealthSweep } from "./health-sweep.ts";
-import type { Integrations } from "./integrations.ts";
-import type { Keeper } from "./keeper.ts";
+import { createConnectSweep } from "./connect/expired-sessions.ts";
+import type { ConnectionHealth } from "./connections/health.ts";
+import { createHealthSweep } from "./connections/health-scan.ts";
+import type { Keeper } from "./credentials/idle-refresh.ts";
+import type { Destinations } from "./deliveries/destinations.ts";
+import { createDeliverySweep } from "./deliveries/retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
-import type { Providers } from "./providers.ts";
-import { createRecordSweep } from "./record-retention.ts";
-import { createRunSweep } from "./run-retention.ts";
+import { createRecordSweep } from "./records/record-retention.ts";
+import type { Integrations } from "./setup/integrations.ts";
+import type { Providers } from "./setup/providers.ts";
+import { createRunSweep } from "./syncs/run-retention.ts";
 
 export interface Retention extends LogRetention {
   /** Of notifications and their forwards. */

@@ -1,7 +1,7 @@
 import { StaleWrite, type Store } from "../store/contract.ts";
 import type { Lease } from "../store/leases.ts";
+import { begunAt } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
-import { begunAt } from "./logs.ts";
 
 /** What is kept of logs, in each environment. */
 export interface LogRetention {

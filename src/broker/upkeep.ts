@@ -1,10 +1,10 @@
 import { Fault } from "../base/fault.ts";
 import type { World } from "../base/world.ts";
-import { type BackupPiece, writeBackup } from "../store/backup.ts";
+import { type BackupPiece, writeBackup } from "../store/backup/backup.ts";
 import { type Backend, type Entry, type Space, StoreDamaged, type StoreStatus } from "../store/contract.ts";
-import { countSealed, type ResealProgress, reseal } from "../store/rewrite.ts";
-import { SealKeyMissing } from "../store/seal-key.ts";
-import type { SealedStore } from "../store/sealed.ts";
+import { countSealed, type ResealProgress, reseal } from "../store/sealed/rewrite.ts";
+import { SealKeyMissing } from "../store/sealed/seal-key.ts";
+import type { SealedStore } from "../store/sealed/sealed.ts";
 
 /** Looks after the store as a whole. What takes long stops when its signal says so, and when its reader leaves. */
 export interface Upkeep {

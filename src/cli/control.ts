@@ -4,7 +4,7 @@ import { setTimeout } from "node:timers/promises";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, type GrpcTransportOptions, Http2SessionManager } from "@connectrpc/connect-node";
-import { UsageMistake } from "./usage-mistake.ts";
+import { UsageMistake } from "./terminal/usage-mistake.ts";
 
 /** The control plane of a running latchkey, over the wire. */
 export interface Control {

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { readSecret, unreadable } from "./input.ts";
-import type { Terminal } from "./terminal.ts";
-import { UsageMistake } from "./usage-mistake.ts";
+import { readSecret, unreadable } from "./terminal/input.ts";
+import type { Terminal } from "./terminal/terminal.ts";
+import { UsageMistake } from "./terminal/usage-mistake.ts";
 
 /** Where a first `latchkey serve` or `dev` leaves the control plane's key: beside the store. */
 function defaultKeyFile({ LATCHKEY_STORE: store = "" }: Terminal["env"]): string {

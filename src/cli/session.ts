@@ -1,13 +1,13 @@
 import type { DescService } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
 import { type Command, Option } from "commander";
-import { parseListenAddress } from "../base/listener.ts";
+import { parseListenAddress } from "../base/http/listener.ts";
 import { openControl } from "./control.ts";
 import { findKey } from "./key.ts";
-import { durationMs } from "./option-values.ts";
-import { createOutput, type Output } from "./output.ts";
-import { createPaint } from "./paint.ts";
-import type { Terminal } from "./terminal.ts";
+import { durationMs } from "./terminal/option-values.ts";
+import { createOutput, type Output } from "./terminal/output.ts";
+import { createPaint } from "./terminal/paint.ts";
+import type { Terminal } from "./terminal/terminal.ts";
 
 /** What a command over the control plane works with. */
 export interface Session {

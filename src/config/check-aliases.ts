@@ -1,6 +1,6 @@
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
-import type { Integrations } from "../broker/integrations.ts";
+import type { Integrations } from "../broker/setup/integrations.ts";
 import type { UndeclaredAlias } from "./check-names.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 

@@ -1,4 +1,4 @@
-import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/listener.ts";
+import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/http/listener.ts";
 import type { LogLevel } from "../base/log.ts";
 import type { Declared } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";

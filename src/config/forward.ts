@@ -1,6 +1,6 @@
 import { checkWebhookUrl } from "../core/connection-rules.ts";
 import { type Declared, defaultEnvironment } from "../core/declared.ts";
-import { signingSecretMistake } from "../core/webhook-signature.ts";
+import { signingSecretMistake } from "../core/notifications/webhook-signature.ts";
 import type { Refuse } from "./values.ts";
 
 interface Written<T> {

@@ -1,6 +1,6 @@
-import type { OverloadRule } from "../core/overload.ts";
-import { type IntegrationRates, integrationName, type Rates } from "../core/rates.ts";
-import type { Rate } from "../core/token-buckets.ts";
+import type { OverloadRule } from "../core/limits/overload.ts";
+import { type IntegrationRates, integrationName, type Rates } from "../core/limits/rates.ts";
+import type { Rate } from "../core/limits/token-buckets.ts";
 import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";

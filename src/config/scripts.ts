@@ -1,5 +1,5 @@
-import { usualRunLimits } from "../broker/run-keeper.ts";
-import { type ScriptLimits, usualScriptLimits } from "../core/script.ts";
+import { usualRunLimits } from "../broker/syncs/run-scheduler.ts";
+import { type ScriptLimits, usualScriptLimits } from "../core/scripts/script.ts";
 import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";

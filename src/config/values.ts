@@ -1,4 +1,4 @@
-import { isOrigin } from "../core/origin.ts";
+import { isOrigin } from "../core/outgoing/origin.ts";
 import { parseStoreLocation, type StoreLocation, storeLocationForms } from "../store/location.ts";
 import { millisecondsIn } from "./duration.ts";
 import type { VariableName } from "./variables.ts";

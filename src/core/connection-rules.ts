@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Mistake } from "../base/fault.ts";
 import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
-import { hostIn } from "./filled-url.ts";
+import { hostIn } from "./outgoing/filled-url.ts";
 
 /** What a connection may look like, whoever writes it. Each rule lists every mistake it finds; none is no mistake. */
 

@@ -9,7 +9,7 @@ import {
 } from "../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/latchkey/v1/provider_pb.ts";
 import { isConfusable } from "./callback-address.ts";
-import { wantsWebhookSecret, webhookSecret } from "./notification-proof.ts";
+import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 
 interface Plan {
   readonly provider: Provider;

@@ -1,14 +1,14 @@
 import http, { type IncomingMessage, type ServerResponse } from "node:http";
 import https from "node:https";
-import type { ConnectionLimit } from "../base/connection-limit.ts";
-import { type DoorGuard, isAddress } from "../base/door-guard.ts";
 import { Fault } from "../base/fault.ts";
-import type { ListenerTls } from "../base/listener.ts";
+import type { ConnectionLimit } from "../base/http/connection-limit.ts";
+import { type DoorGuard, isAddress } from "../base/http/door-guard.ts";
+import type { ListenerTls } from "../base/http/listener.ts";
+import { requireClientName, tlsServerOptions } from "../base/http/tls.ts";
 import type { RareWarning } from "../base/rare-warning.ts";
 import type { Readiness } from "../base/readiness.ts";
-import { requireClientName, tlsServerOptions } from "../base/tls.ts";
 import type { World } from "../base/world.ts";
-import type { Door } from "./door.ts";
+import type { Door } from "./server/door.ts";
 
 interface OpsOptions {
   readonly readiness: Readiness;

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import tls from "node:tls";
-import type { Connection, ConnectionPlace } from "./connection.ts";
-import type { Going } from "./going.ts";
+import type { Connection, ConnectionPlace } from "./http1/connection.ts";
 import { type Admitted, hrefOf, type Origin } from "./origin.ts";
+import type { Going } from "./pending-request.ts";
 
 /** What is kept of an origin (and client certificate), for as long as anything goes there. */
 export interface Pool extends ConnectionPlace {

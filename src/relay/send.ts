@@ -1,14 +1,14 @@
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate } from "node:zlib";
-import { lowerCase } from "../base/field-name.ts";
-import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/sending.ts";
+import { lowerCase } from "../base/http/field-name.ts";
+import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/small-requests.ts";
 import { version } from "../base/version.ts";
 import { whenAborted } from "../base/when-aborted.ts";
-import type { Receiver } from "./connection.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
+import type { Receiver } from "./http1/connection.ts";
+import type { ResponseHead } from "./http1/response-head.ts";
 import { originOf } from "./origin.ts";
-import type { ResponseHead } from "./response-head.ts";
 import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;

@@ -1,18 +1,18 @@
 import type { Socket } from "node:net";
-import { createRecent } from "../base/recent.ts";
-import type { Receiver } from "./connection.ts";
+import { createRecent } from "../base/recent-cache.ts";
+import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
-import { Going, type Routes } from "./going.ts";
-import { createKeptConnections } from "./kept-connections.ts";
+import type { Receiver } from "./http1/connection.ts";
+import { createKeptConnections } from "./http1/kept-connections.ts";
+import { createHeadReader, type Notable } from "./http1/response-head.ts";
+import { createSessions } from "./http2/sessions.ts";
 import type { Limits } from "./limits.ts";
+import { finishTurn } from "./node/batching.ts";
 import { type Admitted, authorityOf, type Origin } from "./origin.ts";
+import { Going, type Routes } from "./pending-request.ts";
 import { createPools, poolKey } from "./pools.ts";
-import { createHeadReader, type Notable } from "./response-head.ts";
-import { createSessions } from "./sessions.ts";
-import { createTunnels } from "./tunnels.ts";
-import { finishTurn } from "./turn.ts";
 
 /** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
 export interface Upstream {

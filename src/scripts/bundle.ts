@@ -4,8 +4,8 @@ import { isBuiltin } from "node:module";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildFailure, BuildOptions, OnResolveResult, Plugin } from "esbuild";
-import type { ScriptMistake } from "../core/script.ts";
-import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./base.ts";
+import type { ScriptMistake } from "../core/scripts/script.ts";
+import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } from "./dialect.ts";
 import { createImportBounds, type ImportBounds, isInside } from "./import-bounds.ts";
 import { placesIn } from "./stack.ts";
 

@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { ScriptAt, ScriptKind } from "../core/script.ts";
+import type { ScriptAt, ScriptKind } from "../core/scripts/script.ts";
 
 /** A file that should hold a script. */
 export interface ScriptFile extends ScriptAt {

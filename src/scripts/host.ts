@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { createTurns } from "../base/turns.ts";
+import { createTurns } from "../base/limiter.ts";
 import type { World } from "../base/world.ts";
 import {
   type BrokenScript,
@@ -14,14 +14,14 @@ import {
   type ScriptOutcome,
   ToolFailure,
   usualScriptLimits,
-} from "../core/script.ts";
+} from "../core/scripts/script.ts";
 import { createBundler, readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
-import { createRests } from "./rests.ts";
 import { placeLine, placesOf } from "./stack.ts";
 import { type Entry, type Ready, settleEndpoints, takeUp } from "./take-up.ts";
 import { createThreads, type ThreadTask } from "./threads.ts";
+import { createRests } from "./throttle.ts";
 import { createToolRows } from "./tool-rows.ts";
 
 export interface ScriptHostOptions {

@@ -1,5 +1,5 @@
 import { createHash, createHmac, getHashes, randomBytes } from "node:crypto";
-import type { ScriptLimits, ScriptLine } from "../core/script.ts";
+import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
 import { type Engine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { parseFrequency } from "../core/frequency.ts";
+import { parseFrequency } from "../core/scripts/frequency.ts";
 import {
   type ActionScript,
   type EventScript,
@@ -7,7 +7,7 @@ import {
   type Script,
   type ScriptEndpoint,
   type SyncScript,
-} from "../core/script.ts";
+} from "../core/scripts/script.ts";
 import type { ScriptFile } from "./folder.ts";
 
 /** What a file says of itself, read; or what is wrong with it, and which of its words is. */

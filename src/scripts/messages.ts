@@ -1,5 +1,5 @@
 import type { JsonValue } from "@bufbuild/protobuf";
-import type { ScriptFailure, ScriptLimits, ScriptLine, UpstreamFailure } from "../core/script.ts";
+import type { ScriptFailure, ScriptLimits, ScriptLine, UpstreamFailure } from "../core/scripts/script.ts";
 
 /** What a thread is told. Everything that crosses is text or a number. */
 export type ToThread =

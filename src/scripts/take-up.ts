@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/script.ts";
+import type { BrokenScript, Script, ScriptEndpoint, ScriptMistake } from "../core/scripts/script.ts";
 import type { Bundle, BundleScript } from "./bundle.ts";
 import { type ScriptFile, stampOf } from "./folder.ts";
 import { type ManifestMistake, readManifest } from "./manifest.ts";

@@ -1,7 +1,7 @@
 /** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
-import type { ScriptLimits } from "../core/script.ts";
+import type { ScriptLimits } from "../core/scripts/script.ts";
 import { createEngine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
 import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";

@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 import type { World } from "../base/world.ts";
-import type { ScriptLimits } from "../core/script.ts";
+import type { ScriptLimits } from "../core/scripts/script.ts";
 import type { FromThread, RawFailure, ThreadData, ToolCall, ToThread } from "./messages.ts";
 
 /** The worker threads in which scripts run. One that dies or hangs is replaced, and what ran in it is told so. */

@@ -1,5 +1,5 @@
-import { createBehind } from "../base/behind.ts";
 import { createLoopShare } from "../base/loop-share.ts";
+import { createBehind } from "../base/write-behind.ts";
 
 /**
  * Calls of tools that are yet to begin: a row for each run, and each row in its turn, so that a run that calls without

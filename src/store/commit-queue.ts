@@ -1,4 +1,4 @@
-import type { Metrics } from "../base/metrics.ts";
+import type { Metrics } from "../base/metrics/metrics.ts";
 import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
 
 /** One commit as it was asked for. */

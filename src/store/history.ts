@@ -1,5 +1,5 @@
+import { createPast } from "./commit-log.ts";
 import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
-import { createPast } from "./past.ts";
 
 /** The last commits, kept so that a watcher can resume, and handed to those who watch. */
 export interface History {

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
-import type { Metrics } from "../base/metrics.ts";
+import type { Metrics } from "../base/metrics/metrics.ts";
 import type { Backend } from "./contract.ts";
-import { openLevelStore } from "./level.ts";
+import { openLevelStore } from "./level/level.ts";
 import type { StoreLocation } from "./location.ts";
 
 interface BackendOptions {
@@ -18,6 +18,6 @@ export async function openBackend(location: StoreLocation, options: BackendOptio
     // Beside it lie the keys that were made with it.
     return openLevelStore({ folder: join(location.folder, "store"), ...options });
   }
-  const { openPostgresStore } = await import("./postgres.ts");
+  const { openPostgresStore } = await import("./postgres/postgres.ts");
   return openPostgresStore({ url: location.url, ...options });
 }

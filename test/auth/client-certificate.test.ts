@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, it } from "vitest";
-import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { newDpopKey } from "../../src/auth/oauth2/dpop-key.ts";
 import { attachFixed, attachSigning, certificate, type Kind, refusalOf, rsaKey } from "./fixtures.ts";
 
 const { privateKey: strange } = generateKeyPairSync("ec", {

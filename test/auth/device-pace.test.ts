@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nextPollMs } from "../../src/auth/device-pace.ts";
+import { nextPollMs } from "../../src/auth/oauth2/device-pace.ts";
 
 it.each([
   ["pending", 5_000, 5_000],

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, it } from "vitest";
-import { isNonce, isNonceWanted } from "../../src/auth/dpop.ts";
-import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { isNonce, isNonceWanted } from "../../src/auth/oauth2/dpop.ts";
+import { newDpopKey } from "../../src/auth/oauth2/dpop-key.ts";
 import { verifiedProof } from "../dpop.ts";
 import { attachFixed, attachSigning, draftOf, now, refusalOf } from "./fixtures.ts";
 

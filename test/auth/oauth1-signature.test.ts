@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Draft, Pair } from "../../src/auth/attachment.ts";
-import { createSigner, type SignatureMethod } from "../../src/auth/oauth1-signature.ts";
+import { createSigner, type SignatureMethod } from "../../src/auth/oauth1/signature.ts";
 import { draftOf, form, rsaKey } from "./fixtures.ts";
 
 interface Vector {

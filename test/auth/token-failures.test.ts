@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describedKindOf, kindOf, oauth1KindOf, shownCode } from "../../src/auth/token-failures.ts";
+import { describedKindOf, kindOf, oauth1KindOf, shownCode } from "../../src/auth/oauth2/token-failures.ts";
 
 const rules = { deadGrantErrors: ["bad_refresh_token"], deadClientErrors: ["Bad_Client_Secret"] };
 

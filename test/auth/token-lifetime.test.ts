@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { lifetimeMs, lifetimeUntilMs } from "../../src/auth/token-lifetime.ts";
+import { lifetimeMs, lifetimeUntilMs } from "../../src/auth/oauth2/token-lifetime.ts";
 
 const tenYears = 315_360_000_000;
 const now = Date.UTC(2026, 0, 1);

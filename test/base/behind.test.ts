@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
-import { createBehind } from "../../src/base/behind.ts";
+import { createBehind } from "../../src/base/write-behind.ts";
 
 const [most, few] = [16, 4];
 

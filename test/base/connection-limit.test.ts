@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { networkOf } from "../../src/base/connection-limit.ts";
-import { fitOpenFiles } from "../../src/base/open-files.ts";
+import { networkOf } from "../../src/base/http/connection-limit.ts";
+import { fitOpenFiles } from "../../src/base/http/open-files.ts";
 
 it.each([
   ["192.0.2.7", "192.0.2.7"],

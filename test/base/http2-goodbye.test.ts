@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Http2SessionManager } from "@connectrpc/connect-node";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createHttp2Sessions, type Http2Sessions } from "../../src/base/http2-sessions.ts";
+import { createHttp2Sessions, type Http2Sessions } from "../../src/base/http/http2-sessions.ts";
 
 interface Place {
   readonly sessions: Http2Sessions;

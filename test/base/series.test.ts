@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { createTallies, createTimings } from "../../src/base/series.ts";
+import { createTallies, createTimings } from "../../src/base/metrics/series.ts";
 
 const bounds = [0.001, 0.1, 1];
 

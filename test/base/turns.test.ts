@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createTurns } from "../../src/base/turns.ts";
+import { createTurns } from "../../src/base/limiter.ts";
 
 it("lets so many of a kind in at a time, in their order, and holds up no other kind", async () => {
   const turns = createTurns(2);

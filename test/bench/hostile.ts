@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider } from "./provider-process.ts";
 import { loadAverage } from "./proxy-process.ts";

@@ -6,14 +6,14 @@ import { PerformanceObserver } from "node:perf_hooks";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
-import { openResources } from "../../src/broker/resources.ts";
-import { connectionLookups, lookupDigest } from "../../src/core/connection-lookups.ts";
-import { createResourceIndex, type ResourceIndex } from "../../src/core/resource-index.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
+import { connectionLookups, lookupDigest } from "../../src/broker/connections/connection-lookups.ts";
+import { openResources } from "../../src/broker/connections/lookup-index.ts";
+import { createResourceIndex, type ResourceIndex } from "../../src/broker/connections/resource-index.ts";
 import { keyOf } from "../../src/store/keys.ts";
 import { openBackend } from "../../src/store/open.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore } from "../../src/store/sealed.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { ms, quantile, withFolder } from "./sidecar-process.ts";
 
 /**

@@ -4,7 +4,7 @@
  */
 import { setPriority } from "node:os";
 import { createInterface } from "node:readline";
-import { startSandbox } from "../../src/sandbox/sandbox.ts";
+import { startSandbox } from "../../src/dev/sandbox/sandbox.ts";
 
 if (process.argv.includes("--aside")) setPriority(10);
 const sandbox = await startSandbox({ behaviour: { maxRefreshTokens: 100_000 } });

@@ -2,19 +2,19 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { createCollections } from "../../src/broker/collections.ts";
 import {
   createSyncRecords,
   type RecordFilter,
   type RecordsOf,
   type SyncRecords,
-} from "../../src/broker/sync-records.ts";
+} from "../../src/broker/records/sync-records.ts";
 import { ConnectionRefSchema, ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import type { Change } from "../../src/store/contract.ts";
 import { openBackend } from "../../src/store/open.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore, type SealedStore } from "../../src/store/sealed/sealed.ts";
 import { ms, quantile, withFolder } from "./sidecar-process.ts";
 
 const world = {

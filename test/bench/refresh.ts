@@ -3,7 +3,7 @@ import { Agent, request as askFor } from "node:http";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { latencyOf, openLoopApart } from "./open-loop.ts";
 import { startProvider, type Token } from "./provider-process.ts";
 import type { Call } from "./proxy-load.ts";

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Script, type ScriptJob, usualScriptLimits } from "../../src/core/script.ts";
+import { type Script, type ScriptJob, usualScriptLimits } from "../../src/core/scripts/script.ts";
 import { createScriptHost } from "../../src/scripts/host.ts";
 import { quantile, withFolder } from "./sidecar-process.ts";
 

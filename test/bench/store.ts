@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { Level } from "level";
 import { Client } from "pg";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import type { Backend } from "../../src/store/contract.ts";
 import { openBackend } from "../../src/store/open.ts";
-import { reseal } from "../../src/store/rewrite.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore } from "../../src/store/sealed.ts";
+import { reseal } from "../../src/store/sealed/rewrite.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { findPostgres, startPostgres } from "../postgres.ts";
 import { ms, quantile, withFolder } from "./sidecar-process.ts";
 

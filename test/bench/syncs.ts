@@ -4,9 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
+import { startSandbox } from "../../src/dev/sandbox/sandbox.ts";
 import { type Run, Run_State, SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
-import { startSandbox } from "../../src/sandbox/sandbox.ts";
 import { cpuSeconds, loadAverage, mainThreadSeconds } from "./proxy-process.ts";
 import { type BenchSidecar, ms, quantile, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 

@@ -4,13 +4,13 @@ import { createServer as createHttpsServer, type ServerOptions } from "node:http
 import type { AddressInfo } from "node:net";
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, onTestFinished } from "vitest";
-import { TokenFailure, type TokenFailureKind } from "../../src/auth/tokens.ts";
+import { TokenFailure, type TokenFailureKind } from "../../src/auth/oauth2/tokens.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
-import type { Send } from "../../src/base/sending.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
+import type { Send } from "../../src/base/small-requests.ts";
 import type { World } from "../../src/base/world.ts";
-import type { Asking, TokenEndpoint } from "../../src/broker/token-endpoint.ts";
-import { createTokenEndpoint } from "../../src/broker/token-requests.ts";
+import type { Asking, TokenEndpoint } from "../../src/broker/tokens/token-endpoint.ts";
+import { createTokenEndpoint } from "../../src/broker/tokens/token-requests.ts";
 import { defaultRelay } from "../../src/config/config.ts";
 import { IntegrationSchema, IntegrationSecretsSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";

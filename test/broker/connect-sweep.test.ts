@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { createCollections } from "../../src/broker/collections.ts";
-import { createConnectSweep } from "../../src/broker/connect-sweep.ts";
+import { createConnectSweep } from "../../src/broker/connect/expired-sessions.ts";
 import { ConnectOutcomeSchema, PendingAuthorizationSchema } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectSessionSchema } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { openTestStore, testWorld } from "./world.ts";

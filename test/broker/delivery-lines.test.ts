@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Begun, createDeliveryLines } from "../../src/broker/delivery-lines.ts";
-import type { Waiting } from "../../src/broker/outbox.ts";
+import { type Begun, createDeliveryLines } from "../../src/broker/deliveries/delivery-queues.ts";
+import type { Waiting } from "../../src/broker/deliveries/outbox.ts";
 import { StoredForward_Address as Address } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 
 let made = 0;

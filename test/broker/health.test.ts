@@ -1,7 +1,7 @@
 import { clone, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import type { RefreshFailure } from "../../src/core/refresh-bookkeeping.ts";
+import type { RefreshFailure } from "../../src/broker/connections/refresh-bookkeeping.ts";
 import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";

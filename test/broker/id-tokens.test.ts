@@ -1,6 +1,6 @@
 import { createHmac, createSign, generateKeyPairSync, type JsonWebKey, type KeyObject } from "node:crypto";
 import { expect, it } from "vitest";
-import type { Grant } from "../../src/broker/token-endpoint.ts";
+import type { Grant } from "../../src/broker/tokens/token-endpoint.ts";
 import { asking, expectFailure, type OAuth2, oauth2, secure, serve, wayfarer } from "./asking.ts";
 
 const pairOf = () => generateKeyPairSync("rsa", { modulusLength: 2_048 });

@@ -1,7 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
 import { type Collections, createCollections } from "../../src/broker/collections.ts";
-import { type ConnectionQuery, createListing, type Listing, lookedAtPerCall } from "../../src/broker/listing.ts";
+import {
+  type ConnectionQuery,
+  createListing,
+  type Listing,
+  lookedAtPerCall,
+} from "../../src/broker/connections/search.ts";
 import { Connection_State, ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import type { Store } from "../../src/store/contract.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { faultOfStore } from "../../src/broker/store-fault.ts";
+import { faultOfStore } from "../../src/broker/stored/store-fault.ts";
 import { StoreUnavailable } from "../../src/store/contract.ts";
 import { type OpenBroker, openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { createNumbers } from "../../src/broker/numbers.ts";
+import { createNumbers } from "../../src/broker/connections/numbers.ts";
 import { StoreUnavailable } from "../../src/store/contract.ts";
 import { temporaryFolder } from "../harness.ts";
 import { openTestStore, testWorld } from "./world.ts";

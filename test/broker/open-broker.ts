@@ -1,22 +1,22 @@
 import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
-import type { Send } from "../../src/base/sending.ts";
+import type { Send } from "../../src/base/small-requests.ts";
 import { type Broker, openBroker } from "../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../src/broker/collections.ts";
-import type { Known } from "../../src/broker/health.ts";
-import type { Equipment } from "../../src/broker/health-judgement.ts";
-import { createHealthSweep } from "../../src/broker/health-sweep.ts";
+import type { Known } from "../../src/broker/connections/health.ts";
+import type { Equipment } from "../../src/broker/connections/health-judgement.ts";
+import { createHealthSweep } from "../../src/broker/connections/health-scan.ts";
 import type { LogRetention } from "../../src/broker/log-retention.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import { defaultWebhooks } from "../../src/config/webhooks.ts";
-import { noScripts, type ScriptHost } from "../../src/core/script.ts";
+import { noScripts, type ScriptHost } from "../../src/core/scripts/script.ts";
 import { ConnectionImportSchema, ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema, type OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";
 import type { Backend } from "../../src/store/contract.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore, type SealedStore } from "../../src/store/sealed.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore, type SealedStore } from "../../src/store/sealed/sealed.ts";
 import { openTestStore, type TestWorld } from "./world.ts";
 
 /** A broker over a store that a test may look into, with an integration `calendar` of Google's calendars. */

@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { RecordFilter, RecordsOf, SyncRecords } from "../../src/broker/sync-records.ts";
-import { dataIn } from "../../src/broker/sync-records.ts";
+import type { RecordFilter, RecordsOf, SyncRecords } from "../../src/broker/records/sync-records.ts";
+import { dataIn } from "../../src/broker/records/sync-records.ts";
 import { refOf } from "./open-broker.ts";
 
 export const contacts = (id = "ada"): RecordsOf => ({ connection: refOf(id), model: "Contact", variant: "" });

@@ -1,6 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import type { Send } from "../../src/base/sending.ts";
+import type { Send } from "../../src/base/small-requests.ts";
 import type { Change } from "../../src/store/contract.ts";
 import { openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";

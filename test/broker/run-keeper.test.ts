@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { noScripts, type ScriptHost, type SyncScript } from "../../src/core/script.ts";
-import { laneOf, newRun, newSync, runOf } from "../../src/core/sync-life.ts";
+import { noScripts, type ScriptHost, type SyncScript } from "../../src/core/scripts/script.ts";
+import { laneOf, newRun, newSync, runOf } from "../../src/core/scripts/sync-state.ts";
 import { Run_State, Script_Kind } from "../../src/gen/latchkey/v1/sync_pb.ts";
-import type { SealedStore } from "../../src/store/sealed.ts";
+import type { SealedStore } from "../../src/store/sealed/sealed.ts";
 import { type OpenBroker, openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";
 

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createCollections } from "../../src/broker/collections.ts";
-import { createRunPace } from "../../src/broker/run-pace.ts";
-import { createRunQueue, type Waiting } from "../../src/broker/run-queue.ts";
-import { newRun } from "../../src/core/sync-life.ts";
+import { createRunPace } from "../../src/broker/syncs/run-pace.ts";
+import { createRunQueue, type Waiting } from "../../src/broker/syncs/run-queue.ts";
+import { newRun } from "../../src/core/scripts/sync-state.ts";
 import { Script_Kind } from "../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../src/store/contract.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore } from "../../src/store/sealed.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { openTestStore, testWorld } from "./world.ts";
 
 async function openQueue() {

@@ -1,16 +1,16 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, it, onTestFinished } from "vitest";
-import { openAccess } from "../../src/broker/access.ts";
-import { createAudit } from "../../src/broker/audit.ts";
+import { createAudit } from "../../src/broker/audit/audit.ts";
 import { createCollections } from "../../src/broker/collections.ts";
-import { createEnvironments } from "../../src/broker/environments.ts";
-import { openSigningSecrets } from "../../src/broker/signing-secrets.ts";
-import { createTouches } from "../../src/broker/touches.ts";
-import { signingSecretOf } from "../../src/core/webhook-signature.ts";
+import { openAccess } from "../../src/broker/setup/access.ts";
+import { createEnvironments } from "../../src/broker/setup/environments.ts";
+import { openSigningSecrets } from "../../src/broker/setup/signing-secrets.ts";
+import { createTouches } from "../../src/broker/stored/last-used.ts";
+import { signingSecretOf } from "../../src/core/notifications/webhook-signature.ts";
 import type { Backend } from "../../src/store/contract.ts";
 import { keyOf } from "../../src/store/keys.ts";
-import { localSealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore } from "../../src/store/sealed.ts";
+import { localSealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { openTestStore, type TestWorld, testWorld } from "./world.ts";
 
 const dayMs = 24 * 3_600_000;

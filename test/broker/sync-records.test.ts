@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createSyncRecords } from "../../src/broker/sync-records.ts";
+import { createSyncRecords } from "../../src/broker/records/sync-records.ts";
 import { defaultRetention } from "../../src/config/retention.ts";
 import type { ConnectionRef } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { StaleWrite, type Store } from "../../src/store/contract.ts";

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Asking } from "../../src/broker/token-endpoint.ts";
-import type { BehaviourChange } from "../../src/sandbox/behaviour.ts";
-import { allowPrivateFor } from "../../src/sandbox/providers.ts";
+import type { Asking } from "../../src/broker/tokens/token-endpoint.ts";
+import type { BehaviourChange } from "../../src/dev/sandbox/behaviour.ts";
+import { allowPrivateFor } from "../../src/dev/sandbox/providers.ts";
 import { startProvider } from "../provider.ts";
 import { broughtBack, callback, consentPage, started } from "../sandbox/started.ts";
 import { asking, expectFailure, secure, wayfarer } from "./asking.ts";

@@ -1,10 +1,10 @@
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
-import type { TokenFailureKind } from "../../src/auth/tokens.ts";
-import { pollDevice } from "../../src/broker/device-polls.ts";
-import type { Asking, Grant } from "../../src/broker/token-endpoint.ts";
-import type { BehaviourChange } from "../../src/sandbox/behaviour.ts";
-import { allowPrivateFor } from "../../src/sandbox/providers.ts";
+import type { TokenFailureKind } from "../../src/auth/oauth2/tokens.ts";
+import { pollDevice } from "../../src/broker/connect/device-polls.ts";
+import type { Asking, Grant } from "../../src/broker/tokens/token-endpoint.ts";
+import type { BehaviourChange } from "../../src/dev/sandbox/behaviour.ts";
+import { allowPrivateFor } from "../../src/dev/sandbox/providers.ts";
 import { type Answering, startProvider } from "../provider.ts";
 import { callback, challengeOf, codeFor, consentPage, newVerifier, type Started, started } from "../sandbox/started.ts";
 import { asking, expectFailure, failureOf, type OAuth2, oauth2, secure, wayfarer } from "./asking.ts";

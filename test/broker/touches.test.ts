@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { createTouches, touchedBy } from "../../src/broker/touches.ts";
+import { createTouches, touchedBy } from "../../src/broker/stored/last-used.ts";
 import { type Store, StoreUnavailable } from "../../src/store/contract.ts";
 import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../harness.ts";
 import { openTestStore, type TestWorld, testWorld } from "./world.ts";

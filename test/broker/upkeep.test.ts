@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
 import { createUpkeep } from "../../src/broker/upkeep.ts";
-import { verifyBackup } from "../../src/store/backup.ts";
+import { verifyBackup } from "../../src/store/backup/backup.ts";
 import { type Backend, StoreDamaged } from "../../src/store/contract.ts";
-import { localSealKey, type SealKey } from "../../src/store/seal-key.ts";
-import { openSealedStore } from "../../src/store/sealed.ts";
+import { localSealKey, type SealKey } from "../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { openTestStore, testWorld } from "./world.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);

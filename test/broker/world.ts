@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import type { World } from "../../src/base/world.ts";
 import type { Backend } from "../../src/store/contract.ts";
-import { openLevelStore } from "../../src/store/level.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
 import { temporaryFolder } from "../harness.ts";
 
 /** A world whose clock a test turns by hand. */

@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { expect, it, onTestFinished } from "vitest";
+import type { Misstep } from "../../src/dev/sandbox/behaviour.ts";
 import type { Channel } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { ConnectionImportSchema, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import type { Misstep } from "../../src/sandbox/behaviour.ts";
 import { seeded } from "../seeded.ts";
 import { dayMs, hourMs, provider, State, startWatching } from "./channels.ts";
 

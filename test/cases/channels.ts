@@ -1,12 +1,12 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
+import type { SandboxOptions } from "../../src/dev/sandbox/sandbox.ts";
 import {
   type Channel,
   Channel_StateSchema,
   ChannelService,
   Channel_State as State,
 } from "../../src/gen/latchkey/v1/channel_pb.ts";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
-import type { SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { type Application, startApplication } from "../application.ts";
 import { type HarnessOptions, startTestSidecar, type TestSidecar } from "../harness.ts";
 import { type Started, started } from "../sandbox/started.ts";

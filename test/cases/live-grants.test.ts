@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
+import { describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { ConnectSessionService, DeviceAuthorization_State } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
-import { describeProviders } from "../../src/sandbox/providers.ts";
 import { type Connecting, connecting, departure } from "../connecting.ts";
 
 const nearlyUsedUp = "latchkey_grants_nearly_used_up_total";

@@ -4,8 +4,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it, onTestFinished } from "vitest";
-import { codeOf } from "../../src/cli/failure.ts";
 import { runCli } from "../../src/cli/program.ts";
+import { codeOf } from "../../src/cli/terminal/failure.ts";
 import {
   ConnectSessionService,
   DeviceAuthorization_State as State,

@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Provider } from "oidc-provider";
 import { describe, expect, it } from "vitest";
-import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { newDpopKey } from "../../src/auth/oauth2/dpop-key.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { Integration_Reflection, IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";

@@ -1,7 +1,7 @@
 import http from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { againAfter } from "../../src/data-plane/proxy-again.ts";
+import { againAfter } from "../../src/data-plane/proxy/retries.ts";
 import { openWire } from "../door.ts";
 import { type Answering, ok, type RecordingProvider, startProvider, startProxied } from "../provider.ts";
 import { type Calling, call, faultOf, fieldOf } from "../proxy-call.ts";

@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Nango } from "@nangohq/node";
 import { describe, expect, it } from "vitest";
-import type { RecordsOf } from "../../src/broker/sync-records.ts";
+import type { RecordsOf } from "../../src/broker/records/sync-records.ts";
 import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allowPrivateFor } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor } from "../../src/dev/sandbox/providers.ts";
 import { secretKey, startTestSidecar } from "../harness.ts";
 import { startProvider } from "../provider.ts";
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
-import type { Lookup } from "../../src/core/notification.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
+import type { Lookup } from "../../src/core/notifications/notification.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { ProviderService } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { connecting, departure } from "../connecting.ts";

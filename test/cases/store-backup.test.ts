@@ -7,11 +7,11 @@ import { type Client, createClient, type Interceptor } from "@connectrpc/connect
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { runCli } from "../../src/cli/program.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
-import { createContentDigest } from "../../src/store/backup.ts";
+import { createContentDigest } from "../../src/store/backup/backup.ts";
 import { parseStoreLocation } from "../../src/store/location.ts";
 import { openBackend } from "../../src/store/open.ts";
 import { memoryTerminal } from "../cli/memory-terminal.ts";

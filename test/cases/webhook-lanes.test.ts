@@ -1,16 +1,16 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { createDoorGuard } from "../../src/base/door-guard.ts";
 import { Fault } from "../../src/base/fault.ts";
+import { createDoorGuard } from "../../src/base/http/door-guard.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics, type Metrics } from "../../src/base/metrics.ts";
+import { createMetrics, type Metrics } from "../../src/base/metrics/metrics.ts";
 import { createRareWarning } from "../../src/base/rare-warning.ts";
-import type { Access } from "../../src/broker/access.ts";
-import type { WebhookAnswer, WebhookReceipt } from "../../src/broker/webhooks.ts";
+import type { Access } from "../../src/broker/setup/access.ts";
+import type { WebhookAnswer, WebhookReceipt } from "../../src/broker/webhooks/webhooks.ts";
 import { defaultLimits } from "../../src/config/config.ts";
-import { createDoor, type Door } from "../../src/data-plane/door.ts";
-import { webhookRoutes } from "../../src/data-plane/webhook-routes.ts";
+import { webhookRoutes } from "../../src/data-plane/api/webhook-routes.ts";
+import { createDoor, type Door } from "../../src/data-plane/server/door.ts";
 import { answersIn, head, openWire, say, statusOf } from "../door.ts";
 
 const host = "host: localhost";

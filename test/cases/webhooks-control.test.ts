@@ -3,7 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
 import { Scope } from "../../src/gen/latchkey/v1/access_pb.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
 import { startReceiving } from "../receiving.ts";
 
 const uri = "https://www.googleapis.com/calendar/v3/calendars/ada%40example.com/events?alt=json";

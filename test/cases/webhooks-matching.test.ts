@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
 import { calendarUri, startReceiving } from "../receiving.ts";
 
 const bodies = (seen: readonly { readonly body: string }[]) => seen.map(({ body }) => JSON.parse(body));

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, it } from "vitest";
-import { commandTree } from "../../src/cli/command-tree.ts";
+import { commandTree } from "../../src/cli/completion/command-tree.ts";
 import { createProgram, runCli } from "../../src/cli/program.ts";
 import type { Act } from "../../src/cli/session.ts";
 import { memoryTerminal } from "./memory-terminal.ts";

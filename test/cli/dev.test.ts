@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { devPage } from "../../src/cli/dev-page.ts";
+import { devPage } from "../../src/dev/page.ts";
 import { writeScripts } from "../cases/scripting.ts";
 import { temporaryFolder } from "../harness.ts";
 import { launch, type Running } from "../process.ts";

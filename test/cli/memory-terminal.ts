@@ -1,5 +1,5 @@
 import { Readable, Writable } from "node:stream";
-import type { Terminal } from "../../src/cli/terminal.ts";
+import type { Terminal } from "../../src/cli/terminal/terminal.ts";
 
 interface Setting {
   readonly env?: Readonly<Record<string, string>>;

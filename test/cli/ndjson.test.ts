@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { maxLineBytes, type NdjsonLine, readNdjson } from "../../src/cli/ndjson.ts";
+import { maxLineBytes, type NdjsonLine, readNdjson } from "../../src/cli/terminal/ndjson.ts";
 
 async function read(text: string | Buffer, chunkBytes = Infinity): Promise<NdjsonLine[]> {
   const bytes = Buffer.from(text);

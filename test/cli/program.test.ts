@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { expect, it, onTestFinished } from "vitest";
-import type { OwnCommand } from "../../src/cli/own-command.ts";
+import type { OwnCommand } from "../../src/cli/process/own-command.ts";
 import { runCli } from "../../src/cli/program.ts";
 import { BadRequestSchema, ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus } from "../../src/gen/grpc/health/v1/health_pb.ts";

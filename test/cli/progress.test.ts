@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createProgress, progressLine } from "../../src/cli/progress.ts";
+import { createProgress, progressLine } from "../../src/cli/terminal/progress.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
 
 const half = { done: 500, total: 1_000, items: 420_000, failed: 3 };

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
-import { createPhases } from "../../src/cli/phases.ts";
-import { copyInto } from "../../src/cli/store-copy.ts";
-import type { NamedStore } from "../../src/cli/store-location.ts";
-import { move } from "../../src/cli/store-move.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
+import { copyInto } from "../../src/cli/offline/copy.ts";
+import type { NamedStore } from "../../src/cli/offline/location.ts";
+import { move } from "../../src/cli/offline/move.ts";
+import { createPhases } from "../../src/cli/terminal/phases.ts";
 import type { Backend, Content, Entry } from "../../src/store/contract.ts";
-import { openLevelStore } from "../../src/store/level.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
 import { temporaryFolder } from "../harness.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
 

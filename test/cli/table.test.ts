@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { createPaint } from "../../src/cli/paint.ts";
-import { createTable } from "../../src/cli/table.ts";
+import { createPaint } from "../../src/cli/terminal/paint.ts";
+import { createTable } from "../../src/cli/terminal/table.ts";
 
 const columns = [
   { title: "NAME", text: ({ name }: Row) => name },

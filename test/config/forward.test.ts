@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ConfigMistakes, defaultLimits, parseChangeable, parseConfig } from "../../src/config/config.ts";
 import { defaultWebhooks } from "../../src/config/webhooks.ts";
-import { signingSecretOf } from "../../src/core/webhook-signature.ts";
+import { signingSecretOf } from "../../src/core/notifications/webhook-signature.ts";
 import { sealKey } from "../harness.ts";
 
 const [first, second, third] = [1, 2, 3].map((n) => signingSecretOf(Buffer.alloc(32, n))) as [string, string, string];

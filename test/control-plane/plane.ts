@@ -1,8 +1,8 @@
 import { onTestFinished } from "vitest";
-import { createDoorGuard } from "../../src/base/door-guard.ts";
-import { describeListener, listen } from "../../src/base/listener.ts";
+import { createDoorGuard } from "../../src/base/http/door-guard.ts";
+import { describeListener, listen } from "../../src/base/http/listener.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { createRareWarning } from "../../src/base/rare-warning.ts";
 import { createReadiness, type Readiness } from "../../src/base/readiness.ts";
 import type { World } from "../../src/base/world.ts";

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Code } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { parseChangeable } from "../../src/config/config.ts";
-import { signingSecretOf } from "../../src/core/webhook-signature.ts";
+import { signingSecretOf } from "../../src/core/notifications/webhook-signature.ts";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
 import { keyWith } from "../door.ts";

@@ -7,11 +7,11 @@ import { equals } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { BackupManifestSchema, type BackupResponse, StoreService } from "../../src/gen/latchkey/v1/store_pb.ts";
-import { verifyBackup } from "../../src/store/backup.ts";
-import { openLevelStore } from "../../src/store/level.ts";
+import { verifyBackup } from "../../src/store/backup/backup.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
 import { furnish, sealKey, startTestSidecar, type TestSidecar, temporaryFolder } from "../harness.ts";
 import { endOf, foreignClient, type Plain } from "./foreign.ts";
 

@@ -1,8 +1,8 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { authorizationParameters, withQuery } from "../../src/core/authorization-request.ts";
+import { authorizationParameters, withQuery } from "../../src/broker/connect/authorization-request.ts";
+import { challengeOf } from "../../src/broker/tokens/pkce.ts";
 import { missingScopes, wantedScopes } from "../../src/core/granted-scopes.ts";
-import { challengeOf } from "../../src/core/pkce.ts";
 import { returnTarget } from "../../src/core/return-target.ts";
 import { OAuth2RulesSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 

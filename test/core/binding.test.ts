@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { bindingOf } from "../../src/core/binding.ts";
+import { bindingOf } from "../../src/core/outgoing/binding.ts";
 import { ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";

@@ -1,6 +1,6 @@
 import { create, type DescMessage } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { boundConfigNames, changedConfigNames } from "../../src/core/bound-config.ts";
+import { boundConfigNames, changedConfigNames } from "../../src/broker/setup/bound-config.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 /** A message with this text in one of its fields, for each field of text at any depth; with the path of that field. */

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
-import { type Answered, begun, made } from "../../src/core/channel-making.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import type { Slot } from "../../src/core/channel-slot.ts";
-import { wished } from "../../src/core/channel-wish.ts";
+import { type Answered, begun, made } from "../../src/broker/channels/rules/making.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { wished } from "../../src/broker/channels/rules/request.ts";
+import type { Slot } from "../../src/broker/channels/rules/slot.ts";
 import type { StoredChannel } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { isDenial, isSignedCallback, readCallback } from "../../src/core/callback.ts";
+import { isDenial, isSignedCallback, readCallback } from "../../src/broker/connect/callback.ts";
 import { CallbackSignatureSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 it("reads what providers send their users back with", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { callerKey } from "../../src/core/caller-key.ts";
+import { callerKey } from "../../src/core/outgoing/caller-key.ts";
 
 const found = (fields: Readonly<Record<string, string>>) => callerKey((name) => fields[name]);
 const basic = (pair: string) => `Basic ${Buffer.from(pair).toString("base64")}`;

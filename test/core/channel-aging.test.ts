@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../src/core/channel-aging.ts";
-import { made } from "../../src/core/channel-making.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import { currentOf, stateOf } from "../../src/core/channel-slot.ts";
-import { tasksOf } from "../../src/core/channel-tasks.ts";
-import { answerMs, claimMs } from "../../src/core/channel-times.ts";
+import { timePasses } from "../../src/broker/channels/rules/aging.ts";
+import { made } from "../../src/broker/channels/rules/making.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { currentOf, stateOf } from "../../src/broker/channels/rules/slot.ts";
+import { tasksOf } from "../../src/broker/channels/rules/tasks.ts";
+import { answerMs, claimMs } from "../../src/broker/channels/rules/times.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { answer, ask, dayMs, never, renewing, t0, wish } from "./calendar-slot.ts";
 

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { adopted, disowned, overtaken } from "../../src/core/channel-foreign.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import { currentOf, idOf, type Slot } from "../../src/core/channel-slot.ts";
-import { tasksOf } from "../../src/core/channel-tasks.ts";
+import { adopted, disowned, overtaken } from "../../src/broker/channels/rules/foreign.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { currentOf, idOf, type Slot } from "../../src/broker/channels/rules/slot.ts";
+import { tasksOf } from "../../src/broker/channels/rules/tasks.ts";
 import { active, place, renewing, t0 } from "./calendar-slot.ts";
 
 const withForeign = (slot: Slot): Slot => applied(slot, adopted(slot, place, { id: "script", resourceId: "s" }, t0));

@@ -8,7 +8,7 @@ import {
   type Loss,
   silenceMs,
   toVerify,
-} from "../../src/core/channel-gap.ts";
+} from "../../src/broker/channels/rules/gap.ts";
 import type { ChannelRhythm } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { seeded } from "../seeded.ts";
 

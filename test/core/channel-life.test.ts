@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../src/core/channel-aging.ts";
-import { turned } from "../../src/core/channel-life.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import { stateOf } from "../../src/core/channel-slot.ts";
+import { timePasses } from "../../src/broker/channels/rules/aging.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { stateOf } from "../../src/broker/channels/rules/slot.ts";
+import { turned } from "../../src/broker/channels/rules/states.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { dayMs, t0, wish } from "./calendar-slot.ts";
 

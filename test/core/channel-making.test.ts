@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { notMade } from "../../src/core/channel-making.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import { expiresAtMs, idOf, stateOf } from "../../src/core/channel-slot.ts";
+import { notMade } from "../../src/broker/channels/rules/making.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { expiresAtMs, idOf, stateOf } from "../../src/broker/channels/rules/slot.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { active, ask, dayMs, lifeMs, never, renewing, t0 } from "./calendar-slot.ts";
 

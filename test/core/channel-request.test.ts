@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { type ChannelValues, filledChannelRequest } from "../../src/core/request-template.ts";
+import { type ChannelValues, filledChannelRequest } from "../../src/broker/tokens/request-template.ts";
 import { RequestTemplateSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 const template = create(RequestTemplateSchema, {

@@ -1,12 +1,20 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../src/core/channel-aging.ts";
-import { begun, idRefused, made, mayAsk, notMade } from "../../src/core/channel-making.ts";
-import type { Moved } from "../../src/core/channel-move.ts";
-import { currentOf, idOf, isCurrent, isOver, isWanted, type Slot, stateOf } from "../../src/core/channel-slot.ts";
-import { notStopped, stopAsked, stopped } from "../../src/core/channel-stopping.ts";
-import { tasksOf } from "../../src/core/channel-tasks.ts";
-import { answerMs, claimMs } from "../../src/core/channel-times.ts";
-import { wished } from "../../src/core/channel-wish.ts";
+import { timePasses } from "../../src/broker/channels/rules/aging.ts";
+import { begun, idRefused, made, mayAsk, notMade } from "../../src/broker/channels/rules/making.ts";
+import type { Moved } from "../../src/broker/channels/rules/move.ts";
+import { wished } from "../../src/broker/channels/rules/request.ts";
+import {
+  currentOf,
+  idOf,
+  isCurrent,
+  isOver,
+  isWanted,
+  type Slot,
+  stateOf,
+} from "../../src/broker/channels/rules/slot.ts";
+import { notStopped, stopAsked, stopped } from "../../src/broker/channels/rules/stopping.ts";
+import { tasksOf } from "../../src/broker/channels/rules/tasks.ts";
+import { answerMs, claimMs } from "../../src/broker/channels/rules/times.ts";
 import type { StoredChannel } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { seeded } from "../seeded.ts";

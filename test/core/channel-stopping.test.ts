@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { timePasses } from "../../src/core/channel-aging.ts";
-import { made } from "../../src/core/channel-making.ts";
-import { applied } from "../../src/core/channel-move.ts";
-import { currentOf, idOf, stateOf } from "../../src/core/channel-slot.ts";
-import { connectionGone, notStopped, stopAsked } from "../../src/core/channel-stopping.ts";
-import { claimedIn, tasksOf } from "../../src/core/channel-tasks.ts";
-import { claimMs } from "../../src/core/channel-times.ts";
+import { timePasses } from "../../src/broker/channels/rules/aging.ts";
+import { made } from "../../src/broker/channels/rules/making.ts";
+import { applied } from "../../src/broker/channels/rules/move.ts";
+import { currentOf, idOf, stateOf } from "../../src/broker/channels/rules/slot.ts";
+import { connectionGone, notStopped, stopAsked } from "../../src/broker/channels/rules/stopping.ts";
+import { claimedIn, tasksOf } from "../../src/broker/channels/rules/tasks.ts";
+import { claimMs } from "../../src/broker/channels/rules/times.ts";
 import { Channel_State as State } from "../../src/gen/latchkey/v1/channel_pb.ts";
 import { active, answer, dayMs, lifeMs, never, renewing, t0 } from "./calendar-slot.ts";
 

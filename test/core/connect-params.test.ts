@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { connectConfig } from "../../src/core/connect-params.ts";
+import { connectConfig } from "../../src/core/dialect/connect-params.ts";
 import { ConnectionFieldSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 const fields = [

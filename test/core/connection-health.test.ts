@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { healthOf, soonMs } from "../../src/core/connection-health.ts";
+import { healthOf, soonMs } from "../../src/broker/connections/connection-health.ts";
 import { RefreshRecordSchema } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";

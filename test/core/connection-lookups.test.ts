@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { connectionLookups, lookupDigest, lookupFields } from "../../src/core/connection-lookups.ts";
-import { digestBytes } from "../../src/core/resource-index.ts";
+import { connectionLookups, lookupDigest, lookupFields } from "../../src/broker/connections/connection-lookups.ts";
+import { digestBytes } from "../../src/broker/connections/resource-index.ts";
 import { ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { ProviderSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 

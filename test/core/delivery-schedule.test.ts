@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { nextAttempt, type Scheduled } from "../../src/core/delivery-schedule.ts";
+import { nextAttempt, type Scheduled } from "../../src/broker/deliveries/retry-schedule.ts";
 
 const hour = 3_600_000;
 

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { describedValues } from "../../src/core/described-values.ts";
-import { emailHash } from "../../src/core/email-hash.ts";
-import { filledRequest } from "../../src/core/request-template.ts";
+import { describedValues } from "../../src/broker/credentials/described-values.ts";
+import { filledRequest } from "../../src/broker/tokens/request-template.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
 import {
   DescribeRuleSchema,
   LookupRule_Transform,

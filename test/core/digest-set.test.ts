@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { createDigestSet } from "../../src/core/digest-set.ts";
+import { createDigestSet } from "../../src/broker/records/digest-set.ts";
 
 const digest = (i: number) => createHash("sha256").update(String(i)).digest().subarray(0, 16);
 

@@ -1,6 +1,6 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { filledUrl, Unbound } from "../../src/core/filled-url.ts";
+import { filledUrl, Unbound } from "../../src/core/outgoing/filled-url.ts";
 import { ConnectionFieldSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 const fields = [

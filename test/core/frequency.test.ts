@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nextDue, parseFrequency } from "../../src/core/frequency.ts";
+import { nextDue, parseFrequency } from "../../src/core/scripts/frequency.ts";
 
 const every = (text: string) => {
   const read = parseFrequency(text);

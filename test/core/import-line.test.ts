@@ -1,8 +1,8 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { authModes } from "../../src/core/auth-mode.ts";
-import { credentialTypes } from "../../src/core/import-credentials.ts";
-import { ImportMistake, readImportJson } from "../../src/core/import-line.ts";
+import { authModes } from "../../src/core/dialect/auth-mode.ts";
+import { credentialTypes } from "../../src/core/dialect/import-credentials.ts";
+import { ImportMistake, readImportJson } from "../../src/core/dialect/import-line.ts";
 
 const secret = "s3cr3t-canary";
 const oauth2 = { type: "OAUTH2", access_token: "at", refresh_token: "rt" };

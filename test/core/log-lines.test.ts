@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createLineCollector, keptLines, maxLinesPerEnd } from "../../src/core/log-lines.ts";
+import { createLineCollector, keptLines, maxLinesPerEnd } from "../../src/core/logs/log-lines.ts";
 
 it("holds no more lines in memory than it will keep", () => {
   const collector = createLineCollector();

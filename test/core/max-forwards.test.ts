@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { countedForward } from "../../src/core/max-forwards.ts";
+import { countedForward } from "../../src/core/outgoing/max-forwards.ts";
 
 it.each([
   [

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { challengeAnswer } from "../../src/core/notification-challenge.ts";
+import { challengeAnswer } from "../../src/core/notifications/challenge.ts";
 import { ChallengeRulesSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { knownRules, reading } from "../notifications.ts";
 

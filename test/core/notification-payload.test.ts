@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { envelopeOf, passedHeaders, payloadFormOf, payloadOf } from "../../src/core/notification-payload.ts";
-import { readingOf } from "../../src/core/notification-reading.ts";
+import { envelopeOf, passedHeaders, payloadFormOf, payloadOf } from "../../src/core/notifications/payload.ts";
+import { readingOf } from "../../src/core/notifications/reading.ts";
 import { StoredNotification_PayloadForm as PayloadForm } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { NotificationRulesSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { knownRules, receivedOf } from "../notifications.ts";

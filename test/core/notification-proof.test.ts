@@ -2,8 +2,8 @@ import { createHash, createHmac, generateKeyPairSync, hash, type KeyObject, sign
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
-import type { SignerKey } from "../../src/core/notification-jwt.ts";
-import { isTaken, type Proof, proofOf, wantsWebhookSecret, webhookSecret } from "../../src/core/notification-proof.ts";
+import type { SignerKey } from "../../src/core/notifications/jwt.ts";
+import { isTaken, type Proof, proofOf, wantsWebhookSecret, webhookSecret } from "../../src/core/notifications/proof.ts";
 import { type SignatureRules, SignatureRulesSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";
 import { knownRules, randomBytes, reading } from "../notifications.ts";

@@ -1,11 +1,11 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { emailHash } from "../../src/core/email-hash.ts";
-import type { Lookup } from "../../src/core/notification.ts";
-import { challengeAnswer } from "../../src/core/notification-challenge.ts";
-import { payloadFormOf, payloadOf } from "../../src/core/notification-payload.ts";
-import { readingOf } from "../../src/core/notification-reading.ts";
-import { notificationValues, valuesOf } from "../../src/core/notification-values.ts";
+import { challengeAnswer } from "../../src/core/notifications/challenge.ts";
+import { emailHash } from "../../src/core/notifications/email-hash.ts";
+import type { Lookup } from "../../src/core/notifications/notification.ts";
+import { payloadFormOf, payloadOf } from "../../src/core/notifications/payload.ts";
+import { readingOf } from "../../src/core/notifications/reading.ts";
+import { notificationValues, valuesOf } from "../../src/core/notifications/values.ts";
 import { StoredNotification_PayloadForm } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { LookupRule_Transform, type ValueRule, ValueRuleSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";

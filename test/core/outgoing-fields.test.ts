@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { outgoingFields } from "../../src/core/outgoing-fields.ts";
+import { outgoingFields } from "../../src/core/outgoing/outgoing-fields.ts";
 
 const none: ReadonlySet<string> = new Set();
 const sent = (rawHeaders: readonly string[], replaced = none) =>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createOverload } from "../../src/core/overload.ts";
+import { createOverload } from "../../src/core/limits/overload.ts";
 
 /** What is said of laps of these lengths, a quarter of a second apart. */
 function saying(laps: readonly number[], rule = { delayMs: 500, forMs: 1_000 }): string {

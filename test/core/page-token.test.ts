@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { pageTokens } from "../../src/core/page-token.ts";
+import { pageTokens } from "../../src/broker/stored/page-token.ts";
 
 const tokens = pageTokens(["connections", { environment: "dev", tags: { a: "1" } }]);
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { mistakeInPath } from "../../src/core/provider-path.ts";
+import { mistakeInPath } from "../../src/core/outgoing/provider-path.ts";
 
 it.each([
   "/",

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Fault } from "../../src/base/fault.ts";
-import { canonicalJson } from "../../src/core/canonical-json.ts";
-import { mergedDeeply, mergedRecord, newRecords, recordIds, saved } from "../../src/core/record-change.ts";
+import { canonicalJson } from "../../src/core/dialect/canonical-json.ts";
+import { mergedDeeply, mergedRecord, newRecords, recordIds, saved } from "../../src/core/scripts/record-change.ts";
 
 const [before] = newRecords([{ id: "a", n: 1, deep: { b: [1, { y: 1, x: 2 }], a: null } }]);
 if (before === undefined) throw new Error("one record is one record");

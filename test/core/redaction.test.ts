@@ -1,9 +1,9 @@
 import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { keptFields, keptText, type LogFields, maxTextLength } from "../../src/core/log-fields.ts";
-import { createRedaction } from "../../src/core/redaction.ts";
-import { secretValues } from "../../src/core/secret-values.ts";
+import { secretValues } from "../../src/broker/audit/secret-values.ts";
+import { keptFields, keptText, type LogFields, maxTextLength } from "../../src/core/logs/log-fields.ts";
+import { createRedaction } from "../../src/core/secrets/redaction.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { formsOf } from "../secret-forms.ts";
 

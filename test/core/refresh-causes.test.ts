@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { type DeadGrant, reasonOf, refreshCauses } from "../../src/core/refresh-causes.ts";
+import { type DeadGrant, reasonOf, refreshCauses } from "../../src/broker/connections/refresh-causes.ts";
 import { OAuthApp_Publishing } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import {
   OAuth2RulesSchema,

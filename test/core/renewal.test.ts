@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { renewed } from "../../src/core/renewal.ts";
+import { renewed } from "../../src/broker/credentials/refresh-timing.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 
 const tokens = {

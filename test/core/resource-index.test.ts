@@ -1,6 +1,11 @@
 import { hash } from "node:crypto";
 import { expect, it } from "vitest";
-import { createResourceIndex, digestBytes, type Owner, type ResourceIndex } from "../../src/core/resource-index.ts";
+import {
+  createResourceIndex,
+  digestBytes,
+  type Owner,
+  type ResourceIndex,
+} from "../../src/broker/connections/resource-index.ts";
 
 const digestOf = (value: string): Uint8Array => hash("sha256", value, "buffer").subarray(0, digestBytes);
 const filedUnder = (values: Iterable<string>): Uint8Array =>

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { newDpopKey } from "../../src/auth/dpop-key.ts";
+import { newDpopKey } from "../../src/auth/oauth2/dpop-key.ts";
 import { sidecarOfFile } from "../door.ts";
 import { canary, everyKind, integrationOf, setUpEveryKind } from "../every-kind.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createSecretSearch } from "../../src/core/secret-search.ts";
+import { createSecretSearch } from "../../src/core/secrets/secret-search.ts";
 import { formsOf } from "../secret-forms.ts";
 
 const secret = 'Pa+ss/wo"rd-é 0123=\\&';

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { DurationSchema } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { readTokenAnswer } from "../../src/core/token-answer.ts";
+import { readTokenAnswer } from "../../src/broker/tokens/token-answer.ts";
 import { TokenAnswerSchema } from "../../src/gen/latchkey/v1/provider_pb.ts";
 
 const sentAtMs = Date.UTC(2026, 0, 1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createTokenBuckets, type Rate, takeToken, waitMs } from "../../src/core/token-buckets.ts";
+import { createTokenBuckets, type Rate, takeToken, waitMs } from "../../src/core/limits/token-buckets.ts";
 
 const rate: Rate = { requests: 10, perMs: 1_000, burst: 5 };
 

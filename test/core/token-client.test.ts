@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { tokenClient } from "../../src/core/token-client.ts";
+import { tokenClient } from "../../src/broker/credentials/token-client.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema, IntegrationSecretsSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
 

@@ -1,5 +1,9 @@
 import { expect, it } from "vitest";
-import { signatureFields, signingSecretMistake, signingSecretOf } from "../../src/core/webhook-signature.ts";
+import {
+  signatureFields,
+  signingSecretMistake,
+  signingSecretOf,
+} from "../../src/core/notifications/webhook-signature.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const former = signingSecretOf(Buffer.alloc(24, 1));

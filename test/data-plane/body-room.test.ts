@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createBodyRoom } from "../../src/data-plane/body-room.ts";
+import { createBodyRoom } from "../../src/data-plane/server/body-room.ts";
 
 it("gives as much as there is, refuses the rest, and gives again what came back", () => {
   const room = createBodyRoom(100);

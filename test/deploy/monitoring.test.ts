@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../bin/steps.ts";
-import { metricTable } from "../../src/base/metrics.ts";
+import { metricTable } from "../../src/base/metrics/metrics.ts";
 import { createAuthority, pem } from "../control-plane/certificates.ts";
 import { furnish, startTestSidecar, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";

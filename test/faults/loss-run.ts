@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { tailFile } from "../../src/store/level-tail.ts";
+import { tailFile } from "../../src/store/level/last-revision.ts";
 import { startPostgres } from "../postgres.ts";
 import { calendarUri } from "../receiving.ts";
 import { below, seeded } from "../seeded.ts";

@@ -1,5 +1,5 @@
 import type { Log } from "../../src/base/log.ts";
-import type { Metrics } from "../../src/base/metrics.ts";
+import type { Metrics } from "../../src/base/metrics/metrics.ts";
 import type { Backend } from "../../src/store/contract.ts";
 import { parseStoreLocation } from "../../src/store/location.ts";
 import { openBackend } from "../../src/store/open.ts";

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { Tally } from "../../src/sandbox/seen.ts";
+import type { Tally } from "../../src/dev/sandbox/seen.ts";
 import { lacks } from "../needs.ts";
 import { postgresForFile } from "../postgres-stores.ts";
 import { type Started, started } from "../sandbox/started.ts";

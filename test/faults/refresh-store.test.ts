@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { secretKey, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";
 import { launch } from "../process.ts";

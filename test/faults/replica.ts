@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { startSidecar } from "../../src/sidecar.ts";
 

@@ -6,7 +6,7 @@
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { type Backend, StaleWrite, StoreUnavailable } from "../../src/store/contract.ts";
 import { openLocation } from "./open.ts";
 import { createWorkload, type Said, valueFrom, type Work, type WriterOptions } from "./workload.ts";

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import type { Account, Found } from "./account.ts";
 import { openLocation } from "./open.ts";
 import type { Said, WriterOptions } from "./workload.ts";

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { IntegrationSecretsSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
 import { startTestSidecar } from "../harness.ts";
 import { started } from "../sandbox/started.ts";
 

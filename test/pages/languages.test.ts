@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { faults } from "../../src/base/fault.ts";
-import { askedOfUsers } from "../../src/core/connect-params.ts";
+import { askedOfUsers } from "../../src/core/dialect/connect-params.ts";
 import { languages } from "../../src/data-plane/pages/page-settings.ts";
 import { loadCatalogue } from "../../src/providers/catalogue.ts";
 import { browserOfFile, startApplication } from "../chromium.ts";

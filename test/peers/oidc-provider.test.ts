@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { TLSSocket } from "node:tls";
 import Provider from "oidc-provider";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { describeListener, listen } from "../../src/base/listener.ts";
+import { describeListener, listen } from "../../src/base/http/listener.ts";
 import { ConnectSessionService, DeviceAuthorization_State } from "../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";

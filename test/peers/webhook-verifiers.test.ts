@@ -2,7 +2,7 @@ import { Nango } from "@nangohq/node";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { signatureFields, signingSecretOf, type ToSign } from "../../src/core/webhook-signature.ts";
+import { signatureFields, signingSecretOf, type ToSign } from "../../src/core/notifications/webhook-signature.ts";
 
 const now = Date.parse("2026-01-01T00:00:00.500Z");
 const newest = signingSecretOf(Buffer.from("the newest secret, thirty-two b."));

@@ -3,9 +3,9 @@ import { create, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobu
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { attachedNames, attachmentOf } from "../../src/auth/attachment.ts";
-import { bindingOf } from "../../src/core/binding.ts";
 import { checkConnectionConfig } from "../../src/core/connection-rules.ts";
-import { filledUrl, Unbound } from "../../src/core/filled-url.ts";
+import { bindingOf } from "../../src/core/outgoing/binding.ts";
+import { filledUrl, Unbound } from "../../src/core/outgoing/filled-url.ts";
 import { ConnectionSchema } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema } from "../../src/gen/latchkey/v1/integration_pb.ts";

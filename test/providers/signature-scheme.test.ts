@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { proofOf, wantsWebhookSecret } from "../../src/core/notification-proof.ts";
-import { readingOf } from "../../src/core/notification-reading.ts";
+import { proofOf, wantsWebhookSecret } from "../../src/core/notifications/proof.ts";
+import { readingOf } from "../../src/core/notifications/reading.ts";
 import {
   NotificationRulesSchema,
   ProviderSchema,

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createBulkBuffers } from "../../src/relay/bulk.ts";
+import { createBulkBuffers } from "../../src/relay/http1/bulk.ts";
 
 const pairs = 32;
 const nothing = () => {};

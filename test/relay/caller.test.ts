@@ -2,8 +2,8 @@ import { once } from "node:events";
 import http from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { Caller } from "../../src/relay/caller.ts";
-import { createHeadReader } from "../../src/relay/response-head.ts";
+import { Caller } from "../../src/relay/client/http1-client.ts";
+import { createHeadReader } from "../../src/relay/http1/response-head.ts";
 
 /** Callers on a real door: one for each request of these bytes. */
 async function callersFor(bytes: string, count: number) {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createChunkDecoder } from "../../src/relay/chunked.ts";
+import { createChunkDecoder } from "../../src/relay/http1/chunked.ts";
 
 function decode(pieces: readonly string[]) {
   const decoder = createChunkDecoder();

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createFrameBoundary } from "../../src/relay/frame-boundary.ts";
+import { createFrameBoundary } from "../../src/relay/client/frame-boundary.ts";
 
 /** A frame with so much in it, as a server writes it or, masked, as a client does (RFC 6455, section 5.2). */
 function frame(size: number, isMasked: boolean): Buffer {

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Send, Unanswered } from "../../src/base/sending.ts";
+import { type Send, Unanswered } from "../../src/base/small-requests.ts";
 import { createEgress, createTrustedEgress, type Egress } from "../../src/relay/egress.ts";
 import { createSend } from "../../src/relay/send.ts";
 import { createUpstream } from "../../src/relay/upstream.ts";

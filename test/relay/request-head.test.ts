@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Memo } from "../../src/base/memo.ts";
-import { isBegunHead, parseRequestHead } from "../../src/relay/request-head.ts";
+import { isBegunHead, parseRequestHead } from "../../src/relay/http1/request-head.ts";
 
 const plain = "GET /proxy/x?y=z HTTP/1.1\r\nHost: localhost\r\nX-High: caf\xe9\r\nAccept:  */* \t\r\n\r\n";
 const withField = (field: string) => plain.replace("Accept:  */* \t", field);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryAfterMs } from "../../src/core/retry-after.ts";
+import { retryAfterMs } from "../../src/core/outgoing/retry-after.ts";
 
 const now = Date.UTC(2026, 0, 1, 12);
 

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { type Send, Unanswered } from "../../src/base/sending.ts";
-import type { Receiver } from "../../src/relay/connection.ts";
+import { type Send, Unanswered } from "../../src/base/small-requests.ts";
 import { createEgress } from "../../src/relay/egress.ts";
+import type { Receiver } from "../../src/relay/http1/connection.ts";
 import { createSend } from "../../src/relay/send.ts";
 import { createUpstream } from "../../src/relay/upstream.ts";
 import { type Answering, startProvider } from "../provider.ts";

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it } from "vitest";
-import type { Answering } from "../../src/relay/facing.ts";
-import type { Line } from "../../src/relay/line.ts";
-import { createLines } from "../../src/relay/lines.ts";
-import { canShareReads, type SharedSocket, sharedSocketOf } from "../../src/relay/shared-socket.ts";
-import { setCrowd } from "../../src/relay/turn.ts";
+import type { Line } from "../../src/relay/client/client-connection.ts";
+import type { Answering } from "../../src/relay/client/client-side.ts";
+import { createLines } from "../../src/relay/client/clients.ts";
+import { setCrowd } from "../../src/relay/node/batching.ts";
+import { canShareReads, type SharedSocket, sharedSocketOf } from "../../src/relay/node/shared-socket.ts";
 import { below, seeded } from "../seeded.ts";
 
 it("finds at start that this Node reads accepted connections into a buffer of ours", async () => {

@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
-import { canWriteTexts, hasUnsent, writeText } from "../../src/relay/text-writes.ts";
+import { canWriteTexts, hasUnsent, writeText } from "../../src/relay/node/text-writes.ts";
 import { temporaryFolder } from "../harness.ts";
 import { below, seeded } from "../seeded.ts";
 

@@ -9,7 +9,7 @@ import {
   waitsForOthers,
   workSoon,
   writeSoon,
-} from "../../src/relay/turn.ts";
+} from "../../src/relay/node/batching.ts";
 
 const usualCrowd = 4;
 

@@ -1,7 +1,7 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
-import { createYoungCollection } from "../../src/relay/young-collection.ts";
+import { createYoungCollection } from "../../src/relay/node/young-collection.ts";
 
 interface GcDetail {
   readonly kind: number;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import type { BehaviourChange } from "../../src/sandbox/behaviour.ts";
+import type { BehaviourChange } from "../../src/dev/sandbox/behaviour.ts";
 import { bearer, own, type Started, started } from "./started.ts";
 
 type Missteps = NonNullable<NonNullable<BehaviourChange["answers"]>["token"]>;

@@ -3,7 +3,7 @@ import http, { type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { calendar as createClient } from "@googleapis/calendar";
 import { expect, it, onTestFinished } from "vitest";
-import type { SandboxOptions } from "../../src/sandbox/sandbox.ts";
+import type { SandboxOptions } from "../../src/dev/sandbox/sandbox.ts";
 import { bearer, started } from "./started.ts";
 
 async function withToken(options: SandboxOptions = {}, scopes = ["calendar"]) {

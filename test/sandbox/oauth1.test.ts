@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import type { Call } from "../../src/sandbox/call.ts";
-import { readSignedRequest } from "../../src/sandbox/oauth1-signature.ts";
+import { readSignedRequest } from "../../src/dev/sandbox/auth/oauth1-signature.ts";
+import type { Call } from "../../src/dev/sandbox/call.ts";
 import { broughtBack, callback, consentPage, type Started, started } from "./started.ts";
 
 /** A signer of its own, so that the sandbox is not judged by itself. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { connecting } from "../connecting.ts";
 import { startTestSidecar } from "../harness.ts";
 import { proxyCall } from "./proxied.ts";

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { onTestFinished } from "vitest";
-import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
+import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/dev/sandbox/sandbox.ts";
 
 /** A sandbox on a port of its own, closed when the test has finished, and what a client of it needs. */
 export interface Started extends Sandbox {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import https from "node:https";
 import { expect, it } from "vitest";
-import { allowPrivateFor, describeProviders } from "../../src/sandbox/providers.ts";
+import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import { createAuthority } from "../control-plane/certificates.ts";
 import { startTestSidecar, temporaryFolder } from "../harness.ts";
 import { lacks } from "../needs.ts";

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:f
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import type { ScriptAt } from "../../src/core/script.ts";
+import type { ScriptAt } from "../../src/core/scripts/script.ts";
 import { temporaryFolder } from "../harness.ts";
 import { action, type Hosted, hosted, hostedFrom, output } from "./hosting.ts";
 

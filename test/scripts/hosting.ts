@@ -9,7 +9,7 @@ import {
   type ScriptLine,
   type ScriptOutcome,
   usualScriptLimits,
-} from "../../src/core/script.ts";
+} from "../../src/core/scripts/script.ts";
 import { createScriptHost, type HostLimits, type ScriptHostOptions } from "../../src/scripts/host.ts";
 import { temporaryFolder } from "../harness.ts";
 

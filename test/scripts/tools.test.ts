@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { ToolFailure } from "../../src/core/script.ts";
+import { ToolFailure } from "../../src/core/scripts/script.ts";
 import { action, failure, hosted, hostedFrom, output, type RunOptions } from "./hosting.ts";
 
 const fixtures = fileURLToPath(new URL("fixtures", import.meta.url));

@@ -6,7 +6,13 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { sizeDelimitedDecodeStream } from "@bufbuild/protobuf/wire";
 import { expect, it } from "vitest";
 import { BackupEntrySchema, DataKeySchema } from "../../src/gen/latchkey/stored/v1/stored_pb.ts";
-import { BackupDamaged, createContentDigest, readBackup, verifyBackup, writeBackup } from "../../src/store/backup.ts";
+import {
+  BackupDamaged,
+  createContentDigest,
+  readBackup,
+  verifyBackup,
+  writeBackup,
+} from "../../src/store/backup/backup.ts";
 import type { Entry, Snapshot } from "../../src/store/contract.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);

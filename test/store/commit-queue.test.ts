@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { type Asked, createCommitQueue, type Outcome } from "../../src/store/commit-queue.ts";
 import { type Change, StaleWrite, StoreUnavailable } from "../../src/store/contract.ts";
 

@@ -16,10 +16,10 @@ import { basename, join, relative } from "node:path";
 import { Level } from "level";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { type Backend, StoreDamaged, StoreRefused } from "../../src/store/contract.ts";
-import { openLevelStore } from "../../src/store/level.ts";
-import { crc32c } from "../../src/store/level-bytes.ts";
+import { crc32c } from "../../src/store/level/bytes.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
 import { temporaryFolder } from "../harness.ts";
 
 const log = createLog({ level: "error", format: "json", write: () => {} });

@@ -1,6 +1,6 @@
 /** The process that has the store of a model run: does what it is asked, and can be killed at any moment. */
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import {
   type Backend,
   type Entry,

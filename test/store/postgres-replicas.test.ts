@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../src/store/contract.ts";
 import { follow } from "../../src/store/follow.ts";
-import { firstCommitFunction } from "../../src/store/postgres-commit-function.ts";
+import { firstCommitFunction } from "../../src/store/postgres/commit-function.ts";
 import { lacks } from "../needs.ts";
 import { contentsOf, everything, openReplica, postgresForFile, put, remove, scribe } from "../postgres-stores.ts";
 import { openWire } from "../postgres-wire.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { StoreRefused } from "../../src/store/contract.ts";
-import { parsePostgresUrl, placeOf } from "../../src/store/postgres-url.ts";
+import { parsePostgresUrl, placeOf } from "../../src/store/postgres/url.ts";
 
 describe("the address of a PostgreSQL store", () => {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-url-"));

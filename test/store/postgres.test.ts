@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { StoreRefused, StoreUnavailable } from "../../src/store/contract.ts";
-import { openPostgresStore } from "../../src/store/postgres.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { lacks } from "../needs.ts";
 import { freePort } from "../postgres.ts";
 import { contentsOf, everything, openReplica, postgresForFile, put, remove } from "../postgres-stores.ts";

@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { type Key, KeySchema } from "../../src/gen/latchkey/v1/environment_pb.ts";
 import { StaleWrite } from "../../src/store/contract.ts";
 import { keyOf, under } from "../../src/store/keys.ts";
-import { openLevelStore } from "../../src/store/level.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
 import { createRecords, transact } from "../../src/store/records.ts";
 import { temporaryFolder } from "../harness.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createSharedAsk } from "../../src/store/shared-ask.ts";
+import { createSharedAsk } from "../../src/store/postgres/shared-query.ts";
 
 it("asks once for all who ask at the same time, and gives nobody what was asked for before they came", async () => {
   let asks = 0;

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createLog } from "../../src/base/log.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { StoreDamaged, StoreUnavailable } from "../../src/store/contract.ts";
-import { openLevelStore } from "../../src/store/level.ts";
-import { createSharedReads } from "../../src/store/shared-reads.ts";
+import { openLevelStore } from "../../src/store/level/level.ts";
+import { createSharedReads } from "../../src/store/postgres/shared-reads.ts";
 import { temporaryFolder } from "../harness.ts";
 import { put, remove } from "../postgres-stores.ts";
 

@@ -1,5 +1,5 @@
 import { html } from "../../base/html.ts";
-import type { Answer } from "../routes.ts";
+import type { Answer } from "../server/routes.ts";
 import { type Choice, formActionsOf, hidden, titleOf } from "./connect-page.ts";
 import { page } from "./layout.ts";
 import { filled, type PageSettings, settingsQuery } from "./page-settings.ts";

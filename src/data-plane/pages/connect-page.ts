@@ -1,10 +1,10 @@
 import { type Html, html } from "../../base/html.ts";
-import { askedOfUsers } from "../../core/connect-params.ts";
+import { askedOfUsers } from "../../core/dialect/connect-params.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Answer } from "../routes.ts";
-import { confirmationOf } from "../session-browser.ts";
+import { confirmationOf } from "../api/session-browser.ts";
+import type { Answer } from "../server/routes.ts";
 import { connectionInput, credentialInputs, type Entries, type FormField, inputsHtml } from "./form-fields.ts";
 import { type PageOptions, page } from "./layout.ts";
 import { filled, type PageSettings, provided, settingsQuery } from "./page-settings.ts";

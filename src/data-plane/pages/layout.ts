@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type Html, html } from "../../base/html.ts";
-import type { Answer } from "../routes.ts";
+import type { Answer } from "../server/routes.ts";
 import type { PageSettings } from "./page-settings.ts";
 import type { PageScript } from "./scripts.ts";
 

@@ -1,6 +1,6 @@
 import type { Fault } from "../../base/fault.ts";
 import { type Html, html } from "../../base/html.ts";
-import type { Answer } from "../routes.ts";
+import type { Answer } from "../server/routes.ts";
 import { page } from "./layout.ts";
 import { filled, type PageSettings } from "./page-settings.ts";
 import { tell } from "./scripts.ts";

@@ -1,0 +1,27 @@
+import { place, placedNames } from "../placement.ts";
+import { type AttachRequest, type AuthScheme, CannotAttach } from "../scheme.ts";
+import { find } from "../template.ts";
+import { mintJwt } from "./mint.ts";
+
+/** A JWT as a bearer token: minted here where the provider says how, else the one that is stored. */
+export const jwt: AuthScheme<"jwt"> = {
+  attach(request) {
+    const { credentials, rules, connectionConfig, nowMs } = request;
+    const key = keyOf(request);
+    // Without a key the stored token is all there is, as after an import that brought nothing else.
+    if (rules.jwt === undefined || (key === undefined && credentials.token !== "")) {
+      return place({ what: "the token", value: credentials.token }, rules.placement);
+    }
+    if (key === undefined) throw new CannotAttach("the key that signs the token is missing");
+    const values = { credentials: credentials.fields ?? {}, connectionConfig };
+    const { token, untilMs } = mintJwt({ rules: rules.jwt, key, values, nowMs });
+    return { ...place({ what: "the token", value: token }, rules.placement), untilMs };
+  },
+  names: ({ placement }) => placedNames(placement),
+};
+
+function keyOf({ credentials, rules, client }: AttachRequest<"jwt">): string | undefined {
+  const field = rules.jwt?.keyField ?? "";
+  const key = field === "" ? client?.privateKey : find(field, credentials.fields ?? {});
+  return typeof key === "string" && key !== "" ? key : undefined;
+}

@@ -1,0 +1,95 @@
+import { createHmac, type KeyObject, sign } from "node:crypto";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import type { JwtRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { CannotAttach } from "../scheme.ts";
+import { fillAll, fillText, type Values } from "../template.ts";
+import { readPrivateKey } from "./private-key.ts";
+
+interface MintRequest {
+  readonly rules: JwtRules;
+  /** PEM, or the shared secret. */
+  readonly key: string;
+  /** What the rules may name beside `iat` and `exp`. */
+  readonly values: Values;
+  readonly nowMs: number;
+}
+
+interface MintedJwt {
+  readonly token: string;
+  /** When to mint another: before this one runs out by a clock that is ahead of ours. */
+  readonly untilMs: number;
+}
+
+const defaultLifetimeMs = 300_000;
+/** A provider whose clock is behind ours would refuse a token from its future; a tenth of a short life is enough. */
+const backdatedMs = (lifetimeMs: number) => Math.min(30_000, lifetimeMs / 10);
+const marginMs = (lifetimeMs: number) => Math.min(60_000, lifetimeMs / 5);
+
+/** A signed JWT (RFC 7519) in the compact form of RFC 7515, section 7.1. */
+export function mintJwt({ rules, key, values, nowMs }: MintRequest): MintedJwt {
+  const lifetimeMs = rules.lifetime === undefined ? defaultLifetimeMs : durationMs(rules.lifetime);
+  const iat = Math.floor((nowMs - backdatedMs(lifetimeMs)) / 1000);
+  // Counted from `iat`: providers that bound a token's life look at the difference.
+  const exp = iat + Math.floor(lifetimeMs / 1000);
+  const all = { ...values, iat, exp };
+
+  const named = Object.entries(rules.header).map(([name, value]) => [name, fillText(value, all)]);
+  const header = { typ: "JWT", ...Object.fromEntries(named), alg: rules.algorithm };
+  const claims = { iat, exp, ...fillAll(rules.claims ?? {}, all) };
+  const content = `${encoded(header)}.${encoded(claims)}`;
+  const signature = signerOf(rules, key)(content).toString("base64url");
+  return { token: `${content}.${signature}`, untilMs: exp * 1000 - marginMs(lifetimeMs) };
+}
+
+const encoded = (part: JsonObject) => Buffer.from(JSON.stringify(part), "utf8").toString("base64url");
+
+type Sign = (content: string) => Buffer;
+
+function signerOf(rules: JwtRules, key: string): Sign {
+  switch (rules.algorithm) {
+    // RFC 7518, section 3.2.
+    case "HS256": {
+      const secret = secretOf(rules, key);
+      return (content) => createHmac("sha256", secret).update(content).digest();
+    }
+    // Section 3.3.
+    case "RS256": {
+      const rsa = requireKey(key, { type: "rsa", name: "an RSA key" });
+      return (content) => sign("sha256", Buffer.from(content), rsa);
+    }
+    // Section 3.4: the two numbers side by side, and not DER.
+    case "ES256": {
+      const p256 = requireKey(key, { type: "ec", curve: "prime256v1", name: "an elliptic-curve key on P-256" });
+      return (content) => sign("sha256", Buffer.from(content), { key: p256, dsaEncoding: "ieee-p1363" });
+    }
+    // RFC 8037, section 3.1.
+    case "EdDSA": {
+      const ed25519 = requireKey(key, { type: "ed25519", name: "an Ed25519 key" });
+      return (content) => sign(null, Buffer.from(content), ed25519);
+    }
+    default:
+      throw new CannotAttach(`the provider's algorithm ${rules.algorithm} is not known`);
+  }
+}
+
+function secretOf({ keyEncoding }: JwtRules, key: string): Buffer {
+  if (keyEncoding !== "hex" && keyEncoding !== "base64") return Buffer.from(key, "utf8");
+  // Node decodes as far as it can: half a key would make tokens that no one accepts, and no one could say why.
+  const whole = keyEncoding === "hex" ? /^([0-9a-f]{2})+$/i : /^[A-Za-z0-9+/_-]+={0,2}$/;
+  if (!whole.test(key)) throw new CannotAttach(`the key that signs the token must be ${keyEncoding}`);
+  return Buffer.from(key, keyEncoding);
+}
+
+interface WantedKey {
+  readonly type: string;
+  readonly curve?: string;
+  readonly name: string;
+}
+
+function requireKey(pem: string, { type, curve, name }: WantedKey): KeyObject {
+  const key = readPrivateKey(pem, "the key that signs the token");
+  const hasCurve = curve === undefined || key.asymmetricKeyDetails?.namedCurve === curve;
+  if (key.asymmetricKeyType === type && hasCurve) return key;
+  throw new CannotAttach(`the key that signs the token must be ${name}`);
+}

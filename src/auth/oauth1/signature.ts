@@ -1,0 +1,52 @@
+import { createHmac, sign } from "node:crypto";
+import { isForm } from "../form.ts";
+import { readPrivateKey } from "../jwt/private-key.ts";
+import { joinSorted, percentEncode, recodeParameters } from "../percent.ts";
+import { CannotAttach, type Client, type Draft, type Pair } from "../scheme.ts";
+
+export type SignatureMethod = "HMAC-SHA1" | "HMAC-SHA256" | "RSA-SHA1" | "PLAINTEXT";
+
+interface SignerOptions {
+  readonly method: SignatureMethod;
+  readonly client: Client;
+  /** Empty before there is a token (RFC 5849, section 2.1). */
+  readonly tokenSecret: string;
+}
+
+/** Signs a request with its OAuth parameters (RFC 5849, section 3.4), `realm` not among them. */
+export type Signer = (draft: Draft, parameters: readonly Pair[]) => string;
+
+export function createSigner({ method, client, tokenSecret }: SignerOptions): Signer {
+  // Section 3.4.3.
+  if (method === "RSA-SHA1") {
+    const key = readPrivateKey(client.privateKey ?? "", "the integration's private key");
+    if (key.asymmetricKeyType !== "rsa") throw new CannotAttach("the integration's private key must be an RSA key");
+    return (draft, parameters) => sign("sha1", Buffer.from(baseString(draft, parameters)), key).toString("base64");
+  }
+  if (client.secret === "") throw new CannotAttach("the integration has no consumer secret");
+  const key = `${percentEncode(client.secret)}&${percentEncode(tokenSecret)}`;
+  // Section 3.4.4.
+  if (method === "PLAINTEXT") return () => key;
+  // Section 3.4.2. That RFC knows SHA-1 alone; with SHA-256 all else is the same.
+  const hash = method === "HMAC-SHA256" ? "sha256" : "sha1";
+  return (draft, parameters) => createHmac(hash, key).update(baseString(draft, parameters)).digest("base64");
+}
+
+/** Section 3.4.1: over the URL exactly as it is sent. */
+function baseString(draft: Draft, parameters: readonly Pair[]): string {
+  const own = parameters.map(([name, value]): Pair => [percentEncode(name), percentEncode(value)]);
+  const callers = [...recodeParameters(draft.query), ...formOf(draft)].filter(([name]) => name !== "oauth_signature");
+  const parts = [draft.method.toUpperCase(), baseUri(draft), joinSorted([...own, ...callers])];
+  return parts.map(percentEncode).join("&");
+}
+
+/** Section 3.4.1.2: the port is left out where it is the scheme's own. */
+function baseUri({ scheme, host, path }: Draft): string {
+  const authority = host.toLowerCase().replace(scheme === "https" ? /:443$/ : /:80$/, "");
+  return `${scheme}://${authority}${path === "" ? "/" : path}`;
+}
+
+function formOf({ headers, body }: Draft): Pair[] {
+  if (body === undefined || !isForm(headers)) return [];
+  return recodeParameters(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
+}

@@ -1,0 +1,91 @@
+import type { KeyObject } from "node:crypto";
+import {
+  type ClientAuth,
+  ClientSecretJwt,
+  ClientSecretPost,
+  type CryptoKey,
+  modifyAssertion,
+  None,
+  PrivateKeyJwt,
+  TlsClientAuth,
+} from "oauth4webapi";
+import { readPrivateKey } from "../jwt/private-key.ts";
+import { CannotAttach, type Client } from "../scheme.ts";
+
+interface Authenticating {
+  /** As a provider's description has it; empty: the usual one. */
+  readonly method: string;
+  readonly client: Client;
+  /** A certificate is shown when the connection is made. */
+  readonly hasCertificate: boolean;
+  /** By the provider's clock, as far as that is known. */
+  readonly nowMs: () => number;
+}
+
+/** A clock that is a little ahead of the provider's would make assertions from its future. */
+const backdatedS = 10;
+const lifetimeS = 60;
+
+/** How a client proves itself at a token endpoint: in one way, and never in two (RFC 6749, section 2.3). */
+export function clientAuthentication({ method, client, hasCertificate, nowMs }: Authenticating): ClientAuth {
+  const assertion = {
+    [modifyAssertion](_: unknown, claims: Record<string, unknown>) {
+      const now = Math.floor(nowMs() / 1_000);
+      Object.assign(claims, { iat: now - backdatedS, nbf: now - backdatedS, exp: now + lifetimeS });
+    },
+  };
+  switch (method === "" ? usual(client) : method) {
+    case "client_secret_basic":
+      return secretByBasic(required(client.secret, "client secret"));
+    case "client_secret_post":
+      return ClientSecretPost(required(client.secret, "client secret"));
+    case "client_secret_jwt":
+      return ClientSecretJwt(required(client.secret, "client secret"), assertion);
+    case "private_key_jwt":
+      return PrivateKeyJwt(signingKey(required(client.privateKey, "private key")), assertion);
+    case "tls_client_auth":
+      if (!hasCertificate) throw new CannotAttach("the client has no certificate");
+      return TlsClientAuth();
+    case "none":
+      return None();
+    default:
+      throw new CannotAttach(`the provider's client authentication ${method} is not known`);
+  }
+}
+
+/** A client without a secret is a public one. */
+const usual = ({ secret }: Client) => (secret === "" ? "none" : "client_secret_basic");
+
+function required(value: string | undefined, what: string): string {
+  if (value === undefined || value === "") throw new CannotAttach(`the client has no ${what}`);
+  return value;
+}
+
+/**
+ * RFC 6749, section 2.3.1. Not by the library: it writes `-`, `_`, `.` and `*` as escapes as well, which is the same
+ * to a server that decodes, and wrong to the many that do not.
+ */
+const secretByBasic =
+  (secret: string): ClientAuth =>
+  (_, { client_id: id }, __, headers) => {
+    const pair = `${formEncoded(id)}:${formEncoded(secret)}`;
+    headers.set("authorization", `Basic ${Buffer.from(pair).toString("base64")}`);
+  };
+
+const formEncoded = (text: string) => new URLSearchParams([["", text]]).toString().slice(1);
+
+const curves: Readonly<Record<string, string>> = { prime256v1: "P-256", secp384r1: "P-384", secp521r1: "P-521" };
+
+/** RFC 7518, section 3.1: RS256, ES256, ES384, ES512, by what the key is; and EdDSA (RFC 8037). */
+function signingKey(pem: string): CryptoKey {
+  const key = readPrivateKey(pem, "the key that signs the client's assertions");
+  return key.toCryptoKey(algorithmOf(key), false, ["sign"]);
+}
+
+function algorithmOf(key: KeyObject): Parameters<KeyObject["toCryptoKey"]>[0] {
+  const curve = curves[key.asymmetricKeyDetails?.namedCurve ?? ""];
+  if (key.asymmetricKeyType === "ec" && curve !== undefined) return { name: "ECDSA", namedCurve: curve };
+  if (key.asymmetricKeyType === "ed25519") return { name: "Ed25519" };
+  if (key.asymmetricKeyType === "rsa") return { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  throw new CannotAttach("the key that signs the client's assertions must be RSA, EC or Ed25519");
+}

@@ -1,0 +1,37 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
+import type { CryptoKey } from "oauth4webapi";
+import { unescapePem } from "../jwt/private-key.ts";
+import { CannotAttach } from "../scheme.ts";
+
+const algorithm = { name: "ECDSA", namedCurve: "P-256" } as const;
+
+/** A key that tokens can be bound to (RFC 9449): PKCS #8, PEM. ES256, which every server of DPoP takes. */
+export function newDpopKey(): string {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: algorithm.namedCurve });
+  return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+}
+
+/** Whether tokens can be bound to it. */
+export function isDpopKey(pem: string): boolean {
+  try {
+    readDpopKey(pem);
+    return true;
+  } catch (error) {
+    if (error instanceof CannotAttach) return false;
+    throw error;
+  }
+}
+
+export function readDpopKey(pem: string): { readonly privateKey: CryptoKey; readonly publicKey: CryptoKey } {
+  try {
+    const key = createPrivateKey(unescapePem(pem));
+    return {
+      privateKey: key.toCryptoKey(algorithm, false, ["sign"]),
+      // Its public half goes along with each proof.
+      publicKey: createPublicKey(key).toCryptoKey(algorithm, true, ["verify"]),
+    };
+  } catch {
+    /* Not even as a cause: OpenSSL says what it read. */
+    throw new CannotAttach("the key that the connection's tokens are bound to cannot be read");
+  }
+}

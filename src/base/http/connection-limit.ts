@@ -1,0 +1,133 @@
+import type { Socket } from "node:net";
+import { Fault } from "../fault.ts";
+import type { World } from "../world.ts";
+import { endSocket } from "./end-socket.ts";
+import { rawAnswer } from "./malformed.ts";
+
+/** Limits how many connections a door has open at once. */
+export interface ConnectionLimit {
+  readonly max: number;
+  /** Whether one more from this client may be served. Otherwise it was refused, and must not be touched any more. */
+  admit(accepted: Socket): boolean;
+  /** Counts an admitted connection until it closes. */
+  count(socket: Socket): void;
+  /** Counts a connection that was refused elsewhere. */
+  refused(reason: "door" | "address"): void;
+}
+
+interface ConnectionLimitOptions {
+  readonly door: string;
+  readonly max: number;
+  /** No client address takes all of the places: strangers can open connections here. */
+  readonly isShared: boolean;
+  /** A refusal in words would need a handshake first. */
+  readonly isTls: boolean;
+  readonly world: World;
+}
+
+/**
+ * Refusals that wait for the client's first bytes, in order to answer in its protocol, as a share of the door's places:
+ * they have file descriptors too. More are closed at once.
+ */
+const refusalsShare = 1 / 10;
+const fewestRefusals = 4;
+const mostRefusals = 64;
+const firstBytesMs = 1_000;
+const warnEveryMs = 60_000;
+
+export function createConnectionLimit(options: ConnectionLimitOptions): ConnectionLimit {
+  const { door, max, isShared, isTls, world } = options;
+  const { metrics, log } = world;
+  const open = new Set<Socket>();
+  const byAddress = new Map<string, number>();
+  const maxRefusals = Math.min(mostRefusals, fewestRefusals + Math.floor(max * refusalsShare));
+  let refusals = 0;
+  let sinceWarning = 0;
+  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  metrics.connectionsOpen.set({ door }, 0);
+
+  /**
+   * An address may have as many places as are free after it took them: one address takes half of a door, the second a
+   * quarter, and a new one always finds some.
+   */
+  function reasonAgainst(socket: Socket): "door" | "address" | undefined {
+    if (open.size >= max) return "door";
+    if (!isShared || socket.remoteAddress === undefined) return undefined;
+    const own = byAddress.get(networkOf(socket.remoteAddress)) ?? 0;
+    return own >= max - open.size ? "address" : undefined;
+  }
+
+  function refused(limit: "door" | "address"): void {
+    metrics.connectionsRefused.inc({ door, limit });
+    sinceWarning += 1;
+    const nowMs = performance.now();
+    if (nowMs - warnedAtMs < warnEveryMs) return;
+    log.warn("connections refused", { door, limit, open: open.size, max, refused: sinceWarning });
+    warnedAtMs = nowMs;
+    sinceWarning = 0;
+  }
+
+  function refuse(socket: Socket): void {
+    if (isTls || refusals >= maxRefusals) {
+      socket.destroy();
+      return;
+    }
+    refusals += 1;
+    const late = setTimeout(() => socket.destroy(), firstBytesMs);
+    socket.once("close", () => {
+      refusals -= 1;
+      clearTimeout(late);
+    });
+    socket.on("error", () => socket.destroy()).on("end", () => socket.destroy());
+    socket.once("data", (bytes) => {
+      clearTimeout(late);
+      endSocket(socket, bytes.subarray(0, 3).equals(prefaceStart) ? goaway : answer);
+      socket.resume();
+    });
+  }
+
+  return {
+    max,
+    admit(accepted) {
+      const reason = reasonAgainst(accepted);
+      if (reason === undefined) return true;
+      refused(reason);
+      refuse(accepted);
+      return false;
+    },
+    count(socket) {
+      const address = isShared && socket.remoteAddress !== undefined ? networkOf(socket.remoteAddress) : undefined;
+      open.add(socket);
+      if (address !== undefined) byAddress.set(address, (byAddress.get(address) ?? 0) + 1);
+      metrics.connectionsOpen.inc({ door });
+      socket.once("close", () => {
+        open.delete(socket);
+        metrics.connectionsOpen.dec({ door });
+        if (address === undefined) return;
+        const left = (byAddress.get(address) ?? 0) - 1;
+        if (left > 0) byAddress.set(address, left);
+        else byAddress.delete(address);
+      });
+    },
+    refused,
+  };
+}
+
+const full = new Fault("overloaded", "as many connections as may be are open", { retryAfterSeconds: 1 });
+const answer = rawAnswer(full);
+
+const prefaceStart = Buffer.from("PRI");
+/** SETTINGS, then GOAWAY: stream 0 is the last one that was processed, and ENHANCE_YOUR_CALM is why (RFC 9113, 6.8). */
+const goaway = Buffer.from("000000040000000000000008070000000000000000000000000b", "hex");
+
+/** Clients of IPv6 have a network of 64 bits each, so that an address more costs them nothing. */
+export function networkOf(address: string): string {
+  if (!address.includes(":")) return address;
+  const [, ipv4] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
+  if (ipv4 !== undefined) return ipv4;
+  const [before = "", after] = (address.split("%", 1)[0] ?? "").split("::");
+  const first = before === "" ? [] : before.split(":");
+  const last = after === undefined || after === "" ? [] : after.split(":");
+  const zeros = Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => "0");
+  return [...first, ...zeros, ...last].slice(0, 4).join(":");
+}

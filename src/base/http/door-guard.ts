@@ -1,0 +1,88 @@
+import { isIP } from "node:net";
+import { Fault } from "../fault.ts";
+
+/** What every door asks of a request before anything else looks at it. */
+export interface DoorGuard {
+  /** Throws what the door answers to a request that was meant for another host, or that a foreign page sent. */
+  check(head: RequestOrigin): void;
+  /** The first half of it, for what browsers are meant to reach. */
+  checkHost(host: string | undefined): void;
+  /** The names that are served: others once there are others. */
+  served(): ReadonlySet<string>;
+  /** The same, of a request that names its host itself and takes the door for a forward proxy. */
+  checkPage(head: Omit<RequestOrigin, "host">): void;
+}
+
+export interface RequestOrigin {
+  /** The `Host` header, or `:authority`. */
+  readonly host: string | undefined;
+  readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
+}
+
+interface DoorGuardOptions {
+  /** Names without ports; lower case. Undefined once read: none is checked. */
+  readonly hosts: () => ReadonlySet<string>;
+  /** The door's own origins, whose pages may use it. */
+  readonly origins?: () => ReadonlySet<string>;
+}
+
+/**
+ * A page of another site can make a browser send requests here: by a name of its own that resolves to a local
+ * address (DNS rebinding), or straight to localhost. The first carries its name as `Host`, the second an `Origin`.
+ */
+export function createDoorGuard({ hosts, origins = () => new Set() }: DoorGuardOptions): DoorGuard {
+  function checkPage({ origin, fetchSite }: Omit<RequestOrigin, "host">): void {
+    if (origin !== undefined && origins().has(origin)) return;
+    if (origin !== undefined || fetchSite === "cross-site" || fetchSite === "same-site") {
+      throw new Fault("origin_not_allowed", "requests from a web page are not taken here");
+    }
+  }
+
+  // Callers name us alike from one request to the next: the name is read once.
+  let lastHost: string | undefined;
+  let lastName: string | undefined;
+
+  function nameIn(host: string): string | undefined {
+    if (host !== lastHost) {
+      lastName = hostName(host);
+      lastHost = host;
+    }
+    return lastName;
+  }
+
+  function checkHost(host: string | undefined): void {
+    const name = host === undefined ? undefined : nameIn(host);
+    if (name === undefined || !hosts().has(name)) {
+      throw new Fault(
+        "misdirected_request",
+        "the Host header names no host that is served here (LATCHKEY_ALLOWED_HOSTS)",
+      );
+    }
+  }
+
+  return {
+    checkPage,
+    checkHost,
+    served: hosts,
+    check({ host, origin, fetchSite }) {
+      checkHost(host);
+      checkPage({ origin, fetchSite });
+    },
+  };
+}
+
+/** `localhost` of `localhost:3003`, `[::1]` of `[::1]:3003`. */
+export function hostName(host: string): string | undefined {
+  const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/.exec(host);
+  return match?.[1]?.toLowerCase();
+}
+
+/**
+ * Whether a host is an IP address and no name: no page can have it rebound. `0.0.0.0` and `[::]` are none: a browser
+ * that is led there arrives at this machine.
+ */
+export function isAddress(host: string): boolean {
+  const name = hostName(host)?.replace(/^\[|\]$/g, "") ?? "";
+  return isIP(name) !== 0 && !/^[0:.]+$/.test(name);
+}

@@ -1,0 +1,15 @@
+import type { Fault } from "../fault.ts";
+
+/** The one envelope of errors on every face that speaks JSON; a script's error has the SDK's fields beside. */
+export const errorBody = ({ code, message, mistakes, script, payload }: Fault): string =>
+  JSON.stringify({
+    error: {
+      code: script?.code ?? code,
+      message,
+      ...(mistakes.length === 0
+        ? {}
+        : { errors: mistakes.map((mistake) => ({ code, message: mistake.message, path: mistake.path })) }),
+      ...(payload !== undefined && { payload }),
+      ...(script?.additionalProperties && { additional_properties: script.additionalProperties }),
+    },
+  });

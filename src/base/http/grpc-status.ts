@@ -1,0 +1,33 @@
+import type { Fault } from "../fault.ts";
+
+/** The numbers of gRPC's status codes. */
+const statuses: Readonly<Record<Fault["rpc"], number>> = {
+  InvalidArgument: 3,
+  DeadlineExceeded: 4,
+  NotFound: 5,
+  AlreadyExists: 6,
+  PermissionDenied: 7,
+  ResourceExhausted: 8,
+  FailedPrecondition: 9,
+  Aborted: 10,
+  Unimplemented: 12,
+  Internal: 13,
+  Unavailable: 14,
+  Unauthenticated: 16,
+};
+
+/** A fault as the head of an answer that is nothing but a head (`Trailers-Only`), which HTTP calls a success. */
+export const grpcRefusal = (fault: Fault): Readonly<Record<string, string>> => ({
+  "content-type": "application/grpc",
+  "grpc-status": String(statuses[fault.rpc]),
+  "grpc-message": percentEncoded(fault.message),
+  "latchkey-error": fault.code,
+});
+
+/** UTF-8, with all that is not printable ASCII as `%XX`, and the percent sign itself. */
+const percentEncoded = (text: string): string =>
+  Array.from(Buffer.from(text), (byte) =>
+    byte < 0x20 || byte > 0x7e || byte === 0x25
+      ? `%${byte.toString(16).toUpperCase().padStart(2, "0")}`
+      : String.fromCharCode(byte),
+  ).join("");

@@ -1,0 +1,158 @@
+import http2, {
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type Http2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { Socket } from "node:net";
+import { Fault } from "../fault.ts";
+import { limitControlFrames } from "./control-frames.ts";
+import { type Http2Goodbye, prepareGoodbye } from "./http2-goaway.ts";
+import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
+import { isGone } from "./malformed.ts";
+
+/** HTTP/2 towards callers, on sockets that somebody else has taken, with what keeps a peer from costing more than it does. */
+export interface Http2Sessions {
+  /** For what is asked: `stream`, of which each is to `begin`; or by `handle`. */
+  readonly server: Http2Server;
+  begin(stream: ServerHttp2Stream, serve: () => void): void;
+  serve(socket: Socket): void;
+  /** The connection of a stream; undefined when its session has ended. */
+  socketOf(stream: ServerHttp2Stream): Socket | undefined;
+  /** Each session hears, with the next stream that it begins, that it is the last one to go over it; and is served on. */
+  leave(): void;
+  /** Takes no more; each session ends when what is under way on it has ended. */
+  drain(): void;
+  destroy(): void;
+}
+
+interface Http2SessionsOptions {
+  readonly maxHeadBytes: number;
+  readonly maxHeadLines: number;
+  /** In MB: with more than that waiting on a session, it gets no new streams. */
+  readonly maxSessionMemory?: number;
+  readonly handle?: (request: Http2ServerRequest, response: Http2ServerResponse) => void;
+  /** A peer that broke the rules, and was sent away. */
+  readonly refuse: (fault: Fault, peer: string) => void;
+}
+
+const sweepEveryMs = 1_000;
+
+/**
+ * Requests as Node's compatibility layer reads them. Without a listener of ours it answers CONNECT and `Expect` itself,
+ * also on a stream that is gone already, and what it throws then ends the process.
+ */
+function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOptions["handle"]>): void {
+  const refuseWith = (status: number) => (request: Http2ServerRequest, response: Http2ServerResponse) => {
+    const { stream } = request;
+    if (!stream.destroyed && !stream.closed) response.writeHead(status).end();
+  };
+  server.on("request", serve);
+  server.on("checkContinue", (request, response) => {
+    const { stream } = request;
+    if (stream.destroyed || stream.closed) return;
+    response.writeContinue();
+    serve(request, response);
+  });
+  server.on("checkExpectation", refuseWith(417));
+  server.on("connect", refuseWith(405));
+}
+
+interface Served {
+  readonly goodbye: Http2Goodbye;
+  readonly life: SessionLife;
+  readonly socket: Socket;
+}
+
+export function createHttp2Sessions(options: Http2SessionsOptions): Http2Sessions {
+  const { maxHeadBytes, maxHeadLines, maxSessionMemory = 10, handle, refuse } = options;
+  const sessions = new Map<Http2Session, Served>();
+  let isLeaving = false;
+  let isDraining = false;
+  const serverOptions = {
+    maxSessionMemory,
+    settings: { maxConcurrentStreams: 100, maxHeaderListSize: maxHeadBytes },
+    maxHeaderListPairs: maxHeadLines,
+    // What an answer says more than once is passed on as often, as over HTTP/1.1.
+    strictSingleValueFields: false,
+  };
+  const server = http2.createServer(serverOptions);
+  // First listener: a stream can be destroyed before another listener of `stream` runs, as when DATA in the same packet
+  // contradicts its content-length, and an `error` without a listener ends the process. Whoever serves the stream reads
+  // what went wrong from the code that the stream ends with.
+  server.on("stream", (stream) => {
+    stream.on("error", () => {});
+    const life = servedBy(stream)?.life;
+    if (life === undefined) return;
+    life.streamOpened();
+    stream.once("close", () => life.streamClosed());
+  });
+  if (handle !== undefined) {
+    serveRequests(server, (request, response) => {
+      const { stream } = request;
+      begin(stream, () => {
+        if (!stream.closed) handle(request, response);
+      });
+    });
+  }
+  const servedBy = ({ session }: ServerHttp2Stream) => (session === undefined ? undefined : sessions.get(session));
+  function begin(stream: ServerHttp2Stream, serve: () => void): void {
+    // One whose session is gone has nobody who waits for it.
+    servedBy(stream)?.goodbye.begin(stream, serve);
+  }
+
+  /** The connection that `serve` was given last: `session` is emitted before that returns. */
+  let given: Socket | undefined;
+  server.on("session", (session) => {
+    const socket = given ?? (session.socket as Socket);
+    const { remoteAddress: peer = "unix" } = socket;
+    const goodbye = prepareGoodbye(session, socket);
+    const life = createSessionLife({ session, socket, drain: goodbye.drain });
+    sessions.set(session, { goodbye, life, socket });
+    socket.once("close", () => sessions.delete(session));
+    session.on("error", (error: NodeJS.ErrnoException) => {
+      session.destroy();
+      if (!isGone(error)) refuse(new Fault("malformed_request", error.message), peer);
+    });
+    if (isLeaving) goodbye.leave();
+    limitControlFrames(session, () => {
+      session.destroy(new Error("too many PING and SETTINGS frames"), http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    });
+    if (isDraining) goodbye.drain();
+  });
+  const sweeping = setInterval(() => {
+    // Bytes that came while the process stood still are read before a client is found to be late.
+    setImmediate(() => {
+      const nowMs = performance.now();
+      for (const { life } of sessions.values()) life.sweep(nowMs);
+    });
+  }, sweepEveryMs);
+  sweeping.unref();
+  return {
+    server,
+    begin,
+    serve(socket) {
+      // Sockets of HTTP/1.1 are half-open, as those of Node's server. Node ends no half-open socket below a session, so
+      // that the connection of a client that has left would stay.
+      socket.allowHalfOpen = false;
+      given = socket;
+      server.emit("connection", socket);
+      given = undefined;
+    },
+    socketOf: (stream) => servedBy(stream)?.socket,
+    leave() {
+      isLeaving = true;
+      for (const { goodbye } of sessions.values()) goodbye.leave();
+    },
+    drain() {
+      isLeaving = true;
+      isDraining = true;
+      for (const { goodbye } of sessions.values()) goodbye.drain();
+    },
+    destroy() {
+      clearInterval(sweeping);
+      for (const session of sessions.keys()) session.destroy();
+    },
+  };
+}

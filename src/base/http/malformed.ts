@@ -1,0 +1,36 @@
+import { Fault } from "../fault.ts";
+import { errorBody } from "./error-body.ts";
+
+const goneCodes: ReadonlySet<string | undefined> = new Set(["ECONNRESET", "EPIPE", "ECANCELED", "ETIMEDOUT"]);
+
+/** Whether an error says no more than that the peer has left: there is nobody to answer, and nothing to warn of. */
+export const isGone = ({ code }: { readonly code?: string | undefined }): boolean => goneCodes.has(code);
+
+/** What Node's HTTP parser could not take, as a fault. */
+export function faultOfParser({ code }: { readonly code?: string | undefined }): Fault {
+  if (code === "HPE_HEADER_OVERFLOW") return new Fault("headers_too_large", "the request's head is too large");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Fault("request_timeout", "the request did not come in time");
+  return new Fault("malformed_request", "the request is not well-formed HTTP");
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large",
+  503: "Service Unavailable",
+};
+
+/** An answer for where there is no request to answer: the head never became one. */
+export function rawAnswer(fault: Fault): string {
+  const body = errorBody(fault);
+  return [
+    `HTTP/1.1 ${fault.status} ${reasons[fault.status] ?? "Error"}`,
+    "content-type: application/json; charset=utf-8",
+    `content-length: ${Buffer.byteLength(body)}`,
+    `latchkey-error: ${fault.code}`,
+    ...(fault.retryAfterSeconds === undefined ? [] : [`retry-after: ${fault.retryAfterSeconds}`]),
+    "connection: close",
+    "",
+    body,
+  ].join("\r\n");
+}

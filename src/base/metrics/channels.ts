@@ -1,0 +1,41 @@
+import type { MetricRow } from "./row.ts";
+
+/** How the channels are kept that notifications come over. */
+export const channelMetrics = {
+  channels: {
+    kind: "gauge",
+    name: "latchkey_channels",
+    help: "Notification channels that are kept, by state: the same number in each replica.",
+    labels: ["state"],
+  },
+  channelWatches: {
+    kind: "counter",
+    name: "latchkey_channel_watches_total",
+    help: "Channels that providers were asked for, first ones and renewals, by outcome: made, refused, put_off, unheard, id_taken, unsent.",
+    labels: ["outcome"],
+  },
+  channelStops: {
+    kind: "counter",
+    name: "latchkey_channel_stops_total",
+    help: "Channels that providers were asked to stop, by outcome: stopped, not_stopped.",
+    labels: ["outcome"],
+  },
+  channelAlerts: {
+    kind: "counter",
+    name: "latchkey_channel_alerts_total",
+    help: "What went wrong with channels that applications depend on: expiring, renewal_failed, expired, failed, gap, silent, outcome_unknown, not_stopped.",
+    labels: ["kind"],
+  },
+  channelCatchUps: {
+    kind: "counter",
+    name: "latchkey_channel_catch_ups_total",
+    help: "How often syncs were asked to catch up with what a channel may have lost, by outcome: asked, failed.",
+    labels: ["outcome"],
+  },
+  channelsOverdue: {
+    kind: "gauge",
+    name: "latchkey_channels_overdue_seconds",
+    help: "For how long that has waited about which something was to be done first.",
+    labels: [],
+  },
+} as const satisfies Record<string, MetricRow>;

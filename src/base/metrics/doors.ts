@@ -1,0 +1,75 @@
+import type { MetricRow } from "./row.ts";
+
+/** What comes to the doors: HTTP, the control plane, and who watches. */
+export const doorMetrics = {
+  httpRequests: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_http_requests_total",
+    help: "Requests answered, by door, route pattern and status.",
+    labels: ["door", "route", "status"],
+  },
+  httpSeconds: {
+    kind: "histogram",
+    isHot: true,
+    name: "latchkey_http_request_seconds",
+    help: "Time from a request's head to the end of its answer.",
+    labels: ["door", "route"],
+  },
+  httpOpen: {
+    kind: "gauge",
+    isHot: true,
+    name: "latchkey_http_requests_open",
+    help: "Requests that are not answered yet, by door.",
+    labels: ["door"],
+  },
+  connectionsOpen: {
+    kind: "gauge",
+    name: "latchkey_connections_open",
+    help: "Connections that clients have open, by door.",
+    labels: ["door"],
+  },
+  connectionsRefused: {
+    kind: "counter",
+    name: "latchkey_connections_refused_total",
+    help: "Connections that a door refused, by what was full: door, or address, the share of one client address.",
+    labels: ["door", "limit"],
+  },
+  refused: {
+    kind: "counter",
+    name: "latchkey_refused_total",
+    help: "What a door turned away before any route saw it, by fault code.",
+    labels: ["door", "reason"],
+  },
+  ignoredFields: {
+    kind: "counter",
+    name: "latchkey_ignored_fields_total",
+    help: "JSON and query fields that a route does not know, and ignored.",
+    labels: ["route"],
+  },
+  rpcCalls: {
+    kind: "counter",
+    name: "latchkey_rpc_calls_total",
+    help: "Calls answered by the control plane, by method and code.",
+    labels: ["method", "code"],
+  },
+  rpcSeconds: {
+    kind: "histogram",
+    name: "latchkey_rpc_call_seconds",
+    help: "Time from a call's head to its answer; of a stream, to its end.",
+    labels: ["method"],
+  },
+  watchers: { kind: "gauge", name: "latchkey_watchers_open", help: "Open watch streams.", labels: [] },
+  watchersDropped: {
+    kind: "counter",
+    name: "latchkey_watchers_dropped_total",
+    help: "Watch streams ended because their reader was too slow.",
+    labels: [],
+  },
+  connectSockets: {
+    kind: "gauge",
+    name: "latchkey_connect_sockets_open",
+    help: "Open WebSockets of pages that wait to hear what came of an authorization.",
+    labels: [],
+  },
+} as const satisfies Record<string, MetricRow>;

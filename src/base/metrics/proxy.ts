@@ -1,0 +1,88 @@
+import type { MetricRow } from "./row.ts";
+
+/** What goes to providers on behalf of callers, and what is turned away before. */
+export const proxyMetrics = {
+  liveLookups: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_live_lookups_total",
+    help: "Connections looked up for use, by whether memory had them.",
+    labels: ["result"],
+  },
+  proxyRequests: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_proxy_requests_total",
+    help: "Requests that went to a provider, by kind of credentials and the class of the answer.",
+    labels: ["credentials", "answer"],
+  },
+  proxyRefused: {
+    kind: "counter",
+    name: "latchkey_proxy_refused_total",
+    help: "Requests that never went to a provider, or had no answer from it, by fault code.",
+    labels: ["reason"],
+  },
+  proxyAddedSeconds: {
+    kind: "histogram",
+    isHot: true,
+    name: "latchkey_proxy_added_seconds",
+    help: "Time from a request's head until its own head was on the way to the provider.",
+    labels: [],
+  },
+  proxyBytes: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_proxy_bytes_total",
+    help: "Bytes of bodies relayed, by direction.",
+    labels: ["direction"],
+  },
+  proxyCut: {
+    kind: "counter",
+    name: "latchkey_proxy_cut_total",
+    help: "Answers that were cut, by who ended them.",
+    labels: ["by"],
+  },
+  proxyRefusals: {
+    kind: "counter",
+    name: "latchkey_proxy_refusals_total",
+    help: "Answers of 401 that were held back while other credentials were looked for.",
+    labels: [],
+  },
+  proxyRetries: {
+    kind: "counter",
+    name: "latchkey_proxy_retries_total",
+    help: "Requests that were sent again because the caller asked for it.",
+    labels: [],
+  },
+  proxyOpen: {
+    kind: "gauge",
+    isHot: true,
+    name: "latchkey_proxy_open",
+    help: "Requests and tunnels under way.",
+    labels: [],
+  },
+  proxyHandedOver: {
+    kind: "counter",
+    name: "latchkey_proxy_handed_over_total",
+    help: "Callers' connections that something out of the ordinary has brought to the general lane.",
+    labels: [],
+  },
+  proxyLimited: {
+    kind: "counter",
+    name: "latchkey_proxy_limited_total",
+    help: "Requests to providers that were turned away to keep within a limit, by the limit.",
+    labels: ["limit"],
+  },
+  proxyConnections: {
+    kind: "gauge",
+    name: "latchkey_proxy_connections",
+    help: "Connections to providers, by whether they carry anything, and requests that wait for one.",
+    labels: ["state"],
+  },
+  rateBuckets: {
+    kind: "gauge",
+    name: "latchkey_rate_buckets",
+    help: "Keys, integrations and connections that have used some of their rate, by the limit.",
+    labels: ["limit"],
+  },
+} as const satisfies Record<string, MetricRow>;

@@ -1,0 +1,90 @@
+import type { MetricRow } from "./row.ts";
+
+/** What providers notify of, and what of it reaches applications. */
+export const webhookMetrics = {
+  notifications: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_notifications_total",
+    help: "Webhooks of providers, by what became of them: taken, repeated, challenge, refused, overloaded, test.",
+    labels: ["outcome"],
+  },
+  notificationsRefused: {
+    kind: "counter",
+    name: "latchkey_notifications_refused_total",
+    help: "Webhooks that did not prove where they come from, by why not.",
+    labels: ["reason"],
+  },
+  notificationsUnproven: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_notifications_unproven_total",
+    help: "Webhooks taken though there is nothing to prove them by, by what is missing: no_scheme, no_secret.",
+    labels: ["reason"],
+  },
+  notificationsMatched: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_notifications_matched_total",
+    help: "Webhooks taken, by the position of the provider's rule that found their connections; none: unmatched.",
+    labels: ["rule"],
+  },
+  resourceIndexEntries: {
+    kind: "gauge",
+    name: "latchkey_resource_index_entries",
+    help: "Values that connections are filed under, by which notifications find them.",
+    labels: [],
+  },
+  resourceIndexBytes: {
+    kind: "gauge",
+    name: "latchkey_resource_index_bytes",
+    help: "Memory of the index of those values.",
+    labels: [],
+  },
+  outboxForwards: {
+    kind: "gauge",
+    isHot: true,
+    name: "latchkey_outbox_forwards",
+    help: "Forwards that wait for the application.",
+    labels: [],
+  },
+  outboxOldest: {
+    kind: "gauge",
+    name: "latchkey_outbox_oldest_seconds",
+    help: "For how long the oldest of them has waited.",
+    labels: [],
+  },
+  delivering: {
+    kind: "gauge",
+    name: "latchkey_delivering",
+    help: "1 at the replica that delivers for all.",
+    labels: [],
+  },
+  deliveryAttempts: {
+    kind: "counter",
+    isHot: true,
+    name: "latchkey_delivery_attempts_total",
+    help: "Attempts to deliver, by outcome: delivered, failed, gone, impossible.",
+    labels: ["outcome"],
+  },
+  deliverySeconds: {
+    kind: "histogram",
+    isHot: true,
+    name: "latchkey_delivery_seconds",
+    help: "Time from a forward's making to the application's 2xx.",
+    labels: [],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 1_800, 3_600, 21_600, 86_400, 324_000],
+  },
+  deadLetters: {
+    kind: "counter",
+    name: "latchkey_dead_letters_total",
+    help: "Forwards that were given up, and can be replayed.",
+    labels: [],
+  },
+  destinationsPaused: {
+    kind: "counter",
+    name: "latchkey_destinations_paused_total",
+    help: "Times that an application answered 410, so that nothing more is sent there until somebody resumes it.",
+    labels: [],
+  },
+} as const satisfies Record<string, MetricRow>;

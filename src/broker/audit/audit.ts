@@ -1,0 +1,72 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { type AuditEvent, AuditEventSchema } from "../../gen/latchkey/v1/log_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Collections } from "../collections.ts";
+import { pageTokens } from "../stored/page-token.ts";
+import type { Page, PageOf } from "../stored/paging.ts";
+
+/** What was done, by whom, to what. Never with which values. */
+export interface AuditEntry {
+  readonly actor: string;
+  readonly action: string;
+  readonly environment?: string;
+  readonly targets: readonly string[];
+  readonly fields?: readonly string[];
+}
+
+export interface AuditFilter {
+  readonly environment: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly target: string;
+}
+
+export interface Audit {
+  /** The line of the trail that is committed together with what it tells of, so that neither is there alone. */
+  changes(entry: AuditEntry): Change[];
+  list(filter: AuditFilter, page: Page): Promise<PageOf<AuditEvent>>;
+}
+
+/** A call looks at so many lines and then returns what it found, with a token to go on from. */
+const linesPerCall = 2_000;
+
+export function createAudit({ collections, world }: { collections: Collections; world: World }): Audit {
+  return {
+    changes({ actor, action, environment = "", targets, fields = [] }) {
+      const at = world.now();
+      const event = create(AuditEventSchema, {
+        id: sequentialId(at),
+        at: timestampFromMs(at),
+        actor,
+        action,
+        environment,
+        targets: [...targets],
+        fields: [...fields],
+      });
+      return collections.audit.change({ before: undefined, after: event });
+    },
+    async list(filter, { size, token }) {
+      const tokens = pageTokens(["audit", filter]);
+      const request = { after: tokens.read(token), limit: linesPerCall, reverse: true };
+      const found = await (filter.environment === ""
+        ? collections.audit.page({ ...request, under: [] })
+        : collections.audit.pageBy("environment", { ...request, under: [filter.environment] }));
+      const items: AuditEvent[] = [];
+      for (const { value, position } of found) {
+        if (!matches(value, filter)) continue;
+        items.push(value);
+        if (items.length === size) return { items, next: tokens.write(position) };
+      }
+      const last = found.length < linesPerCall ? undefined : found.at(-1);
+      return { items, next: last === undefined ? "" : tokens.write(last.position) };
+    },
+  };
+}
+
+const matches = ({ actor, action, targets }: AuditEvent, filter: AuditFilter): boolean =>
+  (filter.actor === "" || actor === filter.actor) &&
+  (filter.action === "" || action === filter.action || action.startsWith(`${filter.action}.`)) &&
+  (filter.target === "" || targets.includes(filter.target));

@@ -1,0 +1,65 @@
+import type { DescField, DescMessage, JsonValue, Message } from "@bufbuild/protobuf";
+import { StructSchema } from "@bufbuild/protobuf/wkt";
+import { looksRandom } from "../../core/secrets/redaction.ts";
+
+/**
+ * Every text in a message that lies in a field which the proto marks as secret (`debug_redact`), at any depth. Of a
+ * provider's whole answer (`raw`) it is what is called a secret or looks like one: the rest is words and addresses.
+ */
+export function secretValues(schema: DescMessage, message: Message): string[] {
+  const found: string[] = [];
+  inMessage({ schema, message: message as unknown as Held, isSecret: false, found });
+  return found;
+}
+
+/** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
+type Held = Readonly<Record<string, unknown>>;
+
+interface Look {
+  readonly schema: DescMessage;
+  readonly message: Held;
+  readonly isSecret: boolean;
+  readonly found: string[];
+}
+
+function inMessage({ schema, message, isSecret, found }: Look): void {
+  for (const field of schema.fields) {
+    const value = valueIn(message, field);
+    if (value === undefined) continue;
+    const isMarked = isSecret || field.proto.options?.debugRedact === true;
+    const below = field.message;
+    if (below?.typeName === StructSchema.typeName) {
+      // A Struct in a field is plain JSON.
+      if (isMarked) inJson(value as JsonValue, { isAnswer: field.name === "raw", name: "", found });
+    } else if (field.fieldKind === "message" && below !== undefined) {
+      inMessage({ schema: below, message: value as Held, isSecret: isMarked, found });
+    } else if (isMarked && typeof value === "string" && value !== "") {
+      found.push(value);
+    }
+  }
+}
+
+function valueIn(message: Held, { oneof, localName }: DescField): unknown {
+  if (oneof === undefined) return message[localName];
+  const chosen = message[oneof.localName] as { readonly case?: string; readonly value?: unknown };
+  return chosen.case === localName ? chosen.value : undefined;
+}
+
+interface Place {
+  readonly isAnswer: boolean;
+  readonly name: string;
+  readonly found: string[];
+}
+
+const isSecretName = (name: string): boolean => /token$|secret|password|key|code|assertion|signature/i.test(name);
+
+function inJson(value: JsonValue, place: Place): void {
+  const { isAnswer, name, found } = place;
+  if (typeof value === "string") {
+    if (value !== "" && (!isAnswer || isSecretName(name) || looksRandom(value))) found.push(value);
+  } else if (Array.isArray(value)) {
+    for (const item of value) inJson(item, place);
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, item] of Object.entries(value)) inJson(item, { ...place, name: key });
+  }
+}

@@ -1,0 +1,46 @@
+import { type StoredChannel, StoredChannelSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { complete, strip } from "../stored/revisions.ts";
+import { sortable } from "../stored/sortable-time.ts";
+import { isWanted } from "./rules/slot.ts";
+
+/** The channels that notifications come over. */
+export function createChannelCollections(store: Store) {
+  return {
+    channels: createRecords({
+      store,
+      name: "channel",
+      schema: StoredChannelSchema,
+      key: ({ channel }: StoredChannel) => [channel?.connection?.environment ?? "", channel?.id ?? ""],
+      keyParts: 2,
+      complete: ({ channel }, revision) => {
+        if (channel !== undefined) complete(channel, revision);
+      },
+      strip: (value) => (value.channel === undefined ? value : { ...value, channel: strip(value.channel) }),
+      indexes: {
+        // The channels of a resource, of a connection, of an integration.
+        slot: (stored: StoredChannel) => [slotOf(stored)],
+        // Those that are, or are to be, the one of their resource: a first one rests on there being none.
+        wanted: (stored: StoredChannel) => (isWanted(stored) ? [slotOf(stored)] : []),
+        due: ({ dueMs }: StoredChannel) => (dueMs > 0 ? [[sortable(dueMs)]] : []),
+      },
+      facets: { token: tokenOf, state: ({ channel }: StoredChannel) => Buffer.from(String(channel?.state ?? 0)) },
+    }),
+  } as const;
+}
+
+const slotOf = ({ channel }: StoredChannel): readonly string[] => {
+  const { environment = "", integration = "", id = "" } = channel?.connection ?? {};
+  return [environment, integration, id, channel?.resourceKind ?? "", channel?.resource ?? ""];
+};
+
+/** In the place of the hash of a token that we do not know, of a channel that a script has made. */
+export const unknownToken = "-".repeat(64);
+
+/** What notifications of a channel are proven by: SHA-256 of its token in hex, and whose channel it is. */
+function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
+  const { integration = "", id = "" } = channel?.connection ?? {};
+  const known = channel?.managed === false ? unknownToken : tokenHash;
+  return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}`);
+}

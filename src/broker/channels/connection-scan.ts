@@ -1,0 +1,124 @@
+import type { World } from "../../base/world.ts";
+import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Collections } from "../collections.ts";
+import type { Providers } from "../setup/providers.ts";
+import { newChannelId } from "./calls.ts";
+import { adopted, overtaken } from "./rules/foreign.ts";
+import { applied, isNothing, joined } from "./rules/move.ts";
+import { wished } from "./rules/request.ts";
+import { defaultWatched, toldChannel } from "./rules/rules.ts";
+import { isLastWord, isWanted, type Place } from "./rules/slot.ts";
+import type { ChannelSlots } from "./slots.ts";
+
+/**
+ * Finds connections whose channels latchkey does not know or that lack one, some connections at a time. Channels that
+ * scripts have made are known from the metadata of their connection. Where channels are automatic, a connection without
+ * a channel is given one, unless somebody has stopped its channel.
+ */
+export interface ChannelScan {
+  /** Scans the next connections. */
+  scanNext(): Promise<void>;
+}
+
+interface ChannelScanOptions {
+  readonly collections: Pick<Collections, "channels" | "connections" | "integrations">;
+  readonly slots: ChannelSlots;
+  readonly providers: Providers;
+  readonly world: World;
+}
+
+interface WatchableConnection {
+  readonly connection: Connection;
+  readonly isAutomatic: boolean;
+}
+
+const pageSize = 1_000;
+
+export function createChannelScan({ collections, slots, providers, world }: ChannelScanOptions): ChannelScan {
+  const { channels, connections, integrations } = collections;
+  let position: string | undefined;
+
+  const channelIn = ({ provider, metadata = {} }: Connection) => {
+    const rules = providers.find(provider).channel;
+    return rules === undefined ? undefined : toldChannel(metadata, rules);
+  };
+
+  function placeIn({ ref, provider }: Connection): Place | undefined {
+    const watched = defaultWatched(providers.find(provider));
+    return ref === undefined || watched === undefined
+      ? undefined
+      : { ref, kind: watched.kind, resource: watched.resource };
+  }
+
+  async function nextConnections(): Promise<readonly WatchableConnection[]> {
+    const all = await integrations.page({ under: [], limit: Number.MAX_SAFE_INTEGER });
+    const automatic = new Map(
+      all
+        .filter(({ value }) => defaultWatched(providers.find(value.provider)) !== undefined)
+        .map(({ value }) => [`${value.environment}\0${value.key}`, value.channels?.automatic === true]),
+    );
+    if (automatic.size === 0) return [];
+    const page = await connections.page({ under: [], after: position, limit: pageSize });
+    position = page.length < pageSize ? undefined : page.at(-1)?.position;
+    return page.flatMap(({ value }) => {
+      const isAutomatic = automatic.get(`${value.ref?.environment}\0${value.ref?.integration}`);
+      return isAutomatic === undefined ? [] : [{ connection: value, isAutomatic }];
+    });
+  }
+
+  /** Files the channels that the metadata names. Where channels are automatic, one of latchkey's replaces them. */
+  async function adoptUnknown(found: readonly WatchableConnection[]): Promise<void> {
+    const named = found.flatMap((one) => {
+      const id = channelIn(one.connection)?.id;
+      return id === undefined ? [] : [{ ...one, id }];
+    });
+    const known = await channels.getMany(named.map(({ connection, id }) => [connection.ref?.environment ?? "", id]));
+    for (const [i, { connection, isAutomatic }] of named.entries()) {
+      const place = known[i] === undefined ? placeIn(connection) : undefined;
+      if (place !== undefined) await adopt(place, isAutomatic);
+    }
+  }
+
+  async function adopt(place: Place, isAutomatic: boolean): Promise<void> {
+    await slots.move(
+      place,
+      (slot, now) => {
+        const channel = now === undefined ? undefined : channelIn(now);
+        if (channel === undefined) return undefined;
+        const moved = adopted(slot, place, channel, world.now());
+        if (!isAutomatic || isNothing(moved)) return moved;
+        return joined(moved, overtaken(applied(slot, moved), world.now()));
+      },
+      { leavesMetadata: true },
+    );
+  }
+
+  async function ensureChannel(connection: Connection): Promise<void> {
+    const place = placeIn(connection);
+    if (place === undefined) return;
+    const isSettled = (one: StoredChannel) => isWanted(one) || isLastWord(one);
+    await slots.move(
+      place,
+      (slot, now) => {
+        if (now === undefined || slot.some(isSettled)) return undefined;
+        const nowMs = world.now();
+        const wish = wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true });
+        return { put: [wish], gone: [], told: [] };
+      },
+      { isFirst: true },
+    );
+  }
+
+  return {
+    async scanNext() {
+      const found = await nextConnections();
+      await adoptUnknown(found);
+      for (const { connection, isAutomatic } of found) {
+        if (isAutomatic && connection.state !== Connection_State.REAUTHORIZATION_REQUIRED) {
+          await ensureChannel(connection);
+        }
+      }
+    },
+  };
+}

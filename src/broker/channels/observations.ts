@@ -1,0 +1,162 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { messageIdIn } from "../../core/notifications/values.ts";
+import {
+  type ChannelHeard,
+  ChannelHeardSchema,
+  type ChannelRhythm,
+  ChannelRhythmSchema,
+  type StoredChannel,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type ChannelRules,
+  type NotificationRules,
+  NotificationRulesSchema,
+} from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Change, Store } from "../../store/contract.ts";
+import type { Stored } from "../../store/records.ts";
+import { type Collections, channelHeardKey, channelRhythmKey, seenKey } from "../collections.ts";
+import type { Providers } from "../setup/providers.ts";
+import { inherited, type Judged, judged, toVerify } from "./rules/gap.ts";
+import { idOf, isCurrent, isForeign, isManaged, placeOf, shown } from "./rules/slot.ts";
+
+/** A channel with everything that is needed to judge it, read at about the same time. */
+export interface ChannelObservation {
+  readonly stored: StoredChannel;
+  readonly heard: ChannelHeard | undefined;
+  readonly rhythm: ChannelRhythm | undefined;
+  readonly rules: IntegrationChannelRules | undefined;
+}
+
+/** What an integration and its provider say of channels. */
+export interface IntegrationChannelRules {
+  readonly channel: ChannelRules | undefined;
+  readonly notification: NotificationRules;
+  readonly catchUpSyncs: readonly string[];
+}
+
+export interface ChannelJudgement extends Judged {
+  readonly observation: ChannelObservation;
+}
+
+/** Reads channels together with what was heard over them, and judges what was lost. */
+export interface ChannelObservations {
+  read(page: readonly Stored<StoredChannel>[]): Promise<readonly ChannelObservation[]>;
+  judge(all: readonly ChannelObservation[]): Promise<readonly ChannelJudgement[]>;
+}
+
+interface ChannelObservationsOptions {
+  readonly store: Store;
+  readonly collections: Pick<Collections, "integrations">;
+  readonly providers: Providers;
+  readonly now: () => number;
+}
+
+export function createChannelObservations(options: ChannelObservationsOptions): ChannelObservations {
+  const { store, collections, providers, now } = options;
+  const listeningSinceMs = now();
+
+  async function rulesOf(environment: string, integration: string): Promise<IntegrationChannelRules | undefined> {
+    const found = await collections.integrations.get(environment, integration);
+    if (found === undefined) return undefined;
+    const { channel, notification = noRules } = providers.find(found.value.provider);
+    return { channel, notification, catchUpSyncs: found.value.channels?.catchUpSyncs ?? [] };
+  }
+
+  /** The rhythms that earlier scans stored; a channel that replaced another inherits the rhythm of that one. */
+  async function rhythmsOf(all: readonly ChannelObservation[]): Promise<readonly (ChannelRhythm | undefined)[]> {
+    const heirs = all.filter(({ stored, rhythm }) => rhythm === undefined && shown(stored).previousId !== "");
+    const keys = heirs.map(({ stored }) => channelRhythmKey(placeOf(stored).ref.environment, shown(stored).previousId));
+    const entries = keys.length === 0 ? [] : await store.getMany(keys);
+    const ofHeirs = new Map(heirs.map((heir, i) => [heir, entries[i]]));
+    return all.map((one) => {
+      const entry = ofHeirs.get(one);
+      return entry === undefined ? one.rhythm : inherited(fromBinary(ChannelRhythmSchema, entry.value), now());
+    });
+  }
+
+  /**
+   * Which message numbers have arrived, at whichever replica: each was stored in the commit that accepted the message.
+   */
+  async function arrivedOf(
+    all: readonly ChannelObservation[],
+    wanted: readonly (readonly bigint[])[],
+  ): Promise<readonly ReadonlySet<bigint>[]> {
+    const keys = all.flatMap(({ stored, rules }, i) =>
+      (wanted[i] ?? []).map((number) => {
+        const { environment, integration } = placeOf(stored).ref;
+        const message = rules && messageIdIn(rules.notification, { channel: idOf(stored), number });
+        return seenKey(environment, integration, message ?? "");
+      }),
+    );
+    const entries = keys.length === 0 ? [] : await store.getMany(keys);
+    let next = 0;
+    return wanted.map((numbers) => new Set(numbers.filter(() => entries[next++] !== undefined)));
+  }
+
+  return {
+    async read(page) {
+      const keys = page.flatMap(({ value }) => [heardKey(value), rhythmKey(value)]);
+      const entries = keys.length === 0 ? [] : await store.getMany(keys);
+      const rules = new Map<string, IntegrationChannelRules | undefined>();
+      const observations: ChannelObservation[] = [];
+      for (const [i, { value: stored }] of page.entries()) {
+        const { environment, integration } = placeOf(stored).ref;
+        const key = `${environment}\0${integration}`;
+        if (!rules.has(key)) rules.set(key, await rulesOf(environment, integration));
+        const [heard, rhythm] = [entries[2 * i], entries[2 * i + 1]];
+        observations.push({
+          stored,
+          heard: heard && fromBinary(ChannelHeardSchema, heard.value),
+          rhythm: rhythm && fromBinary(ChannelRhythmSchema, rhythm.value),
+          rules: rules.get(key),
+        });
+      }
+      return observations;
+    },
+    async judge(all) {
+      const judgeable = all.filter(isJudgeable);
+      const before = await rhythmsOf(judgeable);
+      const arrived = await arrivedOf(
+        judgeable,
+        judgeable.map((one, i) => numbersToVerify(one, before[i])),
+      );
+      const nowMs = now();
+      return judgeable.map((observation, i) => {
+        const { stored, heard, rules } = observation;
+        const { number, at } = heard ?? {};
+        const look = {
+          nowMs,
+          listeningSinceMs,
+          heard: number === undefined || at === undefined ? undefined : { number, atMs: timestampMs(at) },
+          isSequential: rules?.channel?.sequentialNumbers === true,
+          arrived: arrived[i] ?? new Set<bigint>(),
+          isAnnounced: isManaged(stored) && rules?.notification.syncState !== "",
+        };
+        return { observation, ...judged(before[i], look) };
+      });
+    },
+  };
+}
+
+const numbersToVerify = ({ heard, rules }: ChannelObservation, before: ChannelRhythm | undefined): readonly bigint[] =>
+  rules?.channel?.sequentialNumbers !== true || heard === undefined
+    ? []
+    : toVerify(before, { number: heard.number, atMs: 0 });
+
+/** A replaced channel is judged only while messages of its time are missing. */
+function isJudgeable({ stored, rhythm, rules }: ChannelObservation): boolean {
+  if (rules?.channel === undefined) return false;
+  if (isCurrent(stored) || isForeign(stored)) return true;
+  return shown(stored).stateReason === "replaced" && (rhythm?.missingBelow ?? 0n) !== 0n;
+}
+
+const heardKey = (stored: StoredChannel) => channelHeardKey(placeOf(stored).ref.environment, idOf(stored));
+const rhythmKey = (stored: StoredChannel) => channelRhythmKey(placeOf(stored).ref.environment, idOf(stored));
+
+export const rhythmChange = (stored: StoredChannel, rhythm: ChannelRhythm): Change => ({
+  key: rhythmKey(stored),
+  value: toBinary(ChannelRhythmSchema, rhythm),
+});
+
+const noRules = create(NotificationRulesSchema);

@@ -1,0 +1,78 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { notMade } from "./making.ts";
+import { applied, type Happening, joined, type Moved, nothing } from "./move.ts";
+import { successor } from "./request.ts";
+import {
+  expiresAtMs,
+  idOf,
+  isCurrent,
+  isLastWord,
+  isMaking,
+  isOver,
+  isRenewing,
+  isStopping,
+  isToCome,
+  isWanted,
+  isWish,
+  type Slot,
+  shown,
+} from "./slot.ts";
+import { keptMs, turned } from "./states.ts";
+import { answerMs, maxWaitMs, minRestMs, type Now } from "./times.ts";
+
+/** What time alone brings about. `newId` is asked for where another channel is wanted. */
+export function timePasses(slot: Slot, now: Now, newId: () => string): Moved {
+  for (const one of slot) {
+    const moved = aged(slot, one, now, newId);
+    if (moved === undefined) continue;
+    // One at a time: what becomes of one is what the next is judged by.
+    return joined(moved, timePasses(applied(slot, moved), now, newId));
+  }
+  return nothing;
+}
+
+function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Moved | undefined {
+  const { nowMs } = now;
+  if (isOver(one)) return one.dueMs <= nowMs ? forgotten(slot, one, nowMs) : undefined;
+  if (isWish(one)) {
+    // Two may have wanted it at once.
+    const isSecond = slot.some(
+      (other) => other !== one && isWanted(other) && (isCurrent(other) || idOf(other) < idOf(one)),
+    );
+    return isSecond ? { ...nothing, gone: [one] } : undefined;
+  }
+  if (isMaking(one)) {
+    // A clock that was set back would have it wait for ever.
+    const isUp = one.dueMs <= nowMs || one.dueMs > nowMs + answerMs;
+    if (!isUp) return undefined;
+    const kept = { ...one, kept: true };
+    const inSlot = slot.map((other) => (other === one ? kept : other));
+    return notMade(inSlot, idOf(one), { kind: "unheard", code: "interrupted", newId: newId() }, now);
+  }
+  if (expiresAtMs(one) <= nowMs) return expired(slot, one, nowMs, newId);
+  const isAlone = isRenewing(one) && !slot.some(isToCome);
+  return isAlone ? { ...nothing, put: [turned(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
+}
+
+/** What nothing has come after since is kept where it says that nothing shall: one a connection. */
+function forgotten(slot: Slot, one: StoredChannel, nowMs: number): Moved {
+  const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || isLastWord(other)));
+  const isKept = one.isDefault && isLastWord(one) && !isSuperseded;
+  return isKept ? { ...nothing, put: [{ ...one, dueMs: nowMs + keptMs }] } : { ...nothing, gone: [one] };
+}
+
+function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): Moved {
+  const { stateReason, createdAt } = shown(one);
+  const past = turned(one, "expired", { nowMs, shown: { stateReason: stateReason || "expired" } });
+  if (isStopping(one)) return { ...nothing, put: [past] };
+  const told: Happening[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
+  const candidate = slot.find(isToCome);
+  // Once there is another, what nobody was told of meanwhile is looked for.
+  const catchUp = "expired";
+  if (candidate !== undefined) return { put: [past, { ...candidate, kept: true, catchUp }], gone: [], told };
+  const restedMs = Math.max(nowMs, (createdAt === undefined ? 0 : timestampMs(createdAt)) + minRestMs);
+  const dueMs = one.failures > 0 ? Math.max(nowMs, Math.min(one.dueMs, nowMs + maxWaitMs)) : restedMs;
+  const next = { id: newId(), nowMs, dueMs, failures: one.failures, catchUp, previousId: idOf(one) };
+  return { put: [past, successor(one, next)], gone: [], told };
+}

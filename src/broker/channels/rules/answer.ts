@@ -1,0 +1,99 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import type { SmallAnswer } from "../../../base/small-requests.ts";
+import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
+import type { ChannelRules, WatchableResource } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { valueAt } from "../../../providers/dotted-path.ts";
+import type { Answered } from "./making.ts";
+
+/** What an answer to a watch call means. */
+export type WatchVerdict =
+  | ({ readonly kind: "made" } & Answered)
+  | { readonly kind: "id_taken"; readonly code: string }
+  | NoChannel;
+
+/** `unheard`: the provider may have made it before it failed. */
+export interface NoChannel {
+  readonly kind: "refused" | "put_off" | "unheard";
+  readonly code: string;
+  readonly retryAfterMs?: number | undefined;
+}
+
+export type StopVerdict =
+  | { readonly kind: "stopped" }
+  | {
+      readonly kind: "not_stopped";
+      readonly code: string;
+      readonly retryAfterMs?: number | undefined;
+      readonly isHopeless: boolean;
+    };
+
+interface Reading {
+  readonly answer: SmallAnswer;
+  readonly body: JsonValue | undefined;
+  readonly nowMs: number;
+}
+
+interface WatchDescription {
+  readonly watch: WatchableResource;
+  readonly rules: Pick<ChannelRules, "idTakenReason">;
+}
+
+export function watchVerdict(
+  { watch: resource, rules }: WatchDescription,
+  { answer, body, nowMs }: Reading,
+): WatchVerdict {
+  const { status } = answer;
+  if (status >= 200 && status < 300) {
+    const at = (path: string): string => {
+      const value = path === "" || body === undefined ? undefined : valueAt(path, body);
+      return typeof value === "string" || typeof value === "number" ? String(value) : "";
+    };
+    const expiresAtMs = Number(at(resource.expiration));
+    // What lies in the past, or is no time at all, says nothing.
+    const isTime = Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs && expiresAtMs <= lastMs;
+    return {
+      kind: "made",
+      resourceId: at(resource.resourceId),
+      resourceUri: at(resource.resourceUri),
+      expiresAtMs: isTime ? expiresAtMs : undefined,
+    };
+  }
+  const reason = reasonIn(body);
+  const code = codeOf(status, reason);
+  if (status === 400 && reason !== "" && reason === rules.idTakenReason) return { kind: "id_taken", code };
+  const wait = retryAfterMs(answer.header("retry-after"), "", nowMs);
+  if (isForNow(status, reason)) return { kind: "put_off", code, retryAfterMs: wait };
+  // 5xx: it failed, and where in its work it did so nobody says.
+  return { kind: status >= 500 ? "unheard" : "refused", code, retryAfterMs: wait };
+}
+
+export function stopVerdict({ answer, body, nowMs }: Reading): StopVerdict {
+  const { status } = answer;
+  // Not there any more is what was wanted.
+  if ((status >= 200 && status < 300) || status === 404 || status === 410) return { kind: "stopped" };
+  const reason = reasonIn(body);
+  return {
+    kind: "not_stopped",
+    code: codeOf(status, reason),
+    retryAfterMs: retryAfterMs(answer.header("retry-after"), "", nowMs),
+    // Made by another client, for another user: no trying changes that.
+    isHopeless: status === 403 && !isForNow(status, reason),
+  };
+}
+
+/** The end of what a timestamp can say (RFC 3339). */
+export const lastMs = 253_402_300_799_999;
+
+/** 401 is of the credentials, which are renewed apart; 403 is what some say of a rate that was exceeded. */
+const isForNow = (status: number, reason: string): boolean =>
+  [401, 408, 425, 429].includes(status) || (status === 403 && /rate|quota/i.test(reason));
+
+/** A status and, where it is a word, what the provider calls it. */
+const codeOf = (status: number, reason: string): string =>
+  /^[A-Za-z][A-Za-z0-9_.]{0,63}$/.test(reason) ? `status_${status}_${reason}` : `status_${status}`;
+
+function reasonIn(body: JsonValue | undefined): string {
+  if (body === undefined) return "";
+  const found = ["error.errors.0.reason", "error.status", "error.code", "error"].map((path) => valueAt(path, body));
+  return found.find((one) => typeof one === "string") ?? "";
+}

@@ -1,0 +1,24 @@
+import { type Moved, nothing } from "./move.ts";
+import { isResting, oneOf, type Slot } from "./slot.ts";
+
+export interface Lost {
+  readonly kind: "gap" | "silent";
+  readonly code: string;
+  /** Another in its place may be heard. */
+  readonly isToRenew: boolean;
+}
+
+/** It has lost something, or may have: the application hears of it, and what is to catch up is run. */
+export function lossFound(slot: Slot, id: string, { kind, code, isToRenew }: Lost, nowMs: number): Moved {
+  const found = oneOf(slot, id);
+  if (found === undefined) return nothing;
+  const isRenewed = isToRenew && isResting(found);
+  const after = { ...found, catchUp: code, ...(isRenewed && { dueMs: Math.min(found.dueMs, nowMs) }) };
+  return { put: [after], gone: [], told: [{ kind, channel: after, code }] };
+}
+
+/** What was to catch up was asked to. */
+export function caughtUp(slot: Slot, id: string): Moved {
+  const found = oneOf(slot, id);
+  return found === undefined || found.catchUp === "" ? nothing : { ...nothing, put: [{ ...found, catchUp: "" }] };
+}

@@ -1,0 +1,41 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type StoredChannel, StoredChannelSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { ChannelSchema, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
+import { type Place, placeOf, shown } from "./slot.ts";
+
+export interface Wish extends Place {
+  readonly id: string;
+  readonly nowMs: number;
+  readonly askedLifeMs: number;
+  readonly isDefault: boolean;
+  readonly kept: boolean;
+  readonly dueMs?: number;
+  readonly failures?: number;
+  readonly previousId?: string;
+  readonly catchUp?: string;
+}
+
+/** A channel that somebody wants, and nobody has been asked for yet. */
+export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: Wish): StoredChannel {
+  const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
+  const now = timestampFromMs(nowMs);
+  return create(StoredChannelSchema, {
+    ...{ askedLifeMs, isDefault, kept, dueMs, failures, catchUp },
+    channel: create(ChannelSchema, {
+      ...{ id, connection: ref, resourceKind: kind, resource, previousId },
+      state: State.CREATING,
+      managed: true,
+      createdAt: now,
+      updatedAt: now,
+    }),
+  });
+}
+
+/** One that is wanted in the place of another. */
+export const successor = (old: StoredChannel, more: Pick<Wish, "id" | "nowMs"> & Partial<Wish>): StoredChannel =>
+  wished({
+    ...placeOf(old),
+    ...{ askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, catchUp: old.catchUp },
+    ...{ previousId: shown(old).previousId, ...more },
+  });

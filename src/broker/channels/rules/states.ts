@@ -1,0 +1,85 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
+import { isOver, shown } from "./slot.ts";
+
+/** What happens to a channel, and where it leads. What is not in the table does not happen. */
+const table: Readonly<Record<State, Partial<Readonly<Record<Event, State>>>>> = {
+  [State.UNSPECIFIED]: {},
+  [State.CREATING]: {
+    asked: State.CREATING,
+    put_off: State.CREATING,
+    made: State.ACTIVE,
+    refused: State.FAILED,
+    /** No answer came, or nobody is left who could hear it: it may be there. */
+    unheard: State.STOPPING,
+    stop_asked: State.STOPPING,
+    forgone: State.STOPPED,
+    connection_gone: State.STOPPING,
+  },
+  [State.ACTIVE]: {
+    renewal_begun: State.RENEWING,
+    put_off: State.ACTIVE,
+    replaced: State.STOPPING,
+    stop_asked: State.STOPPING,
+    expired: State.EXPIRED,
+    connection_gone: State.STOPPING,
+  },
+  [State.RENEWING]: {
+    put_off: State.ACTIVE,
+    replaced: State.STOPPING,
+    stop_asked: State.STOPPING,
+    expired: State.EXPIRED,
+    connection_gone: State.STOPPING,
+  },
+  [State.STOPPING]: {
+    made: State.STOPPING,
+    stopped: State.STOPPED,
+    put_off: State.STOPPING,
+    stop_asked: State.STOPPING,
+    expired: State.EXPIRED,
+    connection_gone: State.STOPPING,
+  },
+  // The answer of a call that was paused for longer than anybody waited: it is there after all.
+  [State.STOPPED]: { made: State.STOPPING },
+  [State.EXPIRED]: { made: State.STOPPING },
+  [State.FAILED]: { made: State.STOPPING },
+};
+
+type Event =
+  | "asked"
+  | "put_off"
+  | "made"
+  | "refused"
+  | "unheard"
+  | "renewal_begun"
+  | "replaced"
+  | "stop_asked"
+  | "forgone"
+  | "stopped"
+  | "expired"
+  | "connection_gone";
+
+/** What is over is kept for a while: somebody may ask, and late notifications bring its token. */
+export const keptMs = 7 * 86_400_000;
+
+type Patch = Partial<Omit<StoredChannel, "channel" | "$typeName" | "$unknown">>;
+interface Turn extends Patch {
+  readonly nowMs: number;
+  readonly shown?: Partial<Omit<Channel, "$typeName" | "$unknown">>;
+}
+
+/** A channel after an event, with what else the event changes. */
+export function turned(
+  stored: StoredChannel,
+  event: Event,
+  { nowMs, shown: change = {}, ...patch }: Turn,
+): StoredChannel {
+  const before = shown(stored);
+  const state = table[before.state]?.[event];
+  if (state === undefined) throw new Error(`to a channel in state ${before.state} this does not happen: ${event}`);
+  const channel: Channel = { ...before, ...change, state, updatedAt: timestampFromMs(nowMs) };
+  const after = { ...stored, ...patch, channel };
+  // What is over is looked at once more, to be forgotten.
+  return isOver(after) ? { ...after, dueMs: nowMs + keptMs } : after;
+}

@@ -1,0 +1,49 @@
+import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Moved, nothing } from "./move.ts";
+import {
+  idOf,
+  isMaking,
+  isManaged,
+  isOver,
+  isRenewing,
+  isResting,
+  isStopping,
+  isWish,
+  type Slot,
+  stopIdOf,
+} from "./slot.ts";
+import { claimMs } from "./times.ts";
+
+/** What is to be asked of the provider now. */
+export type Task = { readonly ask: "watch"; readonly id: string } | StopTask;
+
+interface StopTask {
+  readonly ask: "stop";
+  readonly id: string;
+  readonly resourceId: string;
+}
+
+export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
+  return slot
+    .filter((one) => !isOver(one) && one.dueMs <= nowMs)
+    .flatMap((one): readonly Task[] => {
+      if (isStopping(one)) return stopOf(slot, one);
+      return isResting(one) || isWish(one) ? [{ ask: "watch", id: idOf(one) }] : [];
+    });
+}
+
+/** What a move has claimed to be stopped by whoever made it. */
+export const claimedIn = ({ put }: Moved, slot: Slot, nowMs: number): readonly StopTask[] =>
+  put.filter((one) => isStopping(one) && one.dueMs === nowMs + claimMs).flatMap((one) => stopOf(slot, one));
+
+function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
+  const resourceId = stopIdOf(slot, one);
+  return resourceId === "" ? [] : [{ ask: "stop", id: idOf(one), resourceId }];
+}
+
+/** Other credentials are there: what they can make is to be made with them, and now. */
+export function renewSoon(slot: Slot, nowMs: number): Moved {
+  const isOurs = (one: StoredChannel) => isManaged(one) || isStopping(one);
+  const due = slot.filter((one) => !isOver(one) && isOurs(one) && !isMaking(one) && !isRenewing(one));
+  return { ...nothing, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };
+}

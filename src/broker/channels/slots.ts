@@ -1,0 +1,175 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../../base/world.ts";
+import { checkMetadata } from "../../core/connection-rules.ts";
+import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Channel_State } from "../../gen/latchkey/v1/channel_pb.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Change, Condition, Store } from "../../store/contract.ts";
+import { type Stored, transact } from "../../store/records.ts";
+import type { Logs } from "../audit/logs.ts";
+import { type Collections, channelHeardKey, channelRhythmKey } from "../collections.ts";
+import type { Events } from "../deliveries/events.ts";
+import type { Providers } from "../setup/providers.ts";
+import { type Happening, isNothing, type Moved } from "./rules/move.ts";
+import { metadataWith, metadataWithout } from "./rules/rules.ts";
+import { idOf, isToCome, type Place, placeOf, type Slot, shown, stateOf } from "./rules/slot.ts";
+
+/** Makes the moves of channels: reads a slot, decides, commits, and does so again when somebody else was first. */
+export interface ChannelSlots {
+  read(place: Place): Promise<Slot>;
+  /** Of all resources of a connection. */
+  readAll(ref: Place["ref"]): Promise<Slot>;
+  /** What was decided and committed; undefined: there was nothing to do. */
+  move(place: Place, decide: Decide, options?: MoveOptions): Promise<Moved | undefined>;
+  /** The changes of one channel that is new, for somebody else's commit. */
+  added(channel: StoredChannel): Change[];
+  /** The changes of a move, for somebody else's commit; told of is nothing. */
+  changes(slot: Slot, moved: Moved): Change[];
+}
+
+type Decide = (slot: Slot, connection: Connection | undefined) => Moved | undefined;
+
+export interface MoveOptions {
+  /** What the metadata of its connection says of channels stays as it is. */
+  readonly leavesMetadata?: boolean;
+  /** Beside what the move changes, such as a line of the audit trail. */
+  readonly alongside?: (moved: Moved) => readonly Change[];
+  /** It rests on nobody having, or wanting, a channel there. */
+  readonly isFirst?: boolean;
+}
+
+interface SlotsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly providers: Providers;
+  readonly events: Events;
+  readonly logs: Logs;
+  /** Empty: not known here yet. */
+  readonly environmentIdOf: (environment: string) => string;
+  readonly world: World;
+}
+
+const maxOfSlot = 1_000;
+
+export const partsOfPlace = ({ ref: { environment, integration, id }, kind, resource }: Place): readonly string[] => [
+  ...[environment, integration, id],
+  ...[kind, resource],
+];
+
+export function createChannelSlots(options: SlotsOptions): ChannelSlots {
+  const { store, collections, providers, events, logs, environmentIdOf, world } = options;
+  const { channels, connections } = collections;
+  const { metrics, log } = world;
+
+  async function readUnder(under: readonly string[]): Promise<readonly Stored<StoredChannel>[]> {
+    return channels.pageBy("slot", { under, limit: maxOfSlot });
+  }
+
+  function changesOf(found: readonly Stored<StoredChannel>[], { put, gone }: Moved): Change[] {
+    const before = new Map(found.map((one) => [idOf(one.value), one]));
+    return [
+      ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after: ofNow(after) })),
+      // What came and went within the move was never there.
+      ...gone.flatMap((one) => [
+        ...channels.change({ before: before.get(idOf(one)), after: undefined }),
+        { key: channelHeardKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
+        { key: channelRhythmKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
+      ]),
+    ].filter(({ value, expect }) => value !== undefined || expect !== 0);
+  }
+
+  /** Whose it is, should another environment come to have its name. */
+  const ofNow = (one: StoredChannel): StoredChannel =>
+    one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(placeOf(one).ref.environment) };
+
+  /** What the connection's metadata says of its channels, when this move is made. */
+  function metadataChanges(slot: Slot, before: Stored<Connection>, moved: Moved): Change[] {
+    const { value } = before;
+    const rules = providers.find(value.provider).channel;
+    if (rules === undefined) return [];
+    const wasMaking = (id: string) => slot.some((one) => idOf(one) === id && isToCome(one));
+    const made = moved.put.find((one) => stateOf(one) === Channel_State.ACTIVE && wasMaking(idOf(one)));
+    let { metadata = {} } = value;
+    if (made !== undefined) {
+      metadata = metadataWith(metadata, rules, { channel: shown(made), isDefault: made.isDefault });
+    } else {
+      for (const { id, state } of moved.put.map(shown)) {
+        const isOver = state === Channel_State.STOPPED || state === Channel_State.EXPIRED;
+        if (isOver) metadata = metadataWithout(metadata, rules, id);
+      }
+    }
+    const isSame = JSON.stringify(metadata) === JSON.stringify(value.metadata ?? {});
+    // What would be too much for a connection is left out: its notifications find it otherwise.
+    if (isSame || checkMetadata(metadata).length > 0) return [];
+    return connections.change({ before, after: { ...value, metadata, updatedAt: timestampFromMs(world.now()) } });
+  }
+
+  /** The application and the log hear of it in the commit that makes it so. */
+  function toldChanges(told: readonly Happening[], connection: Connection | undefined): Change[] {
+    return told.flatMap(({ kind, channel: stored, code }): Change[] => {
+      const channel = shown(stored);
+      const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
+      const writer = logs.begin({ operation: `channel.${kind}`, environment, integration, connectionId, secrets: [] });
+      writer.warn(sentences[kind], { code, key: channel.id, failures: stored.failures });
+      const ended = writer.end({ failed: true }).changes();
+      if (kind === "outcome_unknown" || kind === "not_stopped" || connection === undefined) return ended;
+      const provider = providers.find(connection.provider).name;
+      return [...ended, ...events.channel({ operation: kind, channel, provider, code })];
+    });
+  }
+
+  function tell(told: readonly Happening[]): void {
+    for (const { kind, channel, code } of told) {
+      const { environment, integration, id: connection } = placeOf(channel).ref;
+      metrics.channelAlerts.inc({ kind });
+      const say = kind === "outcome_unknown" ? log.info : kind === "not_stopped" ? log.error : log.warn;
+      say.call(log, sentences[kind], { environment, integration, connection, channel: idOf(channel), code });
+    }
+  }
+
+  return {
+    read: async (place) => (await readUnder(partsOfPlace(place))).map(({ value }) => value),
+    readAll: async ({ environment, integration, id }) =>
+      (await readUnder([environment, integration, id])).map(({ value }) => value),
+    added: (after) => channels.change({ before: undefined, after }),
+    changes: (slot, moved) =>
+      changesOf(
+        slot.map((value) => ({ value, revision: Number(shown(value).revision), bytes: 0 })),
+        moved,
+      ),
+    async move(place, decide, { leavesMetadata = false, alongside, isFirst = false } = {}) {
+      const { environment, integration, id } = place.ref;
+      const { result } = await transact(store, async () => {
+        const [found, connection] = await Promise.all([
+          readUnder(partsOfPlace(place)),
+          connections.get(environment, integration, id),
+        ]);
+        const slot = found.map(({ value }) => value);
+        const moved = decide(slot, connection?.value);
+        if (moved === undefined || isNothing(moved)) return { changes: [], result: undefined };
+        const conditions: Condition[] = isFirst ? [channels.none(partsOfPlace(place), "wanted")] : [];
+        const changes = [
+          ...changesOf(found, moved),
+          ...(leavesMetadata || connection === undefined ? [] : metadataChanges(slot, connection, moved)),
+          ...toldChanges(moved.told, connection?.value),
+          ...(alongside?.(moved) ?? []),
+        ];
+        return { changes, conditions, result: moved };
+      });
+      if (result !== undefined) tell(result.told);
+      return result;
+    },
+  };
+}
+
+const sentences: Readonly<Record<Happening["kind"], string>> = {
+  expiring: "a channel runs out soon, and nothing could be asked of its provider to renew it",
+  renewal_failed: "a channel runs out soon, and its provider did not renew it",
+  expired: "a channel has run out before there was another in its place",
+  failed: "the provider refuses a channel",
+  gap: "a channel has lost something: its provider has sent notifications that did not come",
+  silent: "a channel has fallen silent: nothing came over it for longer than it ever pauses",
+  not_stopped: "a channel was not stopped; it is tried again until it has run out",
+  outcome_unknown:
+    "whether the provider has made a channel is not known: another is made, and that one is stopped if it is there",
+};

@@ -1,0 +1,103 @@
+import type { World } from "../../base/world.ts";
+import { Channel_StateSchema } from "../../gen/latchkey/v1/channel_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { follow } from "../../store/follow.ts";
+import { after, keyOf, under } from "../../store/keys.ts";
+import { channelStateSpace, channelTokenSpace } from "../collections.ts";
+import { unknownToken } from "./channel-collections.ts";
+
+/** By what notifications of our channels are proven, known in memory: receiving one reads nothing from the store. */
+export interface ChannelTokens {
+  /** SHA-256 of the token that the channel was given, in hex; undefined: it is none of ours, as far as is known here. */
+  expectedOf(channel: ChannelOfIntegration): string | undefined;
+  /** With which connection it was made; undefined: it is neither ours nor known from a connection's metadata. */
+  connectionOf(channel: ChannelOfIntegration): string | undefined;
+  close(): void;
+}
+
+export interface ChannelOfIntegration {
+  readonly environment: string;
+  readonly integration: string;
+  readonly id: string;
+}
+
+const pageSize = 1_000;
+const hashLength = 64;
+
+export async function openChannelTokens({ store, world }: { store: Store; world: World }): Promise<ChannelTokens> {
+  /** By key, as it is stored: the hash, the integration and the connection. */
+  let tokens = new Map<string, string>();
+  let states = new Map<string, string>();
+
+  function show(): void {
+    const counts = new Map<string, number>();
+    for (const state of states.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
+    for (const { number, name } of Channel_StateSchema.values) {
+      if (number === 0) continue;
+      const state = name.replace(/^STATE_/, "").toLowerCase();
+      world.metrics.channels.set({ state }, counts.get(String(number)) ?? 0);
+    }
+  }
+
+  async function readAll(space: string): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
+    for (let { from, to } = under(space); ; ) {
+      const page = await store.list({ from, to, limit: pageSize });
+      for (const { key, value } of page) found.set(key, Buffer.from(value).toString());
+      const last = page.at(-1);
+      if (last === undefined || page.length < pageSize) return found;
+      from = after(last.key);
+    }
+  }
+
+  let isShowing = false;
+  /** Once for what comes in a row: it looks at all of them. */
+  function showSoon(): void {
+    if (isShowing) return;
+    isShowing = true;
+    setTimeout(() => {
+      isShowing = false;
+      show();
+    }, 250).unref();
+  }
+
+  const watch = await follow({
+    store,
+    world,
+    spaces: [channelTokenSpace, channelStateSpace],
+    async read() {
+      const [freshTokens, freshStates] = [await readAll(channelTokenSpace), await readAll(channelStateSpace)];
+      return () => {
+        tokens = freshTokens;
+        states = freshStates;
+        show();
+      };
+    },
+    onCommit({ changes }) {
+      for (const change of changes) {
+        const { key } = change;
+        const isState = key.startsWith(`${channelStateSpace}\0`);
+        if (!isState && !key.startsWith(`${channelTokenSpace}\0`)) continue;
+        const into = isState ? states : tokens;
+        if (change.value === undefined) into.delete(key);
+        else into.set(key, Buffer.from(change.value).toString());
+        if (isState) showSoon();
+      }
+    },
+  });
+
+  const keyFor = ({ environment, id }: ChannelOfIntegration) => keyOf(channelTokenSpace, environment, id);
+  /** A text of all, cut where it is looked at: an object for each would be three times as large. */
+  const partIn = (known: string | undefined, { integration }: ChannelOfIntegration, part: "hash" | "connection") => {
+    const [of, id] = known?.slice(hashLength).split("\0", 2) ?? [];
+    if (known === undefined || of !== integration) return undefined;
+    if (part === "connection") return id;
+    return known.startsWith(unknownToken) ? undefined : known.slice(0, hashLength);
+  };
+
+  return {
+    expectedOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "hash"),
+    connectionOf: (channel) => partIn(tokens.get(keyFor(channel)), channel, "connection"),
+    close: () => watch.close(),
+  };
+}

@@ -1,0 +1,64 @@
+import {
+  type ConnectOutcome,
+  ConnectOutcomeSchema,
+  type PendingAuthorization,
+  PendingAuthorizationSchema,
+  type PendingDevice,
+  PendingDeviceSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type ConnectSession,
+  ConnectSessionSchema,
+  DeviceAuthorization_State,
+} from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { complete, strip } from "../stored/revisions.ts";
+import { bornAt } from "../stored/sortable-time.ts";
+
+/** End users on their way to a connection. */
+export function createAuthorizationCollections(store: Store) {
+  return {
+    connectSessions: createRecords({
+      store,
+      name: "connect-session",
+      schema: ConnectSessionSchema,
+      key: ({ id }: ConnectSession) => [id],
+      complete,
+      strip,
+      indexes: { age: ({ createdAt }: ConnectSession) => [[bornAt(createdAt)]] },
+    }),
+    pendingAuthorizations: createRecords({
+      store,
+      name: "pending-authorization",
+      schema: PendingAuthorizationSchema,
+      secret: true,
+      key: ({ stateHash }: PendingAuthorization) => [stateHash],
+      indexes: {
+        age: ({ createdAt }: PendingAuthorization) => [[bornAt(createdAt)]],
+        session: ({ sessionId }: PendingAuthorization) => [[sessionId]],
+      },
+    }),
+    pendingDevices: createRecords({
+      store,
+      name: "pending-device",
+      schema: PendingDeviceSchema,
+      secret: true,
+      key: ({ id }: PendingDevice) => [id],
+      indexes: {
+        age: ({ createdAt }: PendingDevice) => [[bornAt(createdAt)]],
+        waiting: (device: PendingDevice) => (isWaiting(device) ? [[]] : []),
+      },
+    }),
+    connectOutcomes: createRecords({
+      store,
+      name: "connect-outcome",
+      schema: ConnectOutcomeSchema,
+      key: ({ listenerHash }: ConnectOutcome) => [listenerHash],
+      indexes: { age: ({ createdAt }: ConnectOutcome) => [[bornAt(createdAt)]] },
+    }),
+  } as const;
+}
+
+export const isWaiting = ({ authorization }: PendingDevice): boolean =>
+  authorization?.state === DeviceAuthorization_State.PENDING;

@@ -1,0 +1,115 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { checkConnectionConfig } from "../../core/connection-rules.ts";
+import { askedOfUsers, connectConfig, scopesOverride } from "../../core/dialect/connect-params.ts";
+import { scopesIn, wantedScopes } from "../../core/granted-scopes.ts";
+import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Integration, Integration_Callback } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { OAuth2Rules, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Stored } from "../../store/records.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Environments } from "../setup/environments.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+import type { Asking } from "../tokens/token-endpoint.ts";
+import { checkAddresses } from "./connection-addresses.ts";
+import { redirectContext } from "./redirect-context.ts";
+
+/** Whose authorization it is, with all that it takes to go on with it. */
+export interface Ground {
+  readonly session: Stored<ConnectSession>;
+  readonly integration: Integration;
+  readonly provider: Provider;
+  /** What is authorised again. */
+  readonly existing: Connection | undefined;
+}
+
+/** What every step of an authorization stands on. */
+export interface Grounds {
+  /** Throws `unknown_provider_config` for what the session is not for. */
+  of(session: Stored<ConnectSession>, integration: string): Promise<Ground>;
+  /** The last segment of an integration's redirect URI; empty: the one that integrations share. */
+  contextOf(integration: Integration): Promise<string>;
+  redirectUri(context: string): string;
+  askingOf(ground: Ground, connectionConfig: JsonObject): Promise<Asking>;
+}
+
+interface GroundsOptions {
+  readonly environments: Environments;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly connections: Connections;
+  readonly publicUrl: () => string;
+}
+
+export function createGrounds({
+  environments,
+  integrations,
+  providers,
+  connections,
+  publicUrl,
+}: GroundsOptions): Grounds {
+  async function groundOf(session: Stored<ConnectSession>, key: string): Promise<Ground> {
+    const { environment, allowedIntegrations, reconnect } = session.value;
+    const isAllowed = allowedIntegrations.length === 0 || allowedIntegrations.includes(key);
+    if (!isAllowed)
+      throw new Fault("unknown_provider_config", `this connect session is not for the integration "${key}"`);
+    const { value: integration } = await integrations.get({ environment, key });
+    const existing = reconnect === undefined ? undefined : (await connections.get(reconnect)).value;
+    return { session, integration, provider: await providers.findNow(integration.provider), existing };
+  }
+
+  async function contextOf({ environment, key, provider, callback }: Integration): Promise<string> {
+    if (callback !== Integration_Callback.BOUND) return "";
+    const { id } = await environments.get(environment);
+    return redirectContext({ environmentId: id, integration: key, provider });
+  }
+
+  const redirectUri = (context: string) => `${publicUrl()}/oauth/callback${context === "" ? "" : `/${context}`}`;
+
+  const askingOf = async ({ integration, provider }: Ground, connectionConfig: JsonObject): Promise<Asking> => ({
+    provider,
+    integration,
+    secrets: await integrations.secretsOf(integration),
+    connectionConfig: { ...integration.connectionDefaults, ...connectionConfig },
+  });
+
+  return { of: groundOf, contextOf, redirectUri, askingOf };
+}
+
+/** What the session says of this integration. */
+export const defaultsOf = ({ session, integration }: Ground) => session.value.integrationDefaults[integration.key];
+
+/** What the connection is going to say of itself. Throws what an end user has to fill in otherwise. */
+export function configOf(ground: Ground, given: Readonly<Record<string, string>>): JsonObject {
+  const { integration, provider, existing } = ground;
+  const session = defaultsOf(ground)?.connectionConfig ?? {};
+  const config = connectConfig(provider.connectionFields, {
+    existing: existing?.connectionConfig ?? {},
+    given,
+    session,
+  });
+  const asked = askedOfUsers(provider.connectionFields);
+  const whole = { ...integration.connectionDefaults, ...config };
+  const ofFields = checkConnectionConfig(whole, asked);
+  const mistakes = ofFields.length > 0 ? ofFields : checkAddresses(provider, whole);
+  if (mistakes.length > 0) {
+    throw new Fault("invalid_query_params", "the connection needs other details", { mistakes });
+  }
+  return config;
+}
+
+/** What the end user is asked for. */
+export function scopesOf(ground: Ground, rules: OAuth2Rules, further: readonly string[]): string[] {
+  const { integration, existing } = ground;
+  const { userScopes = [], connectionConfig = {} } = defaultsOf(ground) ?? {};
+  const override = connectionConfig[scopesOverride];
+  return wantedScopes({
+    configured: typeof override === "string" ? scopesIn(override) : (integration.oauth?.scopes ?? []),
+    defaults: rules.defaultScopes,
+    // The application's word, where it has one: a page does not widen it.
+    further: userScopes.length > 0 ? userScopes : further,
+    granted: existing?.grantedScopes ?? [],
+  });
+}

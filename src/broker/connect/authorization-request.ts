@@ -1,0 +1,74 @@
+import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+
+/** What an authorization request says (RFC 6749, section 4.1.1; RFC 7636; OpenID Connect). */
+export interface AuthorizationRequest {
+  readonly clientId: string;
+  readonly redirectUri: string;
+  readonly state: string;
+  /** Undefined: the provider cannot do PKCE. */
+  readonly challenge: string | undefined;
+  /** Undefined: no `id_token` is asked for. */
+  readonly nonce: string | undefined;
+  readonly scopes: readonly string[];
+  /** The end user has a connection already, and what was granted is to stay. */
+  readonly isFurther: boolean;
+  /** Of the session, and of the page that began: in place of the provider's. */
+  readonly params: Readonly<Record<string, string | undefined>>;
+}
+
+/** What only we say: whoever could change one of them could turn the answer elsewhere. */
+const reserved = new Set([
+  "response_type",
+  "response_mode",
+  "client_id",
+  "client_secret",
+  "redirect_uri",
+  "state",
+  "nonce",
+  "scope",
+  "code_challenge",
+  "code_challenge_method",
+  "request",
+  "request_uri",
+  "dpop_jkt",
+]);
+
+export function isReserved(parameter: string, { scopeParameter }: Pick<OAuth2Rules, "scopeParameter">): boolean {
+  const read = asRead(parameter);
+  return reservedAsRead.has(read) || (scopeParameter !== "" && read === asRead(scopeParameter));
+}
+
+/** Some servers read a name in any case, and take `redirect.uri` or `redirect_uri[]` for `redirect_uri`. */
+const asRead = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/\[.*$/s, "")
+    .replace(/[^a-z0-9]/g, "");
+const reservedAsRead = new Set([...reserved].map(asRead));
+
+/** The parameters of an authorization request, by name; the client's id among them. */
+export function authorizationParameters(rules: OAuth2Rules, request: AuthorizationRequest): Record<string, string> {
+  const { clientId, redirectUri, state, challenge, nonce, scopes, isFurther, params } = request;
+  const { authorizationParams, incrementalParams, scopeSeparator, scopeParameter } = rules;
+  const free = { ...authorizationParams, ...(isFurther ? incrementalParams : {}), ...params };
+  const all: Record<string, string | undefined> = {
+    ...Object.fromEntries(Object.entries(free).filter(([name]) => !isReserved(name, rules))),
+    response_type: "code",
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    state,
+    ...(scopes.length === 0 ? {} : { [scopeParameter || "scope"]: scopes.join(scopeSeparator || " ") }),
+    ...(challenge === undefined ? {} : { code_challenge: challenge, code_challenge_method: "S256" }),
+    ...(nonce === undefined ? {} : { nonce }),
+  };
+  return Object.fromEntries(Object.entries(all).filter((one): one is [string, string] => one[1] !== undefined));
+}
+
+/** An address with these parameters in its query, in place of what it has under their names. */
+export function withQuery(address: string, parameters: Readonly<Record<string, string>>): string {
+  const url = new URL(address);
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  // A blank as `%20`: a provider that reads `+` as a plus finds another scope.
+  url.search = url.searchParams.toString().replaceAll("+", "%20");
+  return url.href;
+}

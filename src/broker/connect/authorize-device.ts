@@ -1,0 +1,149 @@
+import { randomUUID } from "node:crypto";
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { checkConnectionId, lowerTags } from "../../core/connection-rules.ts";
+import { PendingDeviceSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type BeginDeviceAuthorizationRequest,
+  type ConnectSession,
+  ConnectSessionSchema,
+  type DeviceAuthorization,
+  DeviceAuthorization_State,
+  DeviceAuthorizationSchema,
+  IntegrationDefaultsSchema,
+} from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { Audit } from "../audit/audit.ts";
+import type { Collections } from "../collections.ts";
+import type { Caller } from "../setup/access.ts";
+import { requireConfigScope } from "../setup/credential-scope.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+import type { DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
+import { configOf, type Ground, type Grounds, scopesOf } from "./authorization-context.ts";
+import { checkDeviceBeginning } from "./connect-session-rules.ts";
+import type { DeviceWaits } from "./device-waits.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
+import { deviceLifetimeMs } from "./pending-authorizations.ts";
+
+/** End users who enter a code at a provider's page (RFC 8628), on whatever device is at hand. */
+export interface DeviceAuthorizations {
+  /** Asks the provider for a code, and goes on asking what came of it until that is known. */
+  begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization>;
+  /** `environment` undefined: whichever it is of. */
+  get(ref: { readonly environment: string | undefined; readonly id: string }): Promise<DeviceAuthorization>;
+}
+
+export type NewDevice = Omit<BeginDeviceAuthorizationRequest, "$typeName" | "$unknown">;
+
+interface DeviceOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly grounds: Grounds;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly waits: DeviceWaits;
+  readonly failures: FailedAuthorizations;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthorizations {
+  const { store, collections, grounds, tokenEndpoint, waits, failures, audit, world } = options;
+  const { pendingDevices } = collections;
+
+  async function begunWith(asked: NewDevice, actor: string): Promise<ConnectSession> {
+    const { environment, integration, connectionId: id, userScopes, connectionConfig, endUser, tags } = asked;
+    const defaults = create(IntegrationDefaultsSchema, { userScopes, connectionConfig: connectionConfig ?? {} });
+    const mistakes = [...(id === "" ? [] : checkConnectionId(id)), ...checkDeviceBeginning(asked, defaults)];
+    if (mistakes.length > 0) throw new Fault("invalid_body", "the device authorization is not valid", { mistakes });
+    const isThere = id !== "" && (await collections.connections.get(environment, integration, id)) !== undefined;
+    return create(ConnectSessionSchema, {
+      environment,
+      ...(endUser === undefined ? {} : { endUser }),
+      tags: lowerTags(tags),
+      allowedIntegrations: [integration],
+      integrationDefaults: { [integration]: defaults },
+      ...(isThere ? { reconnect: { environment, integration, id } } : {}),
+      createdBy: actor,
+      webhookUrlOverride: asked.webhookUrlOverride,
+    });
+  }
+
+  async function begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization> {
+    if (namesNothing(asked.integration)) throw unknownIntegration(asked.integration);
+    const { keyId: actor } = caller;
+    const session = await begunWith(asked, actor);
+    const ground = await grounds.of({ value: session, revision: 0, bytes: 0 }, asked.integration);
+    const { integration, provider, existing } = ground;
+    if (existing !== undefined) {
+      const { connectionConfig: before = {} } = existing;
+      requireConfigScope(caller, { provider, before, after: { ...before, ...asked.connectionConfig } });
+    }
+    const { auth } = provider;
+    if (auth.case !== "oauth2") throw new Fault("invalid_body", `"${integration.key}" is not authorized with a code`);
+    const connectionConfig = configOf(ground, {});
+    const scopes = scopesOf(ground, auth.value, []);
+    const code = await codeFor(ground, connectionConfig, scopes).catch((error: unknown) =>
+      failures.refuse(error, {
+        ...{ environment: integration.environment, integration: integration.key, existing: existing?.ref },
+        ...{ credentials: auth.case, secrets: [] },
+      }),
+    );
+    const now = world.now();
+    const authorization = create(DeviceAuthorizationSchema, {
+      id: randomUUID(),
+      environment: integration.environment,
+      integration: integration.key,
+      userCode: code.userCode,
+      verificationUri: code.verificationUri,
+      verificationUriComplete: code.verificationUriComplete ?? "",
+      createdAt: timestampFromMs(now),
+      expiresAt: timestampFromMs(Math.min(code.expiresAtMs, now + deviceLifetimeMs)),
+      state: DeviceAuthorization_State.PENDING,
+    });
+    const { id, environment } = authorization;
+    const after = create(PendingDeviceSchema, {
+      id,
+      authorization,
+      begunWith: session,
+      connectionId: existing?.ref?.id ?? (asked.connectionId || randomUUID()),
+      deviceCode: code.deviceCode,
+      intervalMs: Math.min(code.intervalMs, deviceLifetimeMs),
+      scopes,
+      connectionConfig,
+      createdAt: timestampFromMs(now),
+    });
+    await store.commit([
+      ...pendingDevices.change({ before: undefined, after }),
+      ...audit.changes({ actor, action: "device_authorization.begin", environment, targets: [integration.key] }),
+    ]);
+    world.metrics.authorizationsBegun.inc({ credentials: auth.case });
+    waits.follow(id);
+    return authorization;
+  }
+
+  async function codeFor(ground: Ground, connectionConfig: JsonObject, scopes: readonly string[]): Promise<DeviceCode> {
+    const asking = await grounds.askingOf(ground, connectionConfig);
+    return tokenEndpoint.beginDevice({ ...asking, scopes }).catch((error: unknown) => {
+      if (!(error instanceof TokenFailure) || error.code !== "device_url_missing") throw error;
+      const { key, provider } = ground.integration;
+      throw new Fault("integration_misconfigured", `the provider of "${key}", ${provider}, gives no codes to devices`);
+    });
+  }
+
+  return {
+    begin: (asked, caller) => waits.withRoom(() => begin(asked, caller)),
+    async get({ environment, id }) {
+      const found = namesNothing(id) ? undefined : await pendingDevices.get(id);
+      const authorization = found?.value.authorization;
+      const isTheirs = environment === undefined || authorization?.environment === environment;
+      if (authorization !== undefined && isTheirs) return authorization;
+      throw new Fault("not_found", "there is no such device authorization, or not any more");
+    },
+  };
+}
+
+const unknownIntegration = (key: string) =>
+  new Fault("unknown_provider_config", `there is no integration ${JSON.stringify(key)}`);

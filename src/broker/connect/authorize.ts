@@ -1,0 +1,84 @@
+import type { World } from "../../base/world.ts";
+import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { Audit } from "../audit/audit.ts";
+import type { Logs } from "../audit/logs.ts";
+import type { Collections } from "../collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { LiveGrants } from "../credentials/grant-count.ts";
+import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { Environments } from "../setup/environments.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Origins } from "../setup/origins.ts";
+import type { Providers } from "../setup/providers.ts";
+import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
+import type { ScriptHooks } from "../syncs/script-hooks.ts";
+import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
+import { createGrounds } from "./authorization-context.ts";
+import { createDepartures, type Departures } from "./authorize-begin.ts";
+import { createDeviceAuthorizations, type DeviceAuthorizations } from "./authorize-device.ts";
+import { createReturns, type Returns } from "./authorize-finish.ts";
+import { createAuthorizedConnections } from "./authorized-connection.ts";
+import { createDeviceWaits } from "./device-waits.ts";
+import { createTakeCredentials, type TakeCredentials } from "./entered-credentials.ts";
+import { createFailedAuthorizations } from "./failed-authorizations.ts";
+import type { Imports } from "./imports.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** End users on their way to a provider and back, and what they bring along. */
+export interface Authorizations {
+  /** Remembers who leaves, and says where to. */
+  readonly begin: Departures;
+  /**
+   * Takes what was remembered, whatever comes of it, and makes the connection. Throws `unknown_authorization` for an
+   * answer that belongs to nobody, and nothing else: once it is known whose it is, what came of it is returned.
+   */
+  readonly finish: Returns;
+  /** A connection of credentials that an end user typed in. */
+  readonly connect: TakeCredentials;
+  /** End users who enter a code elsewhere. */
+  readonly devices: DeviceAuthorizations;
+  /** What stands in the redirect URI of an integration. */
+  readonly callbackUrl: (integration: Integration) => Promise<string>;
+  /** Goes on with devices that wait: once it is known which providers there are. */
+  resume(): void;
+  /** Waits for what is being filed. */
+  close(): Promise<void>;
+}
+
+interface AuthorizationsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly environments: Environments;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly connections: Connections;
+  readonly sessions: Sessions;
+  readonly sharedCallbacks: SharedCallbacks;
+  readonly origins: Origins;
+  readonly imports: Imports;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
+  readonly hooks: Pick<ScriptHooks, "validate">;
+  readonly logs: Logs;
+  readonly publicUrl: () => string;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
+  const grounds = createGrounds(options);
+  const authorized = createAuthorizedConnections(options);
+  const failures = createFailedAuthorizations(options);
+  const deviceWaits = createDeviceWaits({ ...options, grounds, authorized, failures });
+  return {
+    begin: createDepartures({ ...options, grounds, failures }),
+    finish: createReturns({ ...options, grounds, authorized, failures }),
+    connect: createTakeCredentials({ ...options, grounds, authorized, failures }),
+    devices: createDeviceAuthorizations({ ...options, grounds, failures, waits: deviceWaits }),
+    resume: () => deviceWaits.resume(),
+    close: () => deviceWaits.close(),
+    callbackUrl: async (integration) => grounds.redirectUri(await grounds.contextOf(integration)),
+  };
+}

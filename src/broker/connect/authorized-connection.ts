@@ -1,0 +1,124 @@
+import { randomUUID } from "node:crypto";
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import {
+  type Connection,
+  ConnectionImportSchema,
+  ConnectionRefSchema,
+  ConnectionSchema,
+} from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Collections } from "../collections.ts";
+import type { LiveGrants } from "../credentials/grant-count.ts";
+import type { LiveConnection } from "../credentials/live-connections.ts";
+import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { ScriptHooks } from "../syncs/script-hooks.ts";
+import type { Ground } from "./authorization-context.ts";
+import type { Imports } from "./imports.ts";
+import type { Sessions } from "./sessions.ts";
+
+/** What an end user brought along, once it is in hand. */
+export interface Brought {
+  readonly credentials: Credentials;
+  readonly connectionConfig: JsonObject;
+  readonly metadata: JsonObject;
+  readonly grantedScopes: readonly string[];
+  readonly missingScopes: readonly string[];
+}
+
+export interface AuthorizedConnections {
+  /** Asks the provider about it and files it all in one commit, with which the session ends, unless otherwise said. */
+  file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed>;
+  /** The connection as it is going to be, for what is asked with its credentials before it is there. */
+  draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection>;
+}
+
+export interface Filing {
+  /** Of a new connection. */
+  readonly id: string;
+  /** What ends with the commit, where there is no session that could. */
+  readonly alongside: (connection: FiledAs) => Promise<readonly Change[]>;
+}
+
+export interface FiledAs {
+  readonly connectionId: string;
+  readonly missingScopes: readonly string[];
+}
+
+export interface Filed extends FiledAs {
+  readonly connection: Connection;
+}
+
+interface AuthorizedConnectionsOptions {
+  readonly collections: Collections;
+  readonly integrations: Integrations;
+  readonly sessions: Sessions;
+  readonly imports: Imports;
+  readonly asks: ProviderAsks;
+  readonly grants: LiveGrants;
+  readonly hooks: Pick<ScriptHooks, "validate">;
+}
+
+export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
+  const { collections, integrations, sessions, imports, asks, grants, hooks } = options;
+
+  async function file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed> {
+    const { session, integration, provider, existing } = ground;
+    const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
+    const { environment, key } = integration;
+    const id = existing?.ref?.id ?? filing?.id ?? randomUUID();
+    const draft = await draftOf(ground, brought, id);
+    const { connectionConfig, metadata } = await asks.describe(draft);
+    await hooks.validate(draft);
+    const as = { connectionId: id, missingScopes: brought.missingScopes };
+    const item = create(ConnectionImportSchema, {
+      environment,
+      integration: key,
+      id,
+      credentials: brought.credentials,
+      ...(endUser === undefined ? {} : { endUser }),
+      // Of a connection that is there, what the session does not name is kept.
+      ...(existing !== undefined && Object.keys(tags).length === 0 ? {} : { tags: { tags } }),
+      ...(webhookUrlOverride === "" ? {} : { webhookUrlOverride }),
+    });
+    const { connection } = await imports.authorizeOne(
+      {
+        item,
+        isAgain: existing !== undefined,
+        metadata: { ...brought.metadata, ...metadata },
+        connectionConfig: { ...brought.connectionConfig, ...connectionConfig },
+        grantedScopes: brought.grantedScopes,
+        missingScopes: brought.missingScopes,
+        async alongside() {
+          if (filing !== undefined) return filing.alongside(as);
+          const current = await collections.connectSessions.get(session.value.id);
+          if (current === undefined) throw new Fault("unknown_session", "the connect session has been used");
+          return sessions.end(current);
+        },
+      },
+      createdBy,
+    );
+    await grants.noteNew(connection, provider);
+    return { ...as, connection };
+  }
+
+  async function draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection> {
+    const { integration, provider } = ground;
+    const ref = create(ConnectionRefSchema, { environment: integration.environment, integration: integration.key, id });
+    return {
+      connection: create(ConnectionSchema, {
+        ref,
+        provider: provider.name,
+        connectionConfig: brought.connectionConfig,
+      }),
+      integration,
+      secrets: await integrations.secretsOf(integration),
+      provider,
+      credentials: brought.credentials,
+    };
+  }
+
+  return { file, draftOf };
+}

@@ -1,0 +1,46 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { nextPollMs } from "../../auth/oauth2/device-pace.ts";
+import { TokenFailure, type Tokens } from "../../auth/oauth2/tokens.ts";
+import type { Asking, DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
+
+interface Polling {
+  readonly tokens: Pick<TokenEndpoint, "ask">;
+  readonly now: () => number;
+  /** Unless said, the timer's. */
+  readonly wait?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+}
+
+/**
+ * Asks for a device's tokens until its user has decided, as often as the provider wants to be asked (RFC 8628, section
+ * 3.5). Rejects with `TokenFailure`: `grant_dead` for a user who refused, or who came too late.
+ */
+export async function pollDevice(
+  { tokens, now, wait = pause }: Polling,
+  asking: Asking,
+  { deviceCode, expiresAtMs, intervalMs }: DeviceCode,
+): Promise<Tokens> {
+  for (let interval = intervalMs; ; ) {
+    if (now() + interval >= expiresAtMs) throw expired();
+    await wait(interval, asking.signal).catch((cause: unknown) => {
+      throw new TokenFailure(left, "nobody waits for the device any more", { cause });
+    });
+    try {
+      return await tokens.ask({ ...asking, grant: { type: "device_code", deviceCode } });
+    } catch (error) {
+      if (!(error instanceof TokenFailure)) throw error;
+      const next = nextPollMs(interval, error.kind);
+      if (next === undefined) throw error;
+      interval = Math.max(next, error.retryAfterMs ?? 0);
+    }
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  sleep(ms, undefined, signal === undefined ? {} : { signal });
+
+const left = { kind: "passing", code: "left", retryAfterMs: undefined } as const;
+const expired = () =>
+  new TokenFailure(
+    { kind: "grant_dead", code: "expired_token", retryAfterMs: undefined },
+    "the device's code has run out",
+  );

@@ -1,0 +1,277 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type PendingDevice, PendingDeviceSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type DeviceAuthorization, DeviceAuthorization_State } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
+import { createLeases } from "../../store/leases.ts";
+import type { Stored } from "../../store/records.ts";
+import { secretValues } from "../audit/secret-values.ts";
+import type { Collections } from "../collections.ts";
+import { faultOfStore } from "../stored/store-fault.ts";
+import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
+import { isWaiting } from "./authorization-collections.ts";
+import type { Ground, Grounds } from "./authorization-context.ts";
+import { Failed } from "./authorize-failure.ts";
+import { broughtBy } from "./authorize-finish.ts";
+import type { AuthorizedConnections, FiledAs } from "./authorized-connection.ts";
+import { pollDevice } from "./device-polls.ts";
+import type { FailedAuthorizations, Failing, Told } from "./failed-authorizations.ts";
+
+/**
+ * Goes on asking providers about codes that end users enter elsewhere, in the background. What is asked about lies in
+ * the store, and a lease says which process asks: after a restart, or when a replica is gone, another takes it up
+ * within the length of that lease, and the end user notices nothing. The one thing that is lost with a process is an
+ * answer that had come and was not written down yet: its code is good for nothing any more, and the next question
+ * says so.
+ */
+export interface DeviceWaits {
+  /** From now on, what nobody asks about is taken up: once it is known which providers there are. */
+  resume(): void;
+  /** Throws `too_many_requests` when this process asks about as many as it may. */
+  withRoom<T>(begin: () => Promise<T>): Promise<T>;
+  /** From now on, if nobody else does. */
+  follow(id: string): void;
+  /** What came of a question is written down; what is still being waited for is left to whoever comes next. */
+  close(): Promise<void>;
+}
+
+interface DeviceWaitsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly grounds: Grounds;
+  readonly authorized: AuthorizedConnections;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly failures: FailedAuthorizations;
+  readonly world: World;
+}
+
+/** Each asks about every five seconds: twenty requests a second, and a lease renewed five times a second. */
+const maxAtOnce = 100;
+const leaseMs = 60_000;
+const renewLeaseEveryMs = 20_000;
+const takeUpEveryMs = 20_000;
+const storeRetryMs = 1_000;
+const closeWithinMs = 10_000;
+
+export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
+  const { store, collections, grounds, authorized, tokenEndpoint, failures, world } = options;
+  const { pendingDevices } = collections;
+  const leases = createLeases(store);
+  const waits = new Map<string, Promise<void>>();
+  const ended = new AbortController();
+  let beginning = 0;
+  let isTakingUp = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  /** Those that nobody asks about: of a process that is gone. */
+  async function takeUp(): Promise<void> {
+    if (isTakingUp) return;
+    isTakingUp = true;
+    try {
+      const waiting = await pendingDevices.pageBy("waiting", { under: [], limit: 2 * maxAtOnce });
+      for (const { value } of waiting) if (waits.size + beginning < maxAtOnce) follow(value.id);
+    } catch (err) {
+      if (!ended.signal.aborted) world.log.warn("devices that wait were not looked at, and will be", { err });
+    } finally {
+      isTakingUp = false;
+    }
+  }
+
+  function follow(id: string): void {
+    if (waits.has(id) || ended.signal.aborted) return;
+    const wait = underLease(id)
+      .catch((err: unknown) => {
+        // The store, as a rule: it is taken up again.
+        if (!ended.signal.aborted) world.log.warn("a device that waits was left, and will be taken up again", { err });
+      })
+      .finally(() => waits.delete(id));
+    waits.set(id, wait);
+  }
+
+  async function underLease(id: string): Promise<void> {
+    const lease = await leases.take(`device/${id}`, leaseMs);
+    if (lease === undefined) return;
+    const keeping = setInterval(() => {
+      // Lost: then two ask, the provider slows both down, and the commit says who was first.
+      lease.renew().catch((err: unknown) => world.log.debug("a lease was not renewed", { err }));
+    }, renewLeaseEveryMs);
+    try {
+      const found = await current(id);
+      if (found !== undefined) await see(found.value);
+    } finally {
+      clearInterval(keeping);
+      await lease.release().catch((err: unknown) => world.log.debug("a lease was not released", { err }));
+    }
+  }
+
+  /** Undefined once it has ended. */
+  async function current(id: string): Promise<Stored<PendingDevice> | undefined> {
+    const found = await pendingDevices.get(id);
+    return found !== undefined && isWaiting(found.value) ? found : undefined;
+  }
+
+  /** To its end, whatever that is. */
+  async function see(device: PendingDevice): Promise<void> {
+    try {
+      const tokens = await askOn(device);
+      await stubbornly(async () => {
+        if ((await current(device.id)) === undefined) return;
+        const ground = await groundOf(device);
+        await authorized.file(ground, broughtBy(tokens, device), {
+          id: device.connectionId,
+          alongside: (filed) => connecting(device, filed),
+        });
+        world.metrics.authorizations.inc({ credentials: "oauth2", outcome: "connected" });
+      });
+    } catch (error) {
+      if (ended.signal.aborted && isInterruption(error)) return;
+      const told = await stubbornly(() => failures.read(meaning(error), failingOf(device)));
+      await stubbornly(() => fail(device, told));
+    }
+  }
+
+  async function askOn(device: PendingDevice) {
+    const { deviceCode, intervalMs, authorization } = device;
+    const expiresAtMs = authorization?.expiresAt === undefined ? 0 : timestampMs(authorization.expiresAt);
+    const tokens: Pick<TokenEndpoint, "ask"> = {
+      // With what the integration is now: its secret may have been changed since.
+      ask: async ({ grant }) => tokenEndpoint.ask({ ...(await askingOf(device).catch(passing)), grant }),
+    };
+    const code = {
+      deviceCode,
+      intervalMs,
+      expiresAtMs,
+      userCode: "",
+      verificationUri: "",
+      verificationUriComplete: "",
+    };
+    return pollDevice({ tokens, now: world.now, wait: pause }, await stubbornly(() => askingOf(device)), code);
+  }
+
+  /** A question that has been sent is not taken back: its answer may be the tokens, and comes once. */
+  const pause = (ms: number) => sleep(ms, undefined, { signal: ended.signal });
+
+  const askingOf = async (device: PendingDevice) =>
+    grounds.askingOf(await groundOf(device), device.connectionConfig ?? {});
+
+  function groundOf({ begunWith: value, authorization }: PendingDevice): Promise<Ground> {
+    if (value === undefined || authorization === undefined) throw new Error("a stored device says what it is for");
+    return grounds.of({ value, revision: 0, bytes: 0 }, authorization.integration);
+  }
+
+  /** What ends together with the commit of its connection. */
+  async function connecting(device: PendingDevice, { connectionId: id, missingScopes }: FiledAs): Promise<Change[]> {
+    const { environment = "", integration = "" } = device.authorization ?? {};
+    const connection = create(ConnectionRefSchema, { environment, integration, id });
+    const before = await current(device.id);
+    if (before === undefined) throw new Fault("conflict", "the device authorization has ended");
+    const state = DeviceAuthorization_State.CONNECTED;
+    return endedAs(before, { state, connection, missingScopes: [...missingScopes] });
+  }
+
+  const failingOf = (device: PendingDevice): Failing => ({
+    environment: device.authorization?.environment ?? "",
+    integration: device.authorization?.integration ?? "",
+    existing: device.begunWith?.reconnect,
+    credentials: "oauth2",
+    secrets: secretValues(PendingDeviceSchema, device),
+  });
+
+  /** With the log of it in one commit. */
+  async function fail(device: PendingDevice, { failed: { by, message }, changes, tell }: Told): Promise<void> {
+    const before = await current(device.id);
+    if (before === undefined) return;
+    try {
+      await store.commit([...endedAs(before, { state: stateOf(by), code: by, message }), ...changes()]);
+    } catch (error) {
+      // Somebody else has ended it.
+      if (error instanceof StaleWrite) return;
+      throw error;
+    }
+    tell();
+  }
+
+  function endedAs(before: Stored<PendingDevice>, outcome: Ending): Change[] {
+    const { id, connectionId, createdAt, authorization } = before.value;
+    if (authorization === undefined || createdAt === undefined) throw new Error("a stored device says what it is for");
+    const ending: DeviceAuthorization = { ...authorization, ...outcome };
+    const after = create(PendingDeviceSchema, { id, connectionId, createdAt, authorization: ending });
+    return pendingDevices.change({ before, after });
+  }
+
+  /** A provider gives tokens once: while the store takes nothing, it is tried on. */
+  async function stubbornly<T>(act: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await act();
+      } catch (error) {
+        if (faultOfStore(error).code !== "store_unavailable" || ended.signal.aborted) throw error;
+        world.log.warn("the store does not answer a device that waits, and is asked again", { err: error });
+        await pause(storeRetryMs).catch(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  return {
+    resume() {
+      timer ??= setInterval(() => void takeUp(), takeUpEveryMs).unref();
+      void takeUp();
+    },
+    async withRoom(begin) {
+      if (waits.size + beginning >= maxAtOnce) {
+        const message = `${maxAtOnce} device authorizations are under way, and no more at once`;
+        throw new Fault("too_many_requests", message, { retryAfterSeconds: 60 });
+      }
+      beginning += 1;
+      try {
+        return await begin();
+      } finally {
+        beginning -= 1;
+      }
+    },
+    follow,
+    async close() {
+      clearInterval(timer);
+      ended.abort();
+      await Promise.race([Promise.allSettled(waits.values()), sleep(closeWithinMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+type Ending = Pick<DeviceAuthorization, "state"> &
+  Partial<Pick<DeviceAuthorization, "connection" | "missingScopes" | "code" | "message">>;
+
+/** Of a code that is entered elsewhere. */
+function meaning(error: unknown): unknown {
+  if (error instanceof TokenFailure && error.kind === "grant_dead") {
+    if (error.code === "access_denied") return new Failed("denied", "Access was not allowed.", error.code);
+    if (error.code === "expired_token")
+      return new Failed("expired", "Nobody entered the code in time. Begin again.", error.code);
+  }
+  return error;
+}
+
+const stateOf = (by: Failed["by"]): DeviceAuthorization_State =>
+  by === "denied"
+    ? DeviceAuthorization_State.DENIED
+    : by === "expired"
+      ? DeviceAuthorization_State.EXPIRED
+      : DeviceAuthorization_State.FAILED;
+
+/** Of a store that is away: the question is put off. */
+function passing(error: unknown): never {
+  if (faultOfStore(error).code !== "store_unavailable") throw error;
+  const away = { kind: "passing", code: "store_unavailable", retryAfterMs: undefined } as const;
+  throw new TokenFailure(away, "the store cannot be read now", { cause: error });
+}
+
+/** Of a process that stops: it says nothing of the device. */
+const isInterruption = (error: unknown): boolean =>
+  (error instanceof TokenFailure && error.code === "left") || faultOfStore(error).code === "store_unavailable";

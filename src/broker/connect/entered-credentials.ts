@@ -1,0 +1,105 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { missingScopes } from "../../core/granted-scopes.ts";
+import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Stored } from "../../store/records.ts";
+import { secretValues } from "../audit/secret-values.ts";
+import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
+import { configOf, type Ground, type Grounds, scopesOf } from "./authorization-context.ts";
+import { codeOf, Failed, notAccepted } from "./authorize-failure.ts";
+import { tokenExpiry } from "./authorize-finish.ts";
+import type { AuthorizedConnections } from "./authorized-connection.ts";
+import type { FailedAuthorizations } from "./failed-authorizations.ts";
+
+/** What an end user typed in. */
+export interface GivenCredentials {
+  readonly session: Stored<ConnectSession>;
+  readonly integration: string;
+  readonly credentials: Credentials;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+interface GivenCredentialsOptions {
+  readonly grounds: Grounds;
+  readonly authorized: AuthorizedConnections;
+  readonly tokenEndpoint: TokenEndpoint;
+  readonly asks: ProviderAsks;
+  readonly failures: FailedAuthorizations;
+  readonly world: World;
+}
+
+export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
+
+/** Makes connections of credentials that were typed in, and of none that the provider does not take. */
+export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
+  const { grounds, authorized, tokenEndpoint, asks, failures, world } = options;
+
+  async function connect({ session, integration: key, credentials, params }: GivenCredentials): Promise<Connection> {
+    const ground = await grounds.of(session, key);
+    const wanted = ground.provider.auth.case ?? "none";
+    if (credentials.kind.case !== wanted) {
+      throw new Fault("invalid_body", `"${key}" takes credentials of another kind`);
+    }
+    try {
+      const connection = await filedIfGood(ground, credentials, configOf(ground, params));
+      world.metrics.authorizations.inc({ credentials: wanted, outcome: "connected" });
+      return connection;
+    } catch (error) {
+      if (!(error instanceof Failed || error instanceof TokenFailure)) throw error;
+      const { environment } = session.value;
+      const secrets = secretValues(CredentialsSchema, credentials);
+      const failing = { environment, integration: key, existing: ground.existing?.ref, credentials: wanted, secrets };
+      const { by, message } = await failures.note(error, failing);
+      const code = by === "refused" || by === "token_refused" ? "connection_test_failed" : codeOf(by);
+      throw new Fault(code, message, { cause: error });
+    }
+  }
+
+  async function filedIfGood(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+    const obtained = await obtainedWith(ground, credentials, connectionConfig);
+    const brought = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
+    if ((await asks.prove(await authorized.draftOf(ground, brought, ""))) === "refused") {
+      throw notAccepted();
+    }
+    return (await authorized.file(ground, brought)).connection;
+  }
+
+  /** Of a client of the end user's own, a first token: whether it is good is known at once. */
+  async function obtainedWith(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+    const { auth } = ground.provider;
+    if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
+    const given = credentials.kind.value;
+    const scopes = scopesOf(ground, auth.value, []);
+    const client = {
+      id: given.clientId,
+      secret: given.clientSecret,
+      certificate: given.clientCertificate || undefined,
+      privateKey: given.clientPrivateKey || undefined,
+    };
+    const asking = { ...(await grounds.askingOf(ground, connectionConfig)), client };
+    const tokens = await tokenEndpoint
+      .ask({ ...asking, grant: { type: "client_credentials", scopes } })
+      .catch((error: unknown) => {
+        // Here the client is what somebody typed in, and no operator's.
+        if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);
+        throw error;
+      });
+    const { accessToken: token, raw, dpopKey = "" } = tokens;
+    const value = { ...given, token, raw, dpopKey, ...tokenExpiry(tokens) };
+    const grantedScopes = tokens.scopes ?? scopes;
+    return {
+      credentials: create(CredentialsSchema, { kind: { case: "oauth2Client", value } }),
+      connectionConfig: { ...connectionConfig, ...tokens.connectionConfig },
+      metadata: tokens.metadata,
+      grantedScopes,
+      missingScopes: missingScopes(scopes, grantedScopes),
+    };
+  }
+
+  return connect;
+}

@@ -1,0 +1,61 @@
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../../base/world.ts";
+import type { Change, Store } from "../../store/contract.ts";
+import { partsOf, under } from "../../store/keys.ts";
+import type { Records } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { outcomeLifetimeMs } from "./outcomes.ts";
+import { deviceKeptMs, pendingLifetimeMs } from "./pending-authorizations.ts";
+import { sessionLifetimeMs } from "./sessions.ts";
+
+interface SweepOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly world: World;
+}
+
+/** In one commit; what is left is for the next. */
+const perCommit = 500;
+const commitsPerSweep = 20;
+
+/** Deletes connect sessions and authorizations that nobody came back to. They are good for nothing before that. */
+export function createConnectSweep({
+  store,
+  collections,
+  world,
+}: SweepOptions): (signal: AbortSignal) => Promise<void> {
+  const { connectSessions, pendingAuthorizations, pendingDevices, connectOutcomes } = collections;
+
+  async function outdated(): Promise<Change[]> {
+    return [
+      ...(await olderThan(sessionLifetimeMs, connectSessions)),
+      ...(await olderThan(pendingLifetimeMs, pendingAuthorizations)),
+      ...(await olderThan(deviceKeptMs, pendingDevices)),
+      ...(await olderThan(outcomeLifetimeMs, connectOutcomes)),
+    ];
+  }
+
+  async function olderThan<T extends Aged>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
+    const keys = await store.list({ ...under(`${records.name}.age`), limit: perCommit });
+    // The space, the time, and the key of the record itself.
+    const found = await records.getMany(keys.map(({ key }) => partsOf(key).slice(2)));
+    const oldest = found.filter((one) => one !== undefined);
+    return oldest
+      .filter(
+        ({ value: { createdAt } }) => createdAt === undefined || timestampMs(createdAt) + lifetimeMs <= world.now(),
+      )
+      .flatMap((before) => records.change({ before, after: undefined }));
+  }
+
+  return async (signal) => {
+    for (let i = 0; i < commitsPerSweep && !signal.aborted; i += 1) {
+      const changes = await outdated();
+      if (changes.length === 0) return;
+      await store.commit(changes);
+    }
+  };
+}
+
+interface Aged {
+  readonly createdAt?: Timestamp | undefined;
+}

@@ -1,0 +1,58 @@
+import type { World } from "../../base/world.ts";
+import type { ConnectionDescription } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection, ConnectionImport, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Stored } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { descriptionOfImport } from "../connections/connection-description.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+
+/** Queues the questions to providers about imported connections, in the commit of the import. */
+export interface ImportDescriptions {
+  /** What is stored about these connections; undefined where nothing is, or the provider describes none. */
+  read(
+    refs: readonly ConnectionRef[],
+    providerOf: (ref: ConnectionRef) => Provider | undefined,
+  ): Promise<readonly (Stored<ConnectionDescription> | undefined)[]>;
+  /** For the commit that stores `connection`. */
+  changes(imported: ImportStep, connection: Connection): Change[];
+}
+
+interface ImportStep {
+  readonly ref: ConnectionRef;
+  readonly provider: Provider;
+  readonly item: Pick<ConnectionImport, "metadata" | "connectionConfig">;
+  /** As it was read. */
+  readonly description?: Stored<ConnectionDescription> | undefined;
+  /** Present when an end user authorized the connection: the provider was asked before the commit. */
+  readonly authorized: object | undefined;
+}
+
+interface ImportDescriptionsOptions {
+  readonly collections: Pick<Collections, "descriptions">;
+  readonly world: World;
+}
+
+export function createImportDescriptions({ collections, world }: ImportDescriptionsOptions): ImportDescriptions {
+  const { descriptions } = collections;
+  return {
+    async read(refs, providerOf) {
+      const isDescribed = refs.map((ref) => (providerOf(ref)?.describe.length ?? 0) > 0 && !namesNothing(ref.id));
+      const asked = refs.filter((_, i) => isDescribed[i]);
+      if (asked.length === 0) return [];
+      const keys = asked.map(({ environment, integration, id }) => [environment, integration, id]);
+      const found = (await descriptions.getMany(keys)).values();
+      return isDescribed.map((is) => (is ? found.next().value : undefined));
+    },
+    changes({ ref, provider, item, description, authorized }, connection) {
+      const { metadata, connectionConfig } = item;
+      const given = { ...(metadata && { metadata }), ...(connectionConfig && { connectionConfig }) };
+      const imported = { ref, provider, connection, given, before: description?.value, nowMs: world.now() };
+      const next = authorized === undefined ? descriptionOfImport(imported) : undefined;
+      return next === undefined && description === undefined
+        ? []
+        : descriptions.change({ before: description, after: next });
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import type { JoinedChannels } from "../channels/open.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { ConnectionHealth } from "../connections/health.ts";
+import { createNumbers } from "../connections/numbers.ts";
+import type { JoinedRenewal } from "../credentials/open.ts";
+import type { Ground } from "../setup/open.ts";
+import { type Origins, openOrigins } from "../setup/origins.ts";
+import { openSharedCallbacks, type SharedCallbacks } from "../setup/shared-callbacks.ts";
+import type { ScriptHooks } from "../syncs/script-hooks.ts";
+import type { Syncs } from "../syncs/syncs.ts";
+import { type Authorizations, createAuthorizations } from "./authorize.ts";
+import { createImports, type Imports } from "./imports.ts";
+import { type Outcomes, openOutcomes } from "./outcomes.ts";
+import { createSessions, type Sessions } from "./sessions.ts";
+
+/** How connections come about: imported, or authorised by an end user in a session. */
+export interface JoinedAccounts {
+  readonly imports: Imports;
+  readonly sessions: Sessions;
+  readonly authorizations: Authorizations;
+  readonly origins: Origins;
+  readonly sharedCallbacks: SharedCallbacks;
+  readonly outcomes: Outcomes;
+  close(): Promise<void>;
+}
+
+interface AccountsOptions {
+  readonly ground: Ground;
+  readonly health: ConnectionHealth;
+  readonly connections: Connections;
+  readonly renewal: JoinedRenewal;
+  readonly slots: JoinedChannels["slots"];
+  readonly hooks: ScriptHooks;
+  readonly syncs: Syncs;
+  readonly publicUrl: () => string;
+}
+
+export async function joinAccounts(options: AccountsOptions): Promise<JoinedAccounts> {
+  const { ground, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
+  const { store, collections, environments, integrations, providers, logs, events, audit, world } = ground;
+  const { tokens, asks, grants } = renewal;
+  const imports = createImports({
+    ...{ store, collections, integrations, providers, slots, health, logs, events, audit, world },
+    numbers: createNumbers(store),
+    scripted: async ({ ref, isNew, runHooks }) => [
+      ...(isNew ? await syncs.addedFor(ref, world.now()) : []),
+      ...(runHooks ? hooks.created(ref) : []),
+    ],
+  });
+  const sessions = createSessions({
+    store,
+    collections,
+    integrations,
+    connections,
+    providers,
+    publicUrl,
+    audit,
+    world,
+  });
+  const origins = await openOrigins({ store, collections, world });
+  const sharedCallbacks = await openSharedCallbacks({ store, collections, providerOf: providers.lookUp, world });
+  const authorizations = createAuthorizations({
+    ...{ sharedCallbacks, origins },
+    ...{ store, collections, environments, integrations, providers, connections, sessions, imports },
+    ...{ tokenEndpoint: tokens, asks, grants, hooks, logs, publicUrl, audit, world },
+  });
+  const outcomes = await openOutcomes({ store, collections, world });
+  return {
+    ...{ imports, sessions, authorizations, origins, outcomes, sharedCallbacks },
+    async close() {
+      sharedCallbacks.close();
+      outcomes.close();
+      origins.close();
+      await authorizations.close();
+    },
+  };
+}

@@ -1,0 +1,181 @@
+import { randomBytes } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../base/fault.ts";
+import { digestOf } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { lowerTags } from "../../core/connection-rules.ts";
+import {
+  type ConnectSession,
+  ConnectSessionSchema,
+  type CreateConnectSessionRequest,
+} from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Change, Store } from "../../store/contract.ts";
+import { type Stored, transact } from "../../store/records.ts";
+import type { Audit } from "../audit/audit.ts";
+import type { Collections } from "../collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Caller } from "../setup/access.ts";
+import { requireConfigScope } from "../setup/credential-scope.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+import { requireRevision } from "../stored/conflict.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+import { checkConnectSession } from "./connect-session-rules.ts";
+
+/** Short-lived permission for one browser to make one connection. */
+export interface Sessions {
+  create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
+  /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
+  withToken(token: string): Promise<Stored<ConnectSession>>;
+  /** Leaves the session to the browser with this secret alone. Throws `other_browser` where another has it. */
+  bind(stored: Stored<ConnectSession>, secret: string): Promise<Stored<ConnectSession>>;
+  get(ref: SessionRef): Promise<ConnectSession>;
+  delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
+  /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
+  end(stored: Stored<ConnectSession>): Change[];
+  /** The keys of the integrations among which its holder may choose, in order: of those that are there. */
+  choices(session: ConnectSession): Promise<readonly string[]>;
+}
+
+/** A session as the store has it. */
+export type StoredSession = Stored<ConnectSession>;
+
+export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
+
+export interface SessionRef {
+  /** Undefined: whichever it is of. Nobody guesses an id. */
+  readonly environment: string | undefined;
+  readonly id: string;
+}
+
+export interface CreatedSession {
+  readonly session: ConnectSession;
+  /** Shown this once. */
+  readonly token: string;
+  readonly connectLink: string;
+}
+
+interface SessionsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly integrations: Integrations;
+  readonly connections: Connections;
+  readonly providers: Providers;
+  readonly publicUrl: () => string;
+  readonly audit: Audit;
+  readonly world: World;
+}
+
+export const sessionLifetimeMs = 30 * 60_000;
+const maxChoices = 1_000;
+
+export function createSessions(options: SessionsOptions): Sessions {
+  const { store, collections, integrations, connections, providers, publicUrl, audit, world } = options;
+  const { connectSessions } = collections;
+
+  async function find({ environment, id }: SessionRef): Promise<Stored<ConnectSession>> {
+    const found = namesNothing(id) ? undefined : await connectSessions.get(id);
+    const isTheirs = environment === undefined || found?.value.environment === environment;
+    if (found !== undefined && isTheirs && !isSessionOver(found.value, world.now())) return found;
+    throw new Fault("not_found", "there is no such connect session, or it has ended");
+  }
+
+  /** What it names must be there: a link that leads nowhere is better refused now than shown to an end user. */
+  async function requireNamed(session: ConnectSession, caller: Caller): Promise<void> {
+    const { environment, allowedIntegrations, integrationDefaults, overrides, reconnect } = session;
+    const named = [...allowedIntegrations, ...Object.keys(integrationDefaults), ...Object.keys(overrides)];
+    for (const key of new Set(named)) {
+      await integrations.get({ environment, key });
+    }
+    if (reconnect === undefined) return;
+    const { value: existing } = await connections.get(reconnect);
+    const provider = await providers.findNow(existing.provider);
+    const { connectionConfig: before = {} } = existing;
+    const after = { ...before, ...integrationDefaults[reconnect.integration]?.connectionConfig };
+    requireConfigScope(caller, { provider, before, after });
+  }
+
+  return {
+    async create(asked, caller) {
+      const { keyId: actor } = caller;
+      const now = world.now();
+      const token = newToken();
+      const { reconnect } = asked;
+      const session = create(ConnectSessionSchema, {
+        ...asked,
+        ...(reconnect === undefined ? {} : { reconnect: { ...reconnect, environment: asked.environment } }),
+        tags: lowerTags(asked.tags),
+        allowedIntegrations: reconnect === undefined ? asked.allowedIntegrations : [reconnect.integration],
+        id: digestOf(token),
+        createdBy: actor,
+        createdAt: timestampFromMs(now),
+        expiresAt: timestampFromMs(now + sessionLifetimeMs),
+      });
+      const mistakes = checkConnectSession({ ...session, tags: asked.tags });
+      if (mistakes.length > 0) throw new Fault("invalid_body", "the connect session is not valid", { mistakes });
+      await requireNamed(session, caller);
+      const { environment } = session;
+      const revision = await store.commit([
+        ...connectSessions.change({ before: undefined, after: session }),
+        ...audit.changes({ actor, action: "connect_session.create", environment, targets: [session.id] }),
+      ]);
+      world.metrics.connectSessions.inc();
+      const connectLink = `${publicUrl()}/connect/?session_token=${encodeURIComponent(token)}`;
+      return { session: { ...session, revision: BigInt(revision) }, token, connectLink };
+    },
+    async withToken(token) {
+      const found = isToken(token) ? await connectSessions.get(digestOf(token)) : undefined;
+      if (found !== undefined && !isSessionOver(found.value, world.now())) return found;
+      throw new Fault("unknown_session", "the connect session is not known, has been used, or is over: make another");
+    },
+    async bind(stored, secret) {
+      const browserHash = digestOf(secret);
+      if (stored.value.browserHash === browserHash) return stored;
+      if (stored.value.browserHash !== "") throw otherBrowser();
+      const { result, revision } = await transact(store, async () => {
+        const before = await connectSessions.get(stored.value.id);
+        if (before === undefined) throw new Fault("unknown_session", "the connect session has been used");
+        if (before.value.browserHash !== "" && before.value.browserHash !== browserHash) throw otherBrowser();
+        const after = { ...before.value, browserHash };
+        return { changes: connectSessions.change({ before, after }), result: after };
+      });
+      return { ...stored, value: result, revision };
+    },
+    get: async (ref) => (await find(ref)).value,
+    async delete({ expectedRevision, ...ref }, actor) {
+      await transact(store, async () => {
+        const before = await find(ref);
+        requireRevision(before, expectedRevision);
+        const { environment, id } = before.value;
+        return {
+          changes: [
+            ...connectSessions.change({ before, after: undefined }),
+            ...audit.changes({ actor, action: "connect_session.delete", environment, targets: [id] }),
+          ],
+          result: undefined,
+        };
+      });
+    },
+    end: (before) => connectSessions.change({ before, after: undefined }),
+    async choices({ environment, allowedIntegrations }) {
+      if (allowedIntegrations.length > 0) {
+        const named = await collections.integrations.getMany(allowedIntegrations.map((key) => [environment, key]));
+        return allowedIntegrations.filter((_, i) => named[i] !== undefined);
+      }
+      const found = await collections.integrations.page({ under: [environment], limit: maxChoices });
+      return found.map(({ value }) => value.key);
+    },
+  };
+}
+
+/** Refuses every browser but the one that a session is bound to. */
+export const otherBrowser = () =>
+  new Fault("other_browser", "the connect session is in use in another browser, or this one has lost its cookies");
+
+/** 192 random bits: whoever can guess one can make a connection in somebody's name. */
+const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;
+const isToken = (text: string): boolean => /^lk_connect_[A-Za-z0-9_-]{32}$/.test(text);
+
+export const isSessionOver = ({ expiresAt }: ConnectSession, now: number): boolean =>
+  expiresAt === undefined || timestampMs(expiresAt) <= now;

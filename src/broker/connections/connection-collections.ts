@@ -1,0 +1,84 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { accountOf } from "../../core/notifications/email-hash.ts";
+import {
+  type ConnectionDescription,
+  ConnectionDescriptionSchema,
+  type LookupFiling,
+  LookupFilingSchema,
+  type RefreshRecord,
+  RefreshRecordSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Connection, Connection_State, ConnectionSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { complete, strip } from "../stored/revisions.ts";
+import { sortable } from "../stored/sortable-time.ts";
+import { connectionLookups } from "./connection-lookups.ts";
+
+export interface Filing {
+  /** Of connections of this provider, the fields that notifications find them by. */
+  readonly fieldsOf: (provider: string) => readonly string[];
+}
+
+/** Connections, and what is remembered of their renewals and of how they are found. */
+export function createConnectionCollections(store: Store, { fieldsOf }: Filing) {
+  return {
+    connections: createRecords({
+      store,
+      name: "connection",
+      schema: ConnectionSchema,
+      key: ({ ref }: Connection) => {
+        if (ref === undefined) throw new Error("a stored connection has a ref");
+        return [ref.environment, ref.integration, ref.id];
+      },
+      complete,
+      strip,
+      indexes: {
+        tag: ({ ref, tags }: Connection) =>
+          Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
+        // Those that are well are nearly all, and are found without it.
+        state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
+        // Those of one account at the provider. What was filed before there was this key is not found by it.
+        account: ({ ref, connectionConfig }: Connection) => {
+          const account = accountOf(connectionConfig);
+          return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];
+        },
+      },
+      facets: {
+        lookups: (connection: Connection) => connectionLookups(connection, fieldsOf(connection.provider)),
+        override: ({ webhookUrlOverride }: Connection) =>
+          webhookUrlOverride === "" ? undefined : Buffer.from(webhookUrlOverride),
+      },
+    }),
+    lookupFilings: createRecords({
+      store,
+      name: "lookup-filing",
+      schema: LookupFilingSchema,
+      key: ({ provider }: LookupFiling) => [provider],
+    }),
+    descriptions: createRecords({
+      store,
+      name: "description",
+      schema: ConnectionDescriptionSchema,
+      key: ({ environment, integration, connectionId }: ConnectionDescription) => [
+        environment,
+        integration,
+        connectionId,
+      ],
+      indexes: {
+        due: ({ provider, dueAt }: ConnectionDescription) =>
+          dueAt === undefined ? [] : [[provider, sortable(timestampMs(dueAt))]],
+      },
+    }),
+    refreshes: createRecords({
+      store,
+      name: "refresh",
+      schema: RefreshRecordSchema,
+      key: ({ environment, integration, connectionId }: RefreshRecord) => [environment, integration, connectionId],
+      indexes: { look: ({ lookAt }: RefreshRecord) => (lookAt === undefined ? [] : [[sortable(timestampMs(lookAt))]]) },
+    }),
+  } as const;
+}
+
+export const isWell = (state: Connection_State): boolean =>
+  state === Connection_State.ACTIVE || state === Connection_State.UNSPECIFIED;

@@ -1,0 +1,139 @@
+import { durationMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { TokenFailureKind } from "../../auth/oauth2/tokens.ts";
+import { assertNever } from "../../base/assert-never.ts";
+import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import { type Integration, OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
+import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../gen/latchkey/v1/provider_pb.ts";
+import { credentialsExpireAt } from "./credentials-expiry.ts";
+import { isExhausted } from "./refresh-bookkeeping.ts";
+
+/** Everything that a connection's health is made of. */
+export interface Vitals {
+  readonly credentials: Credentials;
+  readonly integration: Pick<Integration, "oauth">;
+  readonly provider: Provider;
+  readonly record: RefreshRecord | undefined;
+  readonly nowMs: number;
+}
+
+export interface Health {
+  readonly state: Connection_State;
+  /** Why, as a code; empty for one that is well. */
+  readonly reason: string;
+  /** When it will be another though nothing happens; undefined: it stays until something does. */
+  readonly lookAtMs: number | undefined;
+}
+
+/** What runs out within this time runs out soon: a day, so that somebody can still ask the end user. */
+export const soonMs = 86_400_000;
+
+export function healthOf({ credentials, integration, provider, record, nowMs }: Vitals): Health {
+  if (record !== undefined && record.deadReason !== "") {
+    return lasting(Connection_State.REAUTHORIZATION_REQUIRED, record.deadReason);
+  }
+  const expiresAt = credentialsExpireAt(credentials);
+  if (!canRenew(credentials, { provider, nowMs })) {
+    if (expiresAt === undefined) return well;
+    const endsMs = timestampMs(expiresAt);
+    if (endsMs <= nowMs) return lasting(Connection_State.REAUTHORIZATION_REQUIRED, "credentials_expired");
+    return ending({ endsMs, nowMs, reason: "credentials_expire" });
+  }
+  if (record === undefined) return well;
+  if (record.failures > 0) return lasting(Connection_State.REFRESH_FAILING, failingReason(record, nowMs));
+  const grantEndsMs = grantEnd({ integration, provider, record });
+  if (grantEndsMs === undefined) return well;
+  // That it is over is proven by the provider alone.
+  return grantEndsMs <= nowMs
+    ? lasting(Connection_State.EXPIRING, "grant_expires")
+    : ending({ endsMs: grantEndsMs, nowMs, reason: "grant_expires" });
+}
+
+/** Whether there is anything to get new credentials with. */
+export function canRenew(
+  { kind }: Credentials,
+  { provider, nowMs }: { readonly provider: Provider; readonly nowMs: number },
+): boolean {
+  switch (kind.case) {
+    case "oauth2":
+      return kind.value.refreshToken !== "" || (isExchanged(provider) && lives(kind.value.expiresAt, nowMs));
+    case "twoStep":
+      return kind.value.refreshToken !== "" || Object.keys(kind.value.fields ?? {}).length > 0;
+    case "oauth2Client":
+    case "app":
+    case "jwt":
+    case "signature":
+      return true;
+    case "oauth1":
+    case "apiKey":
+    case "basic":
+    case "tba":
+    case "awsSigv4":
+    case "clientCertificate":
+    case "none":
+    case undefined:
+      return false;
+    default:
+      return assertNever(kind);
+  }
+}
+
+/** A token that still lives is exchanged for another. */
+const isExchanged = ({ auth }: Provider): boolean => auth.case === "oauth2" && auth.value.renewal?.accessToken === true;
+
+const lives = (expiresAt: Timestamp | undefined, nowMs: number): boolean =>
+  expiresAt === undefined || timestampMs(expiresAt) > nowMs;
+
+const lasting = (state: Connection_State, reason: string): Health => ({ state, reason, lookAtMs: undefined });
+const well = lasting(Connection_State.ACTIVE, "");
+
+interface Ending {
+  readonly endsMs: number;
+  readonly nowMs: number;
+  readonly reason: string;
+}
+
+function ending({ endsMs, nowMs, reason }: Ending): Health {
+  if (endsMs - nowMs > soonMs) return { ...well, lookAtMs: endsMs - soonMs };
+  return { state: Connection_State.EXPIRING, reason, lookAtMs: endsMs };
+}
+
+const failingReasons: Readonly<Record<TokenFailureKind, string>> = {
+  passing: "provider_unavailable",
+  uncertain: "answer_lost",
+  unusable: "answer_unusable",
+  client_refused: "client_refused",
+  misconfigured: "integration_misconfigured",
+  grant_dead: "invalid_grant",
+  pending: "provider_unavailable",
+  slow_down: "provider_unavailable",
+};
+
+function failingReason(record: RefreshRecord, nowMs: number): string {
+  if (isExhausted(record, nowMs)) return "failing_for_days";
+  // A record of a later version may hold a word that this one does not know.
+  return failingReasons[record.lastFailure as TokenFailureKind] ?? "provider_unavailable";
+}
+
+/** When the refresh token dies, used or not; undefined: never, or nobody knows. */
+function grantEnd({
+  integration,
+  provider,
+  record,
+}: Pick<Vitals, "integration" | "provider"> & { record: RefreshRecord }) {
+  if (provider.auth.case !== "oauth2" || record.grantedAt === undefined) return undefined;
+  const lifetimeMs = grantLifetimeMs(provider.auth.value, integration);
+  return lifetimeMs === undefined ? undefined : timestampMs(record.grantedAt) + lifetimeMs;
+}
+
+function grantLifetimeMs(rules: OAuth2Rules, { oauth }: Pick<Integration, "oauth">): number | undefined {
+  const { lifetime, use, testingLifetime, testingExemptScopes = [] } = rules.refreshTokens ?? {};
+  const scopes = oauth === undefined || oauth.scopes.length === 0 ? rules.defaultScopes : oauth.scopes;
+  const isTesting =
+    oauth?.publishing === OAuthApp_Publishing.TESTING && scopes.some((scope) => !testingExemptScopes.includes(scope));
+  if (isTesting && testingLifetime !== undefined) return durationMs(testingLifetime);
+  // Where each use brings another, each lives anew.
+  if (lifetime === undefined || use === RefreshTokenRules_Use.ROTATES) return undefined;
+  return durationMs(lifetime);
+}

@@ -1,0 +1,11 @@
+import { isDpopKey } from "../../auth/oauth2/dpop-key.ts";
+import type { Mistake } from "../../base/fault.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+
+/** What credentials that somebody brings along must be, beyond what their kind must hold. Quotes none of it. */
+export function checkCredentials({ kind }: Credentials): Mistake[] {
+  const key = kind.case === "oauth2" || kind.case === "oauth2Client" ? kind.value.dpopKey : "";
+  if (key === "" || isDpopKey(key)) return [];
+  const message = "must be a private key in PEM (PKCS #8), not encrypted, of an elliptic curve: P-256";
+  return [{ path: ["credentials", "dpop_key"], message }];
+}

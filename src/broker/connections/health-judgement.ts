@@ -1,0 +1,122 @@
+import { create, equals } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../../base/world.ts";
+import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import {
+  type Connection,
+  Connection_State,
+  type ConnectionError,
+  ConnectionErrorSchema,
+  ConnectionSchema,
+} from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Stored } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { refreshEvent } from "../deliveries/auth-event.ts";
+import type { Events } from "../deliveries/events.ts";
+import { healthOf } from "./connection-health.ts";
+import { isEmptyRecord } from "./refresh-bookkeeping.ts";
+
+/** What a connection works with. */
+export interface Equipment {
+  readonly credentials: Credentials;
+  readonly integration: Integration;
+  readonly provider: Provider;
+}
+
+/** What is known of a connection, after whatever happened to it. */
+interface Case extends Equipment {
+  readonly before: Stored<Connection> | undefined;
+  readonly connection: Connection;
+  readonly record: RefreshRecord;
+  readonly recordBefore: Stored<RefreshRecord> | undefined;
+  /** Of the log that tells why it must be authorised again, if it must. */
+  readonly logId: string;
+  /** It is written whether or not it differs. */
+  readonly isGiven?: boolean;
+}
+
+/** What is to be said of it from now on. */
+export interface Judgement {
+  readonly changes: Change[];
+  /** As the commit leaves it; its revision is the commit's where `isChanged`. */
+  readonly connection: Connection;
+  /** It is another one than before, to whoever watches it. */
+  readonly isChanged: boolean;
+  readonly record: RefreshRecord | undefined;
+}
+
+export interface HealthJudgement {
+  /** The connection with its state, reason and errors, and its record with the time to look again. */
+  judge(judged: Case): Judgement;
+  /** Of the record alone. */
+  recordChanges(before: Stored<RefreshRecord> | undefined, after: RefreshRecord): Change[];
+}
+
+interface JudgementOptions {
+  readonly collections: Collections;
+  readonly events: Events;
+  readonly world: World;
+}
+
+const authError = "auth";
+
+export function createHealthJudgement({ collections, events, world }: JudgementOptions): HealthJudgement {
+  const { connections, refreshes } = collections;
+
+  /** A record that holds nothing is none. */
+  function recordChanges(before: Stored<RefreshRecord> | undefined, after: RefreshRecord): Change[] {
+    if (!isEmptyRecord(after)) return refreshes.change({ before, after });
+    return before === undefined ? [] : refreshes.change({ before, after: undefined });
+  }
+
+  function judge({ before, connection, record: base, recordBefore, logId, isGiven, ...equipment }: Case): Judgement {
+    const health = healthOf({ ...equipment, record: base, nowMs: world.now() });
+    const record = { ...base };
+    if (health.lookAtMs === undefined) delete record.lookAt;
+    else record.lookAt = timestampFromMs(health.lookAtMs);
+    const draft: Connection = {
+      ...connection,
+      state: health.state,
+      stateReason: health.reason,
+      errors: errorsOf(connection, { isDead: health.state === Connection_State.REAUTHORIZATION_REQUIRED, logId }),
+    };
+    const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, draft);
+    const next = isChanged ? { ...draft, updatedAt: timestampFromMs(world.now()) } : draft;
+    // Of what somebody gave, whoever asked for it tells.
+    const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
+    const { provider } = equipment;
+    return {
+      changes: [
+        ...(event === undefined ? [] : events.auth({ ...event, connection: next, provider })),
+        ...(isChanged ? connections.change({ before, after: next }) : []),
+        ...recordChanges(recordBefore, record),
+      ],
+      connection: next,
+      isChanged,
+      record: isEmptyRecord(record) ? undefined : record,
+    };
+  }
+
+  return { judge, recordChanges };
+}
+
+/** Its errors but for those of its credentials. */
+export const withoutAuthErrors = ({ errors }: Connection): ConnectionError[] =>
+  errors.filter(({ type }) => type !== authError);
+
+interface Trouble {
+  readonly isDead: boolean;
+  readonly logId: string;
+}
+
+/** One that is dead keeps the log of how it died: what is tried afterwards says less. */
+function errorsOf(connection: Connection, { isDead, logId }: Trouble): ConnectionError[] {
+  const others = withoutAuthErrors(connection);
+  if (!isDead) return others;
+  const known = connection.errors.find(({ type }) => type === authError);
+  return [...others, known ?? create(ConnectionErrorSchema, { type: authError, logId })];
+}

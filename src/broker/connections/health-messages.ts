@@ -1,0 +1,56 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { RefreshFailure } from "./refresh-bookkeeping.ts";
+import type { RefreshCause } from "./refresh-causes.ts";
+
+// What the logs of renewals end with: nothing in it comes from elsewhere but codes and times.
+
+/** Of a grant that is dead: that it is, and of what. */
+export function deathLines(
+  causes: readonly RefreshCause[],
+  { lastCode, grantedAt, lastSucceededAt, deadReason }: RefreshRecord,
+) {
+  const known = { code: lastCode, granted_at: msIn(grantedAt), last_succeeded_at: msIn(lastSucceededAt) };
+  return [
+    {
+      level: "error",
+      sentence: "the provider does not take the refresh token any more: the end user must authorise again",
+      fields: { reason: deadReason, ...known },
+    },
+    ...causes.map(
+      ({ code, text, isLikely }) =>
+        ({
+          level: isLikely ? "warn" : "info",
+          sentence: isLikely ? "what is known points to this cause" : "this cause is not excluded",
+          fields: { cause: code, detail: text },
+        }) as const,
+    ),
+  ] as const;
+}
+
+/** Of a renewal that failed in passing. */
+export function failureLines(
+  { failures, firstFailedAt, notBefore }: RefreshRecord,
+  { kind, code, retryAfterMs }: RefreshFailure,
+) {
+  const fields = {
+    failure: kind,
+    code,
+    failures,
+    failing_since: msIn(firstFailedAt),
+    next_attempt_at: msIn(notBefore),
+    retry_after_ms: retryAfterMs,
+  };
+  return [{ level: "warn", sentence: "the credentials could not be renewed; it will be tried again", fields }] as const;
+}
+
+export const recoveryLine = ({ failures, firstFailedAt }: RefreshRecord) =>
+  ({
+    level: "info",
+    sentence: "the credentials were renewed again",
+    fields: { failures, failing_since: msIn(firstFailedAt) },
+  }) as const;
+
+/** As logs have it. */
+export const msIn = (at: RefreshRecord["grantedAt"]): number | undefined =>
+  at === undefined ? undefined : timestampMs(at);

@@ -1,0 +1,296 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { World } from "../../base/world.ts";
+import { type RefreshRecord, RefreshRecordSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Connection, Connection_State, type ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
+import { type IntegrationSecrets, IntegrationSecretsSchema } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Change, Condition, Restoration, Store } from "../../store/contract.ts";
+import { leaseKeys } from "../../store/leases.ts";
+import type { Stored } from "../../store/records.ts";
+import type { Logs, LogWriter } from "../audit/logs.ts";
+import { secretValues } from "../audit/secret-values.ts";
+import { type Collections, credentialsKey, refreshKey, refreshLease } from "../collections.ts";
+import type { Events } from "../deliveries/events.ts";
+import { healthOf } from "./connection-health.ts";
+import { credentialsExpireAt } from "./credentials-expiry.ts";
+import { causesOf } from "./health-causes.ts";
+import { createHealthJudgement, type Equipment, type Judgement, withoutAuthErrors } from "./health-judgement.ts";
+import { deathLines, failureLines, msIn, recoveryLine } from "./health-messages.ts";
+import {
+  afterFailure,
+  afterIntent,
+  afterReplacement,
+  afterSuccess,
+  type RefreshFailure,
+} from "./refresh-bookkeeping.ts";
+import { reasonOf } from "./refresh-causes.ts";
+
+/** A connection, its credentials and what is remembered of their renewals, as they were read. */
+export interface Known {
+  readonly connection: Stored<Connection>;
+  readonly credentials: Credentials;
+  /** Of the credentials: whatever is noted rests on their being the same still. */
+  readonly credentialsRevision: number;
+  readonly record: Stored<RefreshRecord> | undefined;
+}
+
+/** For the caller's own commit: nothing of it has happened before that. */
+export interface Noted extends Judgement {
+  readonly conditions: Condition[];
+}
+
+/**
+ * Keeps what is said of a connection's health in step with what happens to it. Each verb but the first works out the
+ * changes of a commit and does nothing by itself, so that it may be asked again when the commit was refused.
+ */
+export interface ConnectionHealth {
+  /** Undefined when there is no such connection. */
+  read(ref: ConnectionRef): Promise<Known | undefined>;
+  /** A log of something that is done to the connection's credentials; it knows what to blank. */
+  beginLog(about: LogAbout): LogWriter;
+  /** Before a token endpoint is asked. */
+  noteIntent(known: Known, intent: { readonly attemptId: string; readonly token: string }): Noted;
+  /** It gave no token. Ends the log; where the grant is dead, says in it which causes fit. */
+  noteFailure(known: Known, failed: Failed): Noted;
+  /** It gave one: the changes store the new credentials too. Ends the log, which is kept where it tells of more than a renewal like any other. */
+  noteSuccess(known: Known, succeeded: Succeeded): Noted;
+  /** The new credentials alone, whatever else is written at the same moment; what is said of them follows. */
+  renewed(known: Known, credentials: Credentials): Change;
+  /** Other credentials take the place of the former, or are the first. */
+  noteReplacement(replacement: Replacement): Noted;
+  /** What was remembered goes with the connection. */
+  noteDeletion(ref: ConnectionRef): Promise<{ readonly changes: Change[]; readonly conditions: Condition[] }>;
+  /** Nothing was done to it, but its time to be looked at has come. */
+  noteTime(known: Known, worksWith: Omit<Equipment, "credentials">): Noted;
+}
+
+interface LogAbout {
+  readonly operation: string;
+  readonly ref: ConnectionRef;
+  readonly credentials: Credentials;
+  readonly secrets: IntegrationSecrets | undefined;
+}
+
+interface Failed extends Omit<Equipment, "credentials"> {
+  readonly failure: RefreshFailure;
+  readonly log: LogWriter;
+  /** How many live grants of the same account and client there are, where that is known. */
+  readonly liveGrants?: number;
+  /** The backup that the store was restored from. */
+  readonly restoration?: Restoration | undefined;
+}
+
+interface Succeeded extends Equipment {
+  /** The new ones are `credentials`. */
+  readonly log: LogWriter;
+  /** Keep the log though nothing had gone wrong: somebody asked for the renewal. */
+  readonly isAskedFor: boolean;
+  /** Which client the token was obtained with, where that makes a difference. */
+  readonly tokenClient?: Uint8Array | undefined;
+  /** What else of the connection the answer changed. */
+  readonly patch?: Partial<Pick<Connection, "grantedScopes" | "connectionConfig" | "metadata">>;
+}
+
+export interface Replacement extends Equipment {
+  readonly ref: ConnectionRef;
+  /** The connection as it is to be, with its new credentials, and nothing said yet of its health. */
+  readonly connection: Connection;
+  readonly before: Stored<Connection> | undefined;
+  readonly record: Stored<RefreshRecord> | undefined;
+  /** When the end user authorised it; undefined where nobody knows, as of an import. */
+  readonly grantedAtMs: number | undefined;
+}
+
+interface HealthOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly logs: Logs;
+  readonly events: Events;
+  readonly world: World;
+}
+
+export function createConnectionHealth(options: HealthOptions): ConnectionHealth {
+  const { store, collections, logs, events, world } = options;
+  const { connections, refreshes } = collections;
+  const { judge, recordChanges } = createHealthJudgement({ collections, events, world });
+
+  async function read({ environment, integration, id }: ConnectionRef): Promise<Known | undefined> {
+    const [connection, entry, record] = await Promise.all([
+      connections.get(environment, integration, id),
+      store.get(credentialsKey(environment, integration, id)),
+      refreshes.get(environment, integration, id),
+    ]);
+    if (connection === undefined || entry === undefined) return undefined;
+    const credentials = fromBinary(CredentialsSchema, entry.value);
+    return { connection, credentials, credentialsRevision: entry.revision, record };
+  }
+
+  function beginLog({ operation, ref, credentials, secrets }: LogAbout): LogWriter {
+    return logs.begin({
+      operation,
+      environment: ref.environment,
+      integration: ref.integration,
+      connectionId: ref.id,
+      secrets: [
+        ...secretValues(CredentialsSchema, credentials),
+        ...(secrets === undefined ? [] : secretValues(IntegrationSecretsSchema, secrets)),
+      ],
+    });
+  }
+
+  /** Why it must be authorised again, when nobody but the clock has said so. Nothing in it comes from elsewhere. */
+  function expiryLog(ref: ConnectionRef, credentials: Credentials) {
+    const { environment, integration, id: connectionId } = ref;
+    const log = logs.begin({ operation: "auth.expire", environment, integration, connectionId, secrets: [] });
+    const expiresAt = credentialsExpireAt(credentials);
+    log.error("the credentials have run out and nothing renews them: the end user must authorise again", {
+      credentials: credentials.kind.case,
+      credentials_expire_at: msIn(expiresAt),
+    });
+    return log.end({ failed: true });
+  }
+
+  /** Somebody may have put others in their place, or deleted the connection: then what was seen of them is void. */
+  const same = ({ connection, credentialsRevision }: Known): Condition => ({
+    key: credentialsKeyOf(connection.value),
+    expect: credentialsRevision,
+  });
+
+  const renewed = ({ connection, credentialsRevision }: Known, credentials: Credentials): Change => ({
+    key: credentialsKeyOf(connection.value),
+    value: toBinary(CredentialsSchema, credentials),
+    secret: true,
+    expect: credentialsRevision,
+  });
+
+  return {
+    read,
+    beginLog,
+    renewed,
+    noteIntent(known, { attemptId, token }) {
+      const { connection, record: before } = known;
+      const record = afterIntent(recordOf(known), {
+        attemptId,
+        token,
+        nowMs: world.now(),
+      });
+      return {
+        changes: recordChanges(before, record),
+        conditions: [same(known)],
+        connection: connection.value,
+        isChanged: false,
+        record,
+      };
+    },
+    noteFailure(known, { failure, log, liveGrants, restoration, ...others }) {
+      const { connection, credentials, credentialsRevision, record: recordBefore } = known;
+      const equipment = { ...others, credentials };
+      const base = recordOf(known);
+      const nowMs = world.now();
+      const record = afterFailure(base, { failure, nowMs, random: Math.random(), logId: log.id });
+      const isDead = failure.kind === "grant_dead";
+      const isAnswerLost = record.intent !== undefined;
+      const causes = isDead
+        ? causesOf({
+            ...{ ...equipment, record, connection: connection.value, failure, isAnswerLost, liveGrants, nowMs },
+            ...{ restoration, credentialsRevision },
+          })
+        : [];
+      if (isDead) {
+        // One that was dead keeps the reason it died of: what is tried afterwards says less.
+        record.deadReason ||= reasonOf(causes);
+        delete record.intent;
+        delete record.notBefore;
+      }
+      const ended = log.end({
+        failed: true,
+        last: isDead ? deathLines(causes, record) : failureLines(record, failure),
+      });
+      const noted = judge({
+        ...equipment,
+        before: connection,
+        connection: connection.value,
+        record,
+        recordBefore,
+        logId: ended.id,
+      });
+      return { ...noted, changes: [...noted.changes, ...ended.changes()], conditions: [same(known)] };
+    },
+    noteSuccess(known, { log, isAskedFor, tokenClient, patch = {}, ...equipment }) {
+      const { connection, record: recordBefore } = known;
+      const base = recordOf(known);
+      const isRecovered = base.failures > 0 || base.deadReason !== "";
+      const noted = judge({
+        ...equipment,
+        before: connection,
+        connection: withExpiry({ ...connection.value, ...patch }, equipment.credentials),
+        record: afterSuccess(base, { nowMs: world.now(), tokenClient }),
+        recordBefore,
+        logId: log.id,
+      });
+      const changes = [...noted.changes, renewed(known, equipment.credentials)];
+      if (!isRecovered && !isAskedFor) return { ...noted, changes, conditions: [] };
+      log.hide(...secretValues(CredentialsSchema, equipment.credentials));
+      const ended = log.end({ failed: false, last: isRecovered ? [recoveryLine(base)] : [] });
+      return { ...noted, changes: [...changes, ...ended.changes()], conditions: [] };
+    },
+    noteReplacement({ ref, before, connection, record: recordBefore, grantedAtMs, ...equipment }) {
+      const base = recordBefore?.value ?? newRecord(ref);
+      const record = afterReplacement(base, { grantedAtMs });
+      const { state } = healthOf({ ...equipment, record, nowMs: world.now() });
+      const { credentials } = equipment;
+      const ended = state === Connection_State.REAUTHORIZATION_REQUIRED ? expiryLog(ref, credentials) : undefined;
+      const logId = ended?.id ?? "";
+      const fresh = { ...connection, errors: withoutAuthErrors(connection) };
+      const noted = judge({ ...equipment, before, connection: fresh, record, recordBefore, logId, isGiven: true });
+      return { ...noted, changes: [...noted.changes, ...(ended?.changes() ?? [])], conditions: [] };
+    },
+    async noteDeletion(ref) {
+      const { environment, integration, id } = ref;
+      // That of a process which was killed; whoever has one loses it.
+      const { holder, term } = leaseKeys(refreshLease(ref));
+      const released = [holder, term].map((key) => ({ key, value: undefined }));
+      const record = await refreshes.get(environment, integration, id);
+      if (record !== undefined)
+        return { changes: [...refreshes.change({ before: record, after: undefined }), ...released], conditions: [] };
+      return { changes: released, conditions: [{ key: refreshKey(environment, integration, id), expect: 0 }] };
+    },
+    noteTime(known, others) {
+      const { connection, credentials, record: recordBefore } = known;
+      const equipment = { ...others, credentials };
+      const record = recordOf(known);
+      const { state } = healthOf({ ...equipment, record, nowMs: world.now() });
+      const isNewlyDead = state === Connection_State.REAUTHORIZATION_REQUIRED && connection.value.state !== state;
+      const ended = isNewlyDead ? expiryLog(refOf(connection.value), credentials) : undefined;
+      const noted = judge({
+        ...equipment,
+        ...{ before: connection, connection: connection.value, record, recordBefore },
+        logId: ended?.id ?? "",
+      });
+      return { ...noted, changes: [...noted.changes, ...(ended?.changes() ?? [])], conditions: [same(known)] };
+    },
+  };
+}
+
+function refOf({ ref }: Pick<Connection, "ref">): ConnectionRef {
+  if (ref === undefined) throw new Error("a connection has a ref");
+  return ref;
+}
+
+function credentialsKeyOf(connection: Connection): string {
+  const { environment, integration, id } = refOf(connection);
+  return credentialsKey(environment, integration, id);
+}
+
+/** A record that nothing was worth remembering in is as a new one. */
+const recordOf = ({ connection, record }: Known): RefreshRecord => record?.value ?? newRecord(refOf(connection.value));
+
+function newRecord({ environment, integration, id }: ConnectionRef): RefreshRecord {
+  return create(RefreshRecordSchema, { environment, integration, connectionId: id });
+}
+
+function withExpiry(connection: Connection, credentials: Credentials): Connection {
+  const { credentialsExpireAt: _former, ...rest } = connection;
+  const expiresAt = credentialsExpireAt(credentials);
+  return expiresAt === undefined ? rest : { ...rest, credentialsExpireAt: expiresAt };
+}

@@ -1,0 +1,102 @@
+import type { World } from "../../base/world.ts";
+import type { Lookup } from "../../core/notifications/notification.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { follow } from "../../store/follow.ts";
+import { after, partsOf, under } from "../../store/keys.ts";
+import { lookupSpace } from "../collections.ts";
+import { lookupDigest, type Where } from "./connection-lookups.ts";
+import { createResourceIndex, type Owner } from "./resource-index.ts";
+
+/** Which connections a notification concerns, known in memory. */
+export interface Resources {
+  /** The first rule that finds any, alone, and all that it finds, by id. None does: rule -1, and nothing. */
+  match(
+    at: { readonly environment: string; readonly integration: string },
+    lookups: readonly Lookup[],
+  ): { readonly rule: number; readonly matches: readonly ConnectionRef[] };
+  close(): void;
+}
+
+const pageSize = 500;
+
+/**
+ * Reads what every connection is filed under, and follows it from then on. What the rules look for is hashed, so that
+ * neither a connection nor a value of one is read for it.
+ */
+export async function openResources({ store, world }: { store: Store; world: World }): Promise<Resources> {
+  let index = createResourceIndex();
+
+  function show(): void {
+    world.metrics.resourceIndexEntries.set(index.entries);
+    world.metrics.resourceIndexBytes.set(index.bytes);
+  }
+
+  const watch = await follow({
+    store,
+    world,
+    spaces: [lookupSpace],
+    async read() {
+      const fresh = createResourceIndex();
+      const { from, to } = under(lookupSpace);
+      let page = store.list({ from, to, limit: pageSize });
+      for (;;) {
+        const found = await page;
+        const last = found.at(-1);
+        const isLast = last === undefined || found.length < pageSize;
+        // The store reads the next one meanwhile.
+        if (!isLast) page = store.list({ from: after(last.key), to, limit: pageSize });
+        for (const { key, value } of found) fresh.put(ownerOf(key), value);
+        if (isLast) break;
+      }
+      return () => {
+        index = fresh;
+        show();
+      };
+    },
+    onCommit({ changes }) {
+      for (const { key, value } of changes) {
+        if (key.startsWith(lookupPrefix)) index.put(ownerOf(key), value ?? nothing);
+      }
+      show();
+    },
+  });
+
+  /** A body may hold several notifications: whom any value of a rule finds, that rule finds. */
+  function ownersOf(where: Where, values: readonly string[]): readonly Owner[] {
+    const found = values.flatMap((value) => {
+      const digest = lookupDigest(where, value);
+      return digest === undefined ? [] : index.match(digest);
+    });
+    if (found.length < 2) return found;
+    const byId = new Map(found.map((owner) => [owner.id, owner]));
+    return [...byId.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+  }
+
+  return {
+    match({ environment, integration }, lookups) {
+      for (const { rule, field, values } of lookups) {
+        const owners = ownersOf({ environment, integration, field }, values);
+        if (owners.length > 0) return { rule, matches: owners.map(refOf) };
+      }
+      return { rule: -1, matches: [] };
+    },
+    close: () => watch.close(),
+  };
+}
+
+// Written out: `create` takes 1 µs.
+const refOf = ({ environment, integration, id }: Owner): ConnectionRef => ({
+  $typeName: "latchkey.v1.ConnectionRef",
+  environment,
+  integration,
+  id,
+});
+
+const lookupPrefix = `${lookupSpace}\0`;
+const nothing = new Uint8Array();
+
+function ownerOf(key: string) {
+  const [, environment = "", integration = "", id = ""] = partsOf(key);
+  return { environment, integration, id };
+}

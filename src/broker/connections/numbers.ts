@@ -1,0 +1,43 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { CounterSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { transact } from "../../store/records.ts";
+import { connectionCounterKey } from "../collections.ts";
+
+/** Hands out the numbers of connections. Each is given once; a restart leaves a gap. */
+export interface Numbers {
+  next(): Promise<number>;
+}
+
+/** One commit for so many numbers, so that an import does not wait for each. */
+const block = 1_000;
+
+export function createNumbers(store: Store): Numbers {
+  let next = 0;
+  let end = 0;
+  let taking: Promise<void> | undefined;
+
+  async function takeBlock(): Promise<void> {
+    const { result } = await transact(store, async () => {
+      const entry = await store.get(connectionCounterKey);
+      const first = entry === undefined ? 1 : fromBinary(CounterSchema, entry.value).next;
+      const value = toBinary(CounterSchema, create(CounterSchema, { next: first + block }));
+      return { changes: [{ key: connectionCounterKey, value, expect: entry?.revision ?? 0 }], result: first };
+    });
+    next = result;
+    end = result + block;
+  }
+
+  return {
+    async next() {
+      while (next >= end) {
+        taking ??= takeBlock().finally(() => {
+          taking = undefined;
+        });
+        await taking;
+      }
+      next += 1;
+      return next - 1;
+    },
+  };
+}

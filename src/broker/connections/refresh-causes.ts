@@ -1,0 +1,165 @@
+import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
+import { OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
+import { type OAuth2Rules, RefreshTokenRules_Use } from "../../gen/latchkey/v1/provider_pb.ts";
+
+/** What is known of a grant that a provider has just refused for good. Undefined: nobody knows. */
+export interface DeadGrant {
+  readonly rules: OAuth2Rules | undefined;
+  readonly publishing: OAuthApp_Publishing;
+  /** Granted, or else asked for. */
+  readonly scopes: readonly string[];
+  readonly grantedAtMs: number | undefined;
+  readonly lastRenewedAtMs: number | undefined;
+  readonly nowMs: number;
+  /** The provider's error code. */
+  readonly code: string;
+  /** An earlier attempt with the same token was sent, and its answer never came. */
+  readonly isAnswerLost: boolean;
+  /** Of the same account and client. */
+  readonly liveGrants?: number | undefined;
+  /** The store was restored from a backup, and the refresh token is the backup's. */
+  readonly restored?: { readonly backupAtMs: number; readonly restoredAtMs: number } | undefined;
+}
+
+/** One way in which it may have come to that. */
+export interface RefreshCause {
+  /** For programs: what `state_reason` says where it is the likely one. */
+  readonly code: string;
+  /** For people: what happened, and what to do about it. */
+  readonly text: string;
+  /** What is known points to it; the others are merely not excluded. */
+  readonly isLikely: boolean;
+}
+
+/** A provider that takes this long to notice, or clocks that differ by as much. */
+const slackMs = 86_400_000;
+
+/** Everything that fits what is known, the likeliest first. */
+export function refreshCauses(grant: DeadGrant): RefreshCause[] {
+  const all = rules.flatMap((rule) => rule(grant) ?? []);
+  return [...all.filter(({ isLikely }) => isLikely), ...all.filter(({ isLikely }) => !isLikely)];
+}
+
+/** The likeliest cause; where nothing points to one, that the grant is not good any more. */
+export function reasonOf(causes: readonly RefreshCause[]): string {
+  const [first] = causes;
+  return first?.isLikely === true ? first.code : "invalid_grant";
+}
+
+type Rule = (grant: DeadGrant) => RefreshCause | undefined;
+
+/** In the order in which one is believed when several are likely. */
+const rules: readonly Rule[] = [
+  ({ restored, rules }) => {
+    if (restored === undefined) return undefined;
+    const [backup, restore] = [restored.backupAtMs, restored.restoredAtMs].map((ms) => new Date(ms).toISOString());
+    const text = `the store was restored on ${restore} from a backup of ${backup}, and these credentials were not renewed since: a renewal after the backup may have replaced the refresh token`;
+    return {
+      ...possible("restored_backup", text),
+      isLikely: rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS,
+    };
+  },
+  ({ isAnswerLost, rules }) =>
+    isAnswerLost && rules?.refreshTokens?.use !== RefreshTokenRules_Use.KEEPS
+      ? likely(
+          "rotation_response_lost",
+          "an earlier renewal was sent and its answer never arrived: the provider has replaced the refresh token, and the new one was in that answer",
+        )
+      : undefined,
+  (grant) => {
+    const isSaid = /revoke|access_denied|consent_required|token_inactive/i.test(grant.code);
+    return { ...possible("revoked", "the end user, or an administrator, revoked the access"), isLikely: isSaid };
+  },
+  testingEnded,
+  ({ rules, nowMs, ...grant }) => {
+    const { lifetime, use } = rules?.refreshTokens ?? {};
+    // Where each use brings another, each lives anew.
+    const issued =
+      use === RefreshTokenRules_Use.ROTATES ? (grant.lastRenewedAtMs ?? grant.grantedAtMs) : grant.grantedAtMs;
+    return byAge(lifetime, issued, {
+      nowMs,
+      code: "grant_expired",
+      text: (days) => `refresh tokens of this provider live ${days} from their issue`,
+    });
+  },
+  ({ rules, nowMs, grantedAtMs, lastRenewedAtMs }) =>
+    byAge(rules?.refreshTokens?.idleLifetime, lastRenewedAtMs ?? grantedAtMs, {
+      nowMs,
+      code: "idle_too_long",
+      text: (days) => `refresh tokens of this provider die when they are not used for ${days}`,
+    }),
+  ({ rules, liveGrants }) => {
+    const most = rules?.refreshTokens?.maxPerAccount ?? 0;
+    if (most === 0) return undefined;
+    const text = `one account may have ${most} live refresh tokens of one client: one more, and the oldest stops working without a word; revoke those that nobody needs`;
+    return { ...possible("too_many_grants", text), isLikely: liveGrants !== undefined && liveGrants >= most };
+  },
+  ({ rules }) =>
+    rules?.refreshTokens?.use === RefreshTokenRules_Use.ROTATES
+      ? possible(
+          "used_elsewhere",
+          "somebody else used the same refresh token, which is good for one use: another system that it was imported from, or a restored backup",
+        )
+      : undefined,
+  ({ scopes }) =>
+    scopes.some(isMailScope)
+      ? possible("password_changed", "the end user changed the password while the access covered mail")
+      : undefined,
+  ({ rules }) =>
+    rules === undefined ? undefined : possible("time_limit", "the end user gave access for a time, and it is over"),
+  ({ rules, code }) =>
+    rules === undefined
+      ? undefined
+      : {
+          ...possible("restricted_by_administrator", "an administrator restricted a service that was asked for"),
+          isLikely: /admin_policy/i.test(code),
+        },
+  ({ rules, code }) =>
+    rules === undefined
+      ? undefined
+      : {
+          ...possible("session_expired", "the length of a session that the administrator allows is over"),
+          isLikely: /invalid_rapt|interaction_required|session_expired/i.test(code),
+        },
+];
+
+const likely = (code: string, text: string): RefreshCause => ({ code, text, isLikely: true });
+const possible = (code: string, text: string): RefreshCause => ({ code, text, isLikely: false });
+
+/** Such as `gmail.readonly`, `Mail.Read` and `https://mail.example.com/`; `email` is an address and no mail. */
+const isMailScope = (scope: string): boolean => /(?:^|[^a-z])g?mail/i.test(scope);
+
+function testingEnded(grant: DeadGrant): RefreshCause | undefined {
+  const { rules, publishing, scopes, grantedAtMs, lastRenewedAtMs, nowMs } = grant;
+  const { testingLifetime, testingExemptScopes = [] } = rules?.refreshTokens ?? {};
+  if (testingLifetime === undefined || publishing === OAuthApp_Publishing.PRODUCTION) return undefined;
+  if (scopes.length > 0 && scopes.every((scope) => testingExemptScopes.includes(scope))) return undefined;
+  const lifetimeMs = durationMs(testingLifetime);
+  if (grantedAtMs !== undefined) {
+    const lived = (lastRenewedAtMs ?? grantedAtMs) - grantedAtMs;
+    if (nowMs - grantedAtMs < lifetimeMs - slackMs || lived > lifetimeMs + slackMs) return undefined;
+  }
+  const text = `while the app is in testing, refresh tokens die ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
+  // Where nobody said that the app is in testing, the age must speak for it.
+  const isLikely = publishing === OAuthApp_Publishing.TESTING || grantedAtMs !== undefined;
+  return { code: "testing_grant_expired", text, isLikely };
+}
+
+interface Aged {
+  readonly nowMs: number;
+  readonly code: string;
+  readonly text: (days: string) => string;
+}
+
+function byAge(limit: Duration | undefined, sinceMs: number | undefined, { nowMs, code, text }: Aged) {
+  if (limit === undefined) return undefined;
+  const limitMs = durationMs(limit);
+  const cause = possible(code, text(daysOf(limitMs)));
+  if (sinceMs === undefined) return cause;
+  return nowMs - sinceMs < limitMs - slackMs ? undefined : { ...cause, isLikely: true };
+}
+
+function daysOf(ms: number): string {
+  const days = Math.round(ms / 86_400_000);
+  return days === 1 ? "1 day" : `${days} days`;
+}

@@ -1,0 +1,64 @@
+import { setImmediate } from "node:timers/promises";
+import type { Change, Condition, Store } from "../../store/contract.ts";
+import { after, keyOf, partsOf, under } from "../../store/keys.ts";
+import { type Collections, lookupSpace } from "../collections.ts";
+import { connectionLookups } from "./connection-lookups.ts";
+import type { IntegrationName } from "./reindex-plan.ts";
+
+interface LookupPageOptions {
+  readonly store: Store;
+  readonly connections: Collections["connections"];
+  readonly integration: IntegrationName;
+  /** The fields that notifications find connections by. */
+  readonly wanted: readonly string[];
+  /** Begins behind this connection. */
+  readonly from: string | undefined;
+}
+
+export interface LookupPage {
+  readonly changes: readonly Change[];
+  readonly conditions: readonly Condition[];
+  /** The end of the page if more may follow. */
+  readonly last: string | undefined;
+}
+
+const pageSize = 100;
+/** Yields to other work after so long: a connection with 10,000 watched resources alone may take it. */
+const sliceMs = 5;
+
+/** Compares the lookup keys of a page of connections with the wanted ones, and returns what must change. */
+export async function readLookupPage(options: LookupPageOptions): Promise<LookupPage> {
+  const { store, connections, integration: name, wanted, from } = options;
+  const parts = [name.environment, name.integration];
+  const page = await connections.page({ under: parts, after: from, limit: pageSize });
+  const last = page.length < pageSize ? undefined : page.at(-1)?.position;
+  const all = under(lookupSpace, ...parts);
+  const found = await store.list({
+    from: from === undefined ? all.from : after(`${all.from}${from}`),
+    to: last === undefined ? all.to : after(`${all.from}${last}`),
+    limit: Number.MAX_SAFE_INTEGER,
+  });
+  const filed = new Map(found.map(({ key, value }) => [key, value]));
+  const changes: Change[] = [];
+  const conditions: Condition[] = [];
+  let since = performance.now();
+  for (const stored of page) {
+    const key = `${all.from}${stored.position}`;
+    const [old, next] = [filed.get(key), connectionLookups(stored.value, wanted)];
+    filed.delete(key);
+    if (performance.now() - since > sliceMs) {
+      await setImmediate();
+      since = performance.now();
+    }
+    if (old === next || (old !== undefined && next !== undefined && Buffer.compare(old, next) === 0)) continue;
+    changes.push({ key, value: next });
+    conditions.push(connections.unchanged(stored));
+  }
+  // Keys without a connection: an older version deleted the connection alone.
+  for (const key of filed.keys()) {
+    const [, ...of] = partsOf(key);
+    changes.push({ key, value: undefined });
+    conditions.push({ key: keyOf(connections.name, ...of), expect: 0 });
+  }
+  return { changes, conditions, last };
+}

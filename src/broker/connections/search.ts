@@ -1,0 +1,192 @@
+import { Fault } from "../../base/fault.ts";
+import { lowerTags } from "../../core/connection-rules.ts";
+import type { Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { PageRequest, Positioned } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+import { pageTokens } from "../stored/page-token.ts";
+import type { Page, PageOf } from "../stored/paging.ts";
+import { isWell } from "./connection-collections.ts";
+
+/** What narrows a list of connections. Everything named must hold. */
+export interface ConnectionQuery {
+  readonly environment: string;
+  readonly integrations: readonly string[];
+  readonly id: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly states: readonly Connection_State[];
+  readonly search: string;
+}
+
+export interface ListingPage extends Page {
+  readonly offset?: number;
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes?: number;
+}
+
+export interface Listing {
+  list(query: ConnectionQuery, page: ListingPage): Promise<PageOf<Connection>>;
+}
+
+/**
+ * A call looks at so many connections and no more: where no index leads to what is asked for, it returns a short
+ * page and a token, rather than hold everybody up.
+ */
+export const lookedAtPerCall = 2_000;
+/** The published SDK has page numbers alone: as far as they reach, and no further, lists are read from their start. */
+const maxOffset = 100_000;
+const maxChunk = 500;
+
+/** Reads positioned connections in one order, from wherever it is told to. */
+type Source = (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<Connection>[]>;
+
+interface Part {
+  /** Sorts as the parts do, and holds no NUL. */
+  readonly name: string;
+  readonly read: Source;
+}
+
+/** Several sources as one; a position begins with the name of the part that it lies in. */
+function oneAfterAnother(parts: readonly Part[]): Source {
+  return async ({ after, limit }) => {
+    const at = after?.indexOf("\0") ?? -1;
+    const start = after?.slice(0, at) ?? "";
+    const found: Positioned<Connection>[] = [];
+    for (const { name, read } of parts) {
+      if (name < start || found.length >= limit) continue;
+      const from = name === start ? after?.slice(at + 1) : undefined;
+      const some = await read({ after: from, limit: limit - found.length });
+      found.push(...some.map((one) => ({ ...one, position: `${name}\0${one.position}` })));
+    }
+    return found;
+  };
+}
+
+type Unwell = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
+
+export function createListing({ connections, integrations }: Collections): Listing {
+  /** The narrowest way there is to what is asked for. */
+  async function sourceOf({ environment, id, tags, states, integrations: wanted }: ConnectionQuery): Promise<Source> {
+    if (id !== "") return byId({ environment, id, integrations: wanted });
+    const [tag] = Object.entries(tags);
+    if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
+    if (states.length > 0 && !states.some(isWell)) return inStates({ environment, states, integrations: wanted });
+    if (wanted.length > 0) return inIntegrations(environment, wanted);
+    return (request) => connections.page({ under: [environment], ...request });
+  }
+
+  /** An id names at most one connection of each integration, and integrations are few. */
+  async function byId(asked: {
+    readonly environment: string;
+    readonly id: string;
+    readonly integrations: readonly string[];
+  }): Promise<Source> {
+    const { environment, id, integrations: wanted } = asked;
+    const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
+    const keys = wanted.length > 0 ? wanted : all.map(({ value }) => value.key);
+    return async ({ after = "", limit }) => {
+      const found = await connections.getMany(keys.map((key) => [environment, key, id]));
+      return found
+        .flatMap((stored, i) => (stored === undefined ? [] : [{ ...stored, position: keys[i] ?? "" }]))
+        .filter(({ position }) => position > after)
+        .slice(0, limit);
+    };
+  }
+
+  /** One integration after the other. */
+  const inIntegrations = (environment: string, keys: readonly string[]): Source =>
+    oneAfterAnother(
+      keys.map((key) => ({
+        name: key,
+        read: (request) => connections.page({ under: [environment, key], ...request }),
+      })),
+    );
+
+  /** Few connections are not well: an index leads to them, one state after the other. */
+  function inStates({ environment, states, integrations: wanted }: Unwell): Source {
+    const inState = (state: Connection_State) => (request: Pick<PageRequest, "after" | "limit">) =>
+      connections.pageBy("state", { under: [environment, String(state)], ...request });
+    if (wanted.length === 0) {
+      return oneAfterAnother(states.map((state) => ({ name: String(state), read: inState(state) })));
+    }
+    return oneAfterAnother(
+      states.flatMap((state) =>
+        wanted.map((key) => ({
+          name: `${state}/${key}`,
+          // Within a state they are in the order of integrations: from where this one begins to where it ends.
+          async read({ after = `${environment}\0${key}`, limit }) {
+            const found = await inState(state)({ after, limit });
+            const end = found.findIndex(({ value }) => value.ref?.integration !== key);
+            return end === -1 ? found : found.slice(0, end);
+          },
+        })),
+      ),
+    );
+  }
+
+  return {
+    async list(asked, { size, token, offset = 0, maxBytes = Number.POSITIVE_INFINITY }) {
+      if (offset > maxOffset) {
+        const message = `pages reach ${maxOffset} connections deep; go on by cursor`;
+        throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["page"], message }] });
+      }
+      const query = inOneOrder(asked);
+      const tokens = pageTokens(["connections", query]);
+      let position = tokens.read(token);
+      if (namesNothing(query.environment, query.id, ...query.integrations, ...Object.entries(query.tags).flat())) {
+        return { items: [], next: "" };
+      }
+      const read = await sourceOf(query);
+      const accept = filterOf(query);
+      const items: Connection[] = [];
+      let skip = offset;
+      let room = maxBytes;
+      // One more than can be shown tells whether there is more.
+      let unseen = lookedAtPerCall + offset + 1;
+      while (unseen > 0) {
+        const limit = Math.min(maxChunk, unseen, size + skip - items.length + 1);
+        const chunk = await read({ after: position, limit });
+        for (const { value, position: at, bytes } of chunk) {
+          if (accept(value)) {
+            if (skip === 0) room -= bytes;
+            const isFull = items.length === size || (room < 0 && items.length > 0);
+            if (isFull) return { items, next: tokens.write(position ?? "") };
+            if (skip > 0) skip -= 1;
+            else items.push(value);
+          }
+          position = at;
+        }
+        unseen -= chunk.length;
+        if (chunk.length < limit) return { items, next: "" };
+      }
+      return { items, next: position === undefined ? "" : tokens.write(position) };
+    },
+  };
+}
+
+/** The same question, however it was put: its token is the same, and so is the order of its answer. */
+function inOneOrder({ integrations, tags, states, ...rest }: ConnectionQuery): ConnectionQuery {
+  return {
+    ...rest,
+    integrations: [...new Set(integrations)].sort(),
+    tags: Object.fromEntries(Object.entries(lowerTags(tags)).sort()),
+    states: [...new Set(states)].sort(),
+  };
+}
+
+function filterOf({ tags, states, search, integrations, id }: ConnectionQuery): (connection: Connection) => boolean {
+  const wantedTags = Object.entries(tags);
+  const wantedText = search.toLowerCase();
+  return ({ ref, tags: own, state, endUser }) => {
+    if (integrations.length > 0 && !integrations.includes(ref?.integration ?? "")) return false;
+    if (id !== "" && ref?.id !== id) return false;
+    if (states.length > 0 && !states.includes(state)) return false;
+    if (!wantedTags.every(([key, value]) => own[key] === value)) return false;
+    if (wantedText === "") return true;
+    const texts = [ref?.id, endUser?.id, endUser?.email, endUser?.displayName, ...searchedTags.map((key) => own[key])];
+    return texts.some((text) => text?.toLowerCase().includes(wantedText));
+  };
+}
+
+/** Where an end user's names stand since `end_user` was deprecated. */
+const searchedTags = ["end_user_id", "end_user_email", "end_user_display_name"];

@@ -1,0 +1,55 @@
+import { type Attachment, attachmentOf, CannotAttach } from "../../auth/attachment.ts";
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type Binding, bindingOf } from "../../core/outgoing/binding.ts";
+import { Unbound } from "../../core/outgoing/filled-url.ts";
+import { integrationCertificate } from "../tokens/client-certificates.ts";
+import type { LiveConnection } from "./live-connections.ts";
+
+/** What a request of a connection carries on account of its credentials, and where those may travel. */
+export interface Attached {
+  readonly attachment: Attachment;
+  readonly binding: Binding;
+}
+
+/** Made once for a connection, and kept as long as it is in memory. Throws `connection_unusable`. */
+export type Attachments = (live: LiveConnection) => Attached;
+
+export function createAttachments(world: World): Attachments {
+  const made = new WeakMap<LiveConnection, Attached>();
+  return (live) => {
+    const known = made.get(live);
+    if (known !== undefined && !isOutdated(known.attachment, world)) return known;
+    const attached = attach(live, world.now());
+    made.set(live, attached);
+    return attached;
+  };
+}
+
+function attach(live: LiveConnection, nowMs: number): Attached {
+  const { connection, integration, secrets } = live;
+  const client = {
+    id: integration.oauth?.clientId ?? "",
+    secret: secrets?.clientSecret ?? "",
+    privateKey: secrets?.privateKey ?? "",
+  };
+  const connectionConfig = { ...integration.connectionDefaults, ...connection.connectionConfig };
+  try {
+    const attachment = attachmentOf({ ...live, client, connectionConfig, nowMs });
+    return { attachment: onConnection(attachment, secrets), binding: bindingOf(live) };
+  } catch (error) {
+    if (!(error instanceof CannotAttach || error instanceof Unbound)) throw error;
+    throw new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
+  }
+}
+
+/** The connection's own certificate, where it has one, else the integration's. */
+function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]): Attachment {
+  if (attachment.clientCertificate !== undefined) return attachment;
+  const clientCertificate = integrationCertificate(secrets);
+  return clientCertificate === undefined ? attachment : { ...attachment, clientCertificate };
+}
+
+/** A minted token runs out, and the next one is minted. */
+const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
+  attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now();

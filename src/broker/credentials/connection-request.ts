@@ -1,0 +1,64 @@
+import { randomBytes } from "node:crypto";
+import { Fault } from "../../base/fault.ts";
+import type { Send, SendOptions, SmallAnswer } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { outgoingParts } from "../../core/outgoing/outgoing.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
+import { refusedAddress } from "../../core/outgoing/refused-address.ts";
+import type { Attachments } from "./attachments.ts";
+import type { LiveConnection } from "./live-connections.ts";
+
+/**
+ * One small request with a connection's credentials, as the proxy would send it, and the whole of its answer. Rejects
+ * with `Unanswered`, and with a Fault where there is nothing that could be asked.
+ */
+export type AskWithConnection = (
+  live: LiveConnection,
+  request: ConnectionRequest,
+  options: SendOptions,
+) => Promise<SmallAnswer>;
+
+export interface ConnectionRequest {
+  readonly method: string;
+  /** What follows the base path: path and query. */
+  readonly path: string;
+  /** Name, value, name, value. */
+  readonly rawHeaders: readonly string[];
+  readonly content: Uint8Array | undefined;
+  /** In place of the provider's own, if the credentials may travel there. */
+  readonly baseUrl?: string | undefined;
+}
+
+interface ConnectionRequestOptions {
+  readonly attachments: Attachments;
+  readonly send: Send;
+  readonly world: World;
+}
+
+export function createConnectionRequests({ attachments, send, world }: ConnectionRequestOptions): AskWithConnection {
+  return async (live, { method, path, rawHeaders, content, baseUrl }, options) => {
+    const { attachment, binding } = attachments(live);
+    const mistake = mistakeInPath(path);
+    if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+    const address = baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(baseUrl);
+    if (address === undefined) throw refusedAddress(binding, baseUrl);
+    const { origin, basePath } = address;
+    const { target, fields, attached } = outgoingParts({
+      asked: { method, path, rawHeaders, body: content === undefined ? "none" : "length", key: undefined },
+      scheme: origin.startsWith("https:") ? "https" : "http",
+      host: new URL(origin).host,
+      basePath,
+      attachment,
+      proxy: live.provider.proxy,
+      wantsPlain: false,
+      content,
+      nowMs: world.now(),
+      nonce: () => randomBytes(16).toString("base64url"),
+    });
+    const headers: Record<string, string> = {};
+    for (let i = 0; i < fields.length; i += 2) headers[fields[i] ?? ""] = fields[i + 1] ?? "";
+    for (const [name, value] of attached) headers[name] = value;
+    const { clientCertificate } = attachment;
+    return send({ url: `${origin}${target}`, method, headers, body: content, clientCertificate }, options);
+  };
+}

@@ -1,0 +1,30 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { emailHash } from "../../core/notifications/email-hash.ts";
+import { type DescribeRule, LookupRule_Transform } from "../../gen/latchkey/v1/provider_pb.ts";
+import { valueAt } from "../../providers/dotted-path.ts";
+
+/** What is filed with a connection because its provider says so. */
+export interface Filed {
+  readonly metadata: JsonObject;
+  readonly connectionConfig: JsonObject;
+}
+
+/** The values that an answer holds for these rules, filed where they say. What is not there is left out. */
+export function describedValues(rules: readonly DescribeRule[], answer: JsonValue): Filed {
+  const filed = { metadata: {} as JsonObject, connectionConfig: {} as JsonObject };
+  for (const { value: path, field, transform } of rules) {
+    const found = valueAt(path, answer);
+    if (found === undefined || found === null || found === "") continue;
+    const value = transformed(found, transform);
+    const [, place, name = ""] = /^(metadata|connection_config)\.(.+)$/s.exec(field) ?? [];
+    if (value === undefined || place === undefined) continue;
+    filed[place === "metadata" ? "metadata" : "connectionConfig"][name] = value;
+  }
+  return filed;
+}
+
+function transformed(value: JsonValue, transform: LookupRule_Transform): JsonValue | undefined {
+  if (transform === LookupRule_Transform.UNSPECIFIED) return value;
+  if (typeof value !== "string") return undefined;
+  return transform === LookupRule_Transform.EMAIL_HASH ? emailHash(value) : value.toLowerCase();
+}

@@ -1,0 +1,74 @@
+import type { World } from "../../base/world.ts";
+import { maxRefreshTokens, refreshTokensUsedUp } from "../../core/integration-warnings.ts";
+import { accountOf } from "../../core/notifications/email-hash.ts";
+import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Logs } from "../audit/logs.ts";
+import type { Collections } from "../collections.ts";
+import { faultOfStore } from "../stored/store-fault.ts";
+
+/**
+ * How much of what one account may have of live refresh tokens is used up, by the connections of an integration that
+ * say they are of the same account. It may be more: a connection that is authorised again leaves the former token
+ * behind, and neither other integrations with the same OAuth app are seen nor what was filed before there was an index.
+ */
+export interface LiveGrants {
+  /** Undefined where there is no such limit, or where it is not known whose account it is. */
+  count(connection: Connection, provider: Provider): Promise<number | undefined>;
+  /** Says so, when a new one brings it near the limit. The connection is there, whatever becomes of the counting. */
+  noteNew(connection: Connection, provider: Provider): Promise<void>;
+}
+
+interface LiveGrantsOptions {
+  readonly collections: Collections;
+  readonly logs: Logs;
+  readonly world: World;
+}
+
+/** Those that must be authorised again are among what is read, and are not counted. */
+const mostRead = 1_000;
+
+export function createLiveGrants({ collections, logs, world }: LiveGrantsOptions): LiveGrants {
+  async function count({ ref, connectionConfig }: Connection, provider: Provider): Promise<number | undefined> {
+    const account = accountOf(connectionConfig);
+    if (ref === undefined || account === undefined || maxRefreshTokens(provider) === 0) return undefined;
+    const under = [ref.environment, ref.integration, account];
+    const found = await collections.connections.pageBy("account", { under, limit: mostRead });
+    return found.filter(({ value: { state } }) => state !== Connection_State.REAUTHORIZATION_REQUIRED).length;
+  }
+
+  async function warnOfNew(connection: Connection, provider: Provider): Promise<void> {
+    const live = await count(connection, provider);
+    const warning = live === undefined ? undefined : refreshTokensUsedUp(provider, live);
+    if (live === undefined || warning === undefined) return;
+    const { environment = "", integration = "", id = "" } = connection.ref ?? {};
+    world.metrics.grantsNearlyUsedUp.inc();
+    // Its environment's people see this one, the operator of the process the other.
+    const log = logs.begin({ operation: "auth.grants", environment, integration, connectionId: id, secrets: [] });
+    log.warn("an account's refresh tokens are nearly used up: one too many, and its oldest stops working", {
+      live_grants: live,
+      most_grants: maxRefreshTokens(provider),
+      provider: provider.name,
+    });
+    const ended = log.end({ failed: false });
+    world.log.warn("refresh tokens of one account are nearly used up", {
+      environment,
+      integration,
+      connection: id,
+      live,
+      detail: warning.message,
+      log_id: ended.id,
+    });
+    await ended.write();
+  }
+
+  return {
+    count,
+    async noteNew(connection, provider) {
+      await warnOfNew(connection, provider).catch((error: unknown) => {
+        if (faultOfStore(error).code === "internal") world.metrics.unhandled.inc();
+        world.log.warn("the live grants of an account were not counted", { err: error });
+      });
+    },
+  };
+}

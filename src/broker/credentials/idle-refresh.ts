@@ -1,0 +1,94 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../../base/world.ts";
+import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Lease } from "../../store/leases.ts";
+import type { Collections } from "../collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+import { restLimitMs } from "./idle-limit.ts";
+import type { Refresher } from "./refresh.ts";
+import { renewalOf } from "./refresh-timing.ts";
+
+/**
+ * Renews what nobody uses, before its refresh token dies of disuse. It walks through all connections, a stretch a
+ * minute: a million in half a day, at the cost of reading them, and without a key for each in the store.
+ */
+export interface Keeper {
+  /** A stretch. Returns how many were renewed. */
+  step(request: Step): Promise<number>;
+}
+
+export interface Step {
+  /** Of whoever keeps house: only one of several replicas walks. */
+  readonly lease: Pick<Lease, "remainingMs">;
+  readonly signal: AbortSignal;
+}
+
+interface KeeperOptions {
+  readonly collections: Collections;
+  readonly connections: Connections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly refresher: Refresher;
+  readonly world: World;
+}
+
+const perPage = 200;
+const perStep = 1_500;
+/** A provider that takes its time must not keep the others waiting for ever. */
+const stepMs = 45_000;
+
+export function createKeeper(options: KeeperOptions): Keeper {
+  const { collections, connections, integrations, providers, refresher, world } = options;
+  let position: string | undefined;
+
+  async function renewIfDue(connection: Connection, record: RefreshRecord | undefined): Promise<boolean> {
+    const { ref, state, provider: name } = connection;
+    if (ref === undefined || state === Connection_State.REAUTHORIZATION_REQUIRED) return false;
+    const provider = providers.find(name);
+    const limitMs = restLimitMs(provider);
+    if (limitMs === undefined || world.now() - lastRenewedMs(connection, record) < limitMs) return false;
+    const credentials = await connections.credentialsOf(ref);
+    const { value: integration } = await integrations.get({ environment: ref.environment, key: ref.integration });
+    if (credentials === undefined) return false;
+    const renewal = renewalOf({ credentials, provider, integration });
+    if (renewal?.grant.type !== "refresh_token") return false;
+    await refresher.renew(ref, { seen: credentials, why: "due" });
+    return true;
+  }
+
+  return {
+    async step({ lease, signal }) {
+      const until = performance.now() + stepMs;
+      const goesOn = () => !signal.aborted && lease.remainingMs() > 0 && performance.now() < until;
+      let renewed = 0;
+      for (let seen = 0; seen < perStep && goesOn(); ) {
+        const page = await collections.connections.page({ under: [], after: position, limit: perPage });
+        const refs = page.map(({ value: { ref } }) => [ref?.environment ?? "", ref?.integration ?? "", ref?.id ?? ""]);
+        const records = await collections.refreshes.getMany(refs);
+        for (const [i, { value, position: at }] of page.entries()) {
+          if (!goesOn()) return renewed;
+          try {
+            if (await renewIfDue(value, records[i]?.value)) renewed += 1;
+          } catch (err) {
+            // Noted with the connection, where it was tried. One keeps no other from it.
+            world.log.debug("a resting connection was not renewed", { connection: value.ref?.id, err });
+          }
+          position = at;
+        }
+        seen += page.length;
+        if (page.length === perPage) continue;
+        position = undefined;
+        break;
+      }
+      return renewed;
+    },
+  };
+}
+
+const lastRenewedMs = ({ createdAt }: Connection, record: RefreshRecord | undefined): number => {
+  const at = record?.lastSucceededAt ?? record?.grantedAt ?? createdAt;
+  return at === undefined ? 0 : timestampMs(at);
+};

@@ -1,0 +1,272 @@
+import { equals } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { LRUCache } from "lru-cache";
+import { Memo } from "../../base/memo.ts";
+import type { World } from "../../base/world.ts";
+import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { follow } from "../../store/follow.ts";
+import { partsOf } from "../../store/keys.ts";
+import { type Collections, connectionTouchKey } from "../collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import { credentialsExpireAt, lacksToken } from "../connections/credentials-expiry.ts";
+import { areShortLived } from "../connections/refresh-bookkeeping.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+import { type Touched, type Touches, touchedBy } from "../stored/last-used.ts";
+import { createPatientReads } from "../stored/retrying-reads.ts";
+import type { Refresher, RenewalReason } from "./refresh.ts";
+import { lifeMsOf, renewAheadMs, renewalOf } from "./refresh-timing.ts";
+import { tokenClient } from "./token-client.ts";
+
+/** A connection with all that it takes to act on it, and credentials that are good now. */
+export interface LiveConnection {
+  readonly connection: Connection;
+  readonly integration: Integration;
+  /** Of the customer's app at the provider: some credentials sign with them. */
+  readonly secrets: IntegrationSecrets | undefined;
+  readonly provider: Provider;
+  readonly credentials: Credentials;
+  readonly seat?: Seat;
+}
+
+/**
+ * Where memory has a connection, and what was made of it, with its credentials. Who wants to find it again keeps this:
+ * it is empty once memory lets go of it.
+ */
+export class Seat extends Memo {
+  live: LiveConnection | undefined = undefined;
+
+  leave(): void {
+    this.live = undefined;
+    this.forget();
+  }
+}
+
+export interface Live {
+  /** Renewed first, when they have run out. Rejects with a Fault when they cannot be. */
+  get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
+  /** What memory has of it, if that is good: without a promise. `before` is where it was: most often it is there still. */
+  peek(ref: ConnectionRef, before?: Seat): LiveConnection | undefined;
+  /** The provider has refused them. What there is in their place now; undefined: nothing. */
+  replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
+  close(): void;
+}
+
+interface LiveOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly connections: Connections;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+  readonly touches: Touches;
+  readonly refresher: Refresher;
+  readonly world: World;
+}
+
+/** What memory has of a connection. */
+interface HeldConnection extends LiveConnection {
+  /** Until when its credentials are good. */
+  readonly goodUntil: number;
+  /** From when on they are renewed beside their use; moved on with each try. */
+  readonly aheadFrom: number;
+  readonly touched: Touched;
+}
+
+class Held implements LiveConnection {
+  /** Since memory began: until then nothing about it changes by itself, and its use is noted. */
+  sureUntil = 0;
+  readonly seat = new Seat();
+  readonly connection: Connection;
+  readonly integration: Integration;
+  readonly secrets: IntegrationSecrets | undefined;
+  readonly provider: Provider;
+  readonly credentials: Credentials;
+  readonly goodUntil: number;
+  aheadFrom: number;
+  readonly touched: Touched;
+
+  constructor(held: HeldConnection) {
+    this.connection = held.connection;
+    this.integration = held.integration;
+    this.secrets = held.secrets;
+    this.provider = held.provider;
+    this.credentials = held.credentials;
+    this.goodUntil = held.goodUntil;
+    this.aheadFrom = held.aheadFrom;
+    this.touched = held.touched;
+  }
+}
+
+/** So that what is used again and again is not among those that have lain longest. */
+const lookedForEveryMs = 1_000;
+
+const maxLive = 10_000;
+/** Most changes concern none, and are looked at no further. */
+const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
+/** Renewals for one call at most. */
+const maxRenewals = 3;
+/** A renewal ahead of time that failed has time. */
+const aheadAgainMs = 30_000;
+
+/** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
+export async function openLive(options: LiveOptions): Promise<Live> {
+  const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
+  const begunAt = world.now();
+  const hits = world.metrics.liveLookups.series({ result: "hit" });
+  const misses = world.metrics.liveLookups.series({ result: "miss" });
+  const patiently = createPatientReads(world.log);
+  const cache = new LRUCache<string, Held, ConnectionRef>({
+    max: maxLive,
+    // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
+    ignoreFetchAbort: true,
+    onInsert: (held) => {
+      held.seat.live = held;
+    },
+    dispose: ({ seat }) => seat.leave(),
+    fetchMethod: (_key, _stale, { context: ref }) => patiently(() => load(ref)),
+  });
+
+  const watch = await follow({
+    store,
+    world,
+    spaces: ["connection", "credentials", "integration", "integration-secrets", "provider"],
+    // Whatever changed while nobody could say what: everything is read anew when it is asked for.
+    read: async () => () => cache.clear(),
+    onCommit({ changes }) {
+      for (const { key } of changes) {
+        if (!isOfConnections.test(key)) continue;
+        const [space, environment = "", integration = "", id] = partsOf(key);
+        if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
+        // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
+        if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
+        if (space === "integration" || space === "integration-secrets") refresher.forgive(environment, integration);
+      }
+    },
+  });
+
+  async function load(ref: ConnectionRef): Promise<Held> {
+    const at = { environment: ref.environment, key: ref.integration };
+    const [{ value: connection }, { integration, secrets }, credentials] = await Promise.all([
+      connections.get(ref),
+      integrations.inUse(at),
+      connections.credentialsOf(ref),
+    ]);
+    if (credentials === undefined) {
+      // Deleted between one look and the other: then it is not there. Anything else is a defect.
+      await connections.get(ref);
+      throw new Error("a connection has no credentials");
+    }
+    const provider = await providers.findNow(connection.provider);
+    const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
+    const until = isOfFormerClient ? 0 : goodUntil(credentials);
+    const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
+    return new Held({
+      ...{ connection, integration, secrets, provider, credentials },
+      goodUntil: until,
+      aheadFrom:
+        isRenewable && Number.isFinite(until)
+          ? renewAheadMs({ expiresAtMs: until, lifeMs: lifeMsOf(credentials), jitter: Math.random() })
+          : Number.POSITIVE_INFINITY,
+      touched: touchedBy(connectionTouchKey(ref.environment, ref.integration, ref.id)),
+    });
+  }
+
+  /** The integration's client has another secret than the one that the token was obtained with. */
+  async function hasOtherClient(ref: ConnectionRef, obtained: Parameters<typeof tokenClient>[0]): Promise<boolean> {
+    const now = tokenClient(obtained);
+    const then = now && (await collections.refreshes.get(ref.environment, ref.integration, ref.id))?.value.tokenClient;
+    return now !== undefined && then !== undefined && then.length > 0 && Buffer.compare(now, then) !== 0;
+  }
+
+  const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
+
+  async function held(ref: ConnectionRef): Promise<Held> {
+    const key = keyFor(ref);
+    const known = cache.get(key);
+    (known === undefined ? misses : hits).add();
+    const found = known ?? (await cache.fetch(key, { context: ref }));
+    if (found === undefined) throw new Error("a connection was loaded and not returned");
+    return found;
+  }
+
+  async function renewedSince(ref: ConnectionRef, { credentials }: LiveConnection, why: RenewalReason): Promise<Held> {
+    await refresher.renew(ref, { seen: credentials, why });
+    // Our own look at the store's changes may come a moment later than what we know already.
+    cache.delete(keyFor(ref));
+    return held(ref);
+  }
+
+  const isDue = ({ goodUntil: until }: Held): boolean => until <= world.now();
+
+  /** A provider that gives tokens with no time to live gives no better ones: each renewal's own callers use them. */
+  async function cameWithoutLife(ref: ConnectionRef, { credentials }: LiveConnection): Promise<boolean> {
+    const record = await collections.refreshes.get(ref.environment, ref.integration, ref.id);
+    return areShortLived(record?.value, credentialsExpireAt(credentials));
+  }
+
+  /** Nobody waits for it: what there is, is good. */
+  function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
+    entry.aheadFrom = now + aheadAgainMs;
+    refresher.renew(ref, { seen: entry.credentials, why: "due" }).catch((err: unknown) => {
+      world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
+    });
+  }
+
+  return {
+    peek(ref, before) {
+      const now = world.now();
+      const there = before?.live;
+      if (there instanceof Held && now - begunAt < there.sureUntil) {
+        hits.add();
+        return there;
+      }
+      const known = cache.get(keyFor(ref));
+      if (known === undefined || known.goodUntil <= now) return undefined;
+      if (known.aheadFrom <= now) renewAhead(ref, known, now);
+      hits.add();
+      touches.touch(known.touched, now);
+      known.sureUntil = Math.min(known.goodUntil, known.aheadFrom, now + lookedForEveryMs) - begunAt;
+      return known;
+    },
+    async get(ref, { forceRefresh } = { forceRefresh: false }) {
+      let found = await held(ref);
+      let why: RenewalReason | undefined = isDue(found) ? "due" : undefined;
+      if (forceRefresh && renewalOf(found) !== undefined) why = "requested";
+      // Again where others were put in their place meanwhile, or ran out before this call came to use them.
+      for (let renewals = 0; why !== undefined && renewals < maxRenewals; renewals += 1) {
+        const before: Held = found;
+        found = await renewedSince(ref, before, why);
+        const isOver = !isDue(found) || equals(CredentialsSchema, found.credentials, before.credentials);
+        why = isOver || (await cameWithoutLife(ref, found)) ? undefined : "due";
+      }
+      touches.touch(found.touched);
+      return found;
+    },
+    async replacementOf(refused) {
+      const { ref } = refused.connection;
+      if (ref === undefined || renewalOf(refused) === undefined) return undefined;
+      const { credentials } = refused;
+      const isOther = (held: Held) => !equals(CredentialsSchema, held.credentials, credentials);
+      const known = await held(ref);
+      if (isOther(known) && !isDue(known)) return known;
+      // A token that ran out on its way was refused for that, and no cool-down keeps the next one back.
+      const found = await renewedSince(ref, known, isDue(known) ? "due" : "refused");
+      return isOther(found) ? found : undefined;
+    },
+    close() {
+      patiently.close();
+      watch.close();
+    },
+  };
+}
+
+/** Credentials that were given with a refresh token alone are due at once. */
+function goodUntil(credentials: Credentials): number {
+  if (lacksToken(credentials)) return 0;
+  const expiresAt = credentialsExpireAt(credentials);
+  return expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(expiresAt);
+}

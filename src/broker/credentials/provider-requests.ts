@@ -1,0 +1,186 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { type SendOptions, type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
+import type { DescribeRule, RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
+import { valueAt } from "../../providers/dotted-path.ts";
+import {
+  type ChannelValues,
+  type FilledRequest,
+  filledChannelRequest,
+  filledRequest,
+} from "../tokens/request-template.ts";
+import type { AskWithConnection } from "./connection-request.ts";
+import { describedValues, type Filed } from "./described-values.ts";
+import type { LiveConnection } from "./live-connections.ts";
+
+/** Small requests of our own with a connection's credentials: to the provider's hosts, as the proxy would send them. */
+export interface ProviderAsks {
+  /** What its provider says of a connection that is about to be filed. Whatever goes wrong, it is filed all the same. */
+  describe(live: LiveConnection): Promise<Filed>;
+  /** Asks for the fields of these rules, logs nothing, and returns every failure beside what was found. */
+  tryDescribe(live: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal): Promise<Description>;
+  /** Whether the provider takes the credentials, as far as one request can tell. */
+  prove(live: LiveConnection): Promise<"good" | "refused" | "unproven">;
+  /**
+   * Asks for what a template describes, with these values in it. Rejects with `Unanswered`, and with a Fault where
+   * there is nothing that could be asked.
+   */
+  ofChannel(live: LiveConnection, asked: ChannelAsk): Promise<SmallAnswer>;
+}
+
+export interface Description {
+  readonly filed: Filed;
+  readonly failures: readonly DescribeFailure[];
+}
+
+export interface DescribeFailure {
+  /** A word such as `status_401`, `refused` or `deadline`. */
+  readonly reason: string;
+  /** Of the answer, if there was one. */
+  readonly status?: number;
+  readonly retryAfterMs?: number | undefined;
+}
+
+export interface ChannelAsk {
+  readonly template: RequestTemplate;
+  readonly values: ChannelValues;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface ProviderAsksOptions {
+  readonly askWith: AskWithConnection;
+  readonly world: World;
+}
+
+/** An end user waits for it. */
+const deadlineMs = 10_000;
+const maxBytes = 256 * 1024;
+const maxRequests = 5;
+
+export function createProviderAsks({ askWith, world }: ProviderAsksOptions): ProviderAsks {
+  async function ask(
+    live: LiveConnection,
+    { method, path, body }: FilledRequest,
+    options: SendOptions = { deadlineMs },
+  ): Promise<SmallAnswer> {
+    const content = body === "" ? undefined : Buffer.from(body);
+    const rawHeaders = [
+      ...["Accept", "application/json"],
+      ...(content === undefined ? [] : ["Content-Type", "application/json"]),
+    ];
+    return askWith(live, { method, path, rawHeaders, content }, { ...options, maxBytes });
+  }
+
+  const configOf = ({ integration, connection }: LiveConnection) => ({
+    ...integration.connectionDefaults,
+    ...connection.connectionConfig,
+  });
+
+  interface DescribeRequest {
+    readonly template: RequestTemplate;
+    readonly rules: readonly DescribeRule[];
+  }
+
+  async function described(live: LiveConnection, { template, rules }: DescribeRequest, signal?: AbortSignal) {
+    const filled = filledRequest(template, configOf(live));
+    if (filled === undefined) return { filed: nothing };
+    try {
+      const answer = await ask(live, filled, { deadlineMs, signal });
+      const { status } = answer;
+      const isGood = status >= 200 && status <= 299;
+      const body = isGood ? jsonOf(answer) : undefined;
+      if (body !== undefined) return { filed: describedValues(rules, body) };
+      const waitMs = retryAfterMs(answer.header("retry-after"), "", world.now());
+      const reason = isGood ? "not_json" : `status_${status}`;
+      return { filed: nothing, failure: { reason, status, retryAfterMs: waitMs } };
+    } catch (error) {
+      const reason = error instanceof Unanswered ? error.reason : error instanceof Fault ? error.code : undefined;
+      if (reason === undefined) throw error;
+      return { filed: nothing, failure: { reason } };
+    }
+  }
+
+  async function tryDescribe(
+    live: LiveConnection,
+    wanted: readonly DescribeRule[],
+    signal?: AbortSignal,
+  ): Promise<Description> {
+    const asked = requestsOf(wanted).slice(0, maxRequests);
+    const all = await Promise.all(asked.map((request) => described(live, request, signal)));
+    return {
+      filed: {
+        metadata: Object.assign({}, ...all.map(({ filed }) => filed.metadata)),
+        connectionConfig: Object.assign({}, ...all.map(({ filed }) => filed.connectionConfig)),
+      },
+      failures: all.flatMap(({ failure }) => failure ?? []),
+    };
+  }
+
+  /** Rules with the same request are answered by one. */
+  function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[] {
+    const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
+    for (const rule of wanted) {
+      if (rule.request === undefined) continue;
+      const key = [rule.request.method, rule.request.path, rule.request.body].join("\0");
+      const known = byRequest.get(key);
+      if (known === undefined) byRequest.set(key, { template: rule.request, rules: [rule] });
+      else known.rules.push(rule);
+    }
+    return [...byRequest.values()];
+  }
+
+  return {
+    async describe(live) {
+      const { filed, failures } = await tryDescribe(live, live.provider.describe);
+      for (const { reason } of failures)
+        world.log.warn("the provider did not describe a new connection", { ...namesOf(live), reason });
+      return filed;
+    },
+    tryDescribe,
+    async prove(live) {
+      const { verification } = live.provider;
+      const request =
+        verification?.request === undefined ? undefined : filledRequest(verification.request, configOf(live));
+      if (verification === undefined || request === undefined) return "unproven";
+      try {
+        const answer = await ask(live, request);
+        const { refusedStatuses, accepted } = verification;
+        if ((refusedStatuses.length > 0 ? refusedStatuses : [401, 403]).includes(answer.status)) return "refused";
+        if (answer.status < 200 || answer.status > 299) return "unproven";
+        if (accepted === "") return "good";
+        const body = jsonOf(answer);
+        return body !== undefined && valueAt(accepted, body) ? "good" : "refused";
+      } catch (error) {
+        // A provider that is away says nothing about a key.
+        if (error instanceof Unanswered) return "unproven";
+        throw error;
+      }
+    },
+    async ofChannel(live, { template, values, deadlineMs: withinMs, signal }) {
+      const request = filledChannelRequest(template, configOf(live), values);
+      if (request === undefined)
+        throw new Fault("invalid_path", "the connection lacks a value that its provider needs");
+      return ask(live, request, { deadlineMs: withinMs, signal });
+    },
+  };
+}
+
+const nothing: Filed = { metadata: {}, connectionConfig: {} };
+const namesOf = ({ integration, connection }: LiveConnection) => ({
+  environment: integration.environment,
+  integration: integration.key,
+  connection: connection.ref?.id,
+});
+
+export function jsonOf({ body }: Pick<SmallAnswer, "body">): JsonValue | undefined {
+  try {
+    // JSON.parse returns JSON and nothing else.
+    return JSON.parse(body.toString("utf8")) as JsonValue;
+  } catch {
+    // Not JSON: then it says nothing.
+    return undefined;
+  }
+}

@@ -1,0 +1,22 @@
+import { hash } from "node:crypto";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
+
+interface Obtained {
+  readonly credentials: Credentials;
+  readonly integration: Pick<Integration, "oauth">;
+  readonly secrets: IntegrationSecrets | undefined;
+}
+
+/**
+ * Of a token that was obtained with the integration's own client, which client that was (RFC 6749, section 4.4): once
+ * the client has another secret, the token is not to be used any more. Nobody guesses a secret by it who does not know
+ * the token. Undefined: there is no such token.
+ */
+export function tokenClient({ credentials: { kind }, integration, secrets }: Obtained): Uint8Array | undefined {
+  if (kind.case !== "oauth2Client" || kind.value.clientId !== "" || kind.value.token === "") return undefined;
+  const parts = [kind.value.token, integration.oauth?.clientId, secrets?.clientSecret, secrets?.privateKey];
+  // RFC 8705, section 3: it may be good on no connection but one with this certificate.
+  const certificate = secrets?.clientCertificate ?? "";
+  return hash("sha256", JSON.stringify(certificate === "" ? parts : [...parts, certificate]), "buffer");
+}

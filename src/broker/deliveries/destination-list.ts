@@ -1,0 +1,42 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { World } from "../../base/world.ts";
+import { type Destination, DestinationSchema } from "../../gen/latchkey/v1/webhook_pb.ts";
+import type { Deliveries } from "./deliver.ts";
+import type { Destinations } from "./destinations.ts";
+import type { Outbox } from "./outbox.ts";
+
+interface DestinationListOptions {
+  readonly outbox: Outbox;
+  readonly destinations: Destinations;
+  readonly deliveries: Deliveries;
+  readonly world: World;
+}
+
+/** Where an environment's forwards go, and how they do there: its own addresses, and whatever others wait for. */
+export function destinationList(environment: string, options: DestinationListOptions): readonly Destination[] {
+  const { outbox, destinations, deliveries, world } = options;
+  const waiting = new Map(destinations.urlsOf(environment).map((url) => [url, { pending: 0, oldestMs: world.now() }]));
+  for (const one of outbox.all()) {
+    if (one.environment !== environment) continue;
+    const url = destinations.urlOf(one);
+    // Its address was taken away: in a moment it waits no more.
+    if (url === "") continue;
+    const { pending, oldestMs } = waiting.get(url) ?? { pending: 0, oldestMs: world.now() };
+    waiting.set(url, { pending: pending + 1, oldestMs: Math.min(oldestMs, one.createdMs) });
+  }
+  return [...waiting]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([url, { pending, oldestMs }]) => {
+      const paused = destinations.pausedAt(environment, url);
+      const deliveredMs = deliveries.lastDeliveredMs(environment, url);
+      return create(DestinationSchema, {
+        url,
+        paused: paused !== undefined,
+        pausedReason: paused?.pausedReason ?? "",
+        pending: BigInt(pending),
+        oldest: durationFromMs(pending === 0 ? 0 : Math.max(0, world.now() - oldestMs)),
+        ...(deliveredMs !== undefined && { lastDeliveredAt: timestampFromMs(deliveredMs) }),
+      });
+    });
+}

@@ -1,0 +1,83 @@
+import { LRUCache } from "lru-cache";
+import { envelopeOf, payloadOf } from "../../core/notifications/payload.ts";
+import type { StoredForward, StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Collections } from "../collections.ts";
+
+/** What is sent, byte for byte the same each time: of a notification made anew from what came, so that it is kept once. */
+export interface ForwardBodies {
+  of(forward: StoredForward): Promise<Uint8Array>;
+  /** What a notification said, as JSON text; undefined: it is gone. */
+  payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
+  /** It has just come, and will be asked for soon, by so many forwards. */
+  know(notification: StoredNotification, forwards: number): void;
+  /** It was not stored after all. */
+  forget(notification: StoredNotification): void;
+  /** It was delivered, and is seldom asked for again. */
+  delivered(forward: StoredForward): void;
+}
+
+const keptBytes = 32 * 1024 * 1024;
+
+const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString();
+
+interface Payload {
+  readonly from: string;
+  readonly json: string;
+  /** Forwards of it that are not delivered yet. */
+  left: number;
+}
+
+export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
+  const payloads = new LRUCache<string, Payload>({
+    maxSize: keptBytes,
+    sizeCalculation: ({ json }) => 200 + json.length,
+  });
+  const keyOf = (environment: string, id: string) => `${environment}\0${id}`;
+
+  function know({ notification, payloadForm }: StoredNotification, left: number): Payload {
+    if (notification === undefined) throw new Error("a stored notification holds one");
+    const { environment, id, provider, headers, body } = notification;
+    const passed = headers.map(({ name, value }) => ({ name, value: utf8Of(value) }));
+    const payload = { from: provider, json: payloadOf(payloadForm, passed, body), left };
+    payloads.set(keyOf(environment, id), payload);
+    return payload;
+  }
+
+  async function payloadFor(environment: string, id: string): Promise<Payload | undefined> {
+    const known = payloads.get(keyOf(environment, id));
+    if (known !== undefined) return known;
+    const stored = await notifications.get(environment, id);
+    if (stored === undefined) return undefined;
+    return know(stored.value, Math.max(1, stored.value.notification?.matches.length ?? 0));
+  }
+
+  return {
+    know: (notification, forwards) => void know(notification, forwards),
+    forget({ notification }) {
+      if (notification !== undefined) payloads.delete(keyOf(notification.environment, notification.id));
+    },
+    delivered({ environment, notificationId }) {
+      const key = keyOf(environment, notificationId);
+      const payload = payloads.get(key);
+      if (payload === undefined) return;
+      payload.left -= 1;
+      if (payload.left === 0) payloads.delete(key);
+    },
+    payloadOf: async ({ environment, id }) => (await payloadFor(environment, id))?.json,
+    async of(forward) {
+      const { type, body, integration, connectionId } = forward;
+      if (forward.notificationId === "") return body;
+      const found = await payloadFor(forward.environment, forward.notificationId);
+      if (found === undefined) throw new Error("the notification of a forward that waits is gone");
+      const { from, json: payload } = found;
+      return envelopeOf({
+        from,
+        providerConfigKey: integration,
+        type,
+        payload,
+        ...(connectionId !== "" && { connectionId }),
+      });
+    },
+  };
+}

@@ -1,0 +1,123 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../base/fault.ts";
+import type { StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { partsOf } from "../../store/keys.ts";
+import type { PageRequest, Positioned, Stored } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { namesNothing } from "../stored/name-tables.ts";
+import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
+import type { Destinations } from "./destinations.ts";
+
+/** What providers sent. */
+export interface Notifications {
+  get(at: { readonly environment: string; readonly id: string }): Promise<Notification>;
+  /** The newest first. */
+  list(filter: NotificationFilter, page: BoundedPage): Promise<PageOf<Notification>>;
+}
+
+export interface NotificationFilter {
+  readonly environment: string;
+  /** Empty: of any. */
+  readonly integration: string;
+  readonly connectionId: string;
+  /** Only those that concern no connection. */
+  readonly unmatched: boolean;
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+}
+
+/** They are read with their bodies, of 5 MiB each at worst. */
+const readAtOnce = 20;
+
+type Source = (
+  request: Pick<PageRequest, "after" | "limit">,
+) => Promise<readonly Positioned<Notification | undefined>[]>;
+
+interface NotificationsOptions {
+  readonly collections: Collections;
+  readonly destinations: Pick<Destinations, "isOfNow">;
+}
+
+export function createNotifications({ collections, destinations }: NotificationsOptions): Notifications {
+  const { notifications, forwards, integrations } = collections;
+
+  /** As a list shows it, and how large it is there. */
+  function shown(found: Stored<StoredNotification> | undefined) {
+    const notification = found === undefined ? undefined : ofNow(found.value);
+    if (found === undefined || notification === undefined) return { value: undefined, bytes: 0 };
+    return { value: outlineOf(notification), bytes: found.bytes - notification.body.length };
+  }
+
+  function ofNow({ notification, environmentId }: StoredNotification): Notification | undefined {
+    const { environment = "" } = notification ?? {};
+    return destinations.isOfNow({ environment, environmentId }) ? notification : undefined;
+  }
+
+  const all =
+    ({ environment }: NotificationFilter): Source =>
+    async (request) => {
+      const found = await notifications.page({ under: [environment], reverse: true, ...request });
+      return found.map((one) => ({ ...one, ...shown(one) }));
+    };
+
+  /** Through its forwards: what came for other connections is not waded through. */
+  const ofConnection =
+    ({ environment, integration, connectionId }: NotificationFilter): Source =>
+    async (request) => {
+      const under = [environment, integration, connectionId];
+      const found = await forwards.pageBy("connection", { under, reverse: true, ...request });
+      const stored = await notifications.getMany(found.map(({ value }) => [environment, value.notificationId]));
+      // What has none is an event of our own. A second address makes a second forward of the same one, beside the
+      // first: it may be what a page begins with.
+      let [before] = partsOf(request.after ?? "");
+      return found.map(({ value: { notificationId }, position, ...one }, i) => {
+        const isAgain = notificationId === before;
+        before = notificationId;
+        return { ...one, position, ...shown(isAgain ? undefined : stored[i]) };
+      });
+    };
+
+  async function sourceOf(filter: NotificationFilter): Promise<Source> {
+    const { environment, integration, connectionId } = filter;
+    if (integration === "" || connectionId === "") return all(filter);
+    const at = await integrations.get(environment, integration);
+    return at?.value.noForward === true ? all(filter) : ofConnection(filter);
+  }
+
+  return {
+    async get({ environment, id }) {
+      const found = namesNothing(environment, id) ? undefined : await notifications.get(environment, id);
+      const notification = found === undefined ? undefined : ofNow(found.value);
+      if (notification === undefined) {
+        throw new Fault("not_found", `there is no notification "${id}", or not any more`);
+      }
+      return notification;
+    },
+    async list(filter, { maxBytes, ...page }) {
+      const { environment, integration, connectionId, unmatched } = filter;
+      const { sinceMs = 0, untilMs = Number.POSITIVE_INFINITY } = filter;
+      const isNone = namesNothing(environment, integration, connectionId);
+      const { items, next } = await siftedPage<Notification | undefined>({
+        question: ["notifications", filter],
+        page,
+        read: isNone ? () => Promise.resolve([]) : await sourceOf(filter),
+        isWanted: (notification) =>
+          notification !== undefined &&
+          (integration === "" || notification.integration === integration) &&
+          (connectionId === "" || notification.matches.some(({ id }) => id === connectionId)) &&
+          !(unmatched && notification.matches.length > 0) &&
+          receivedAt(notification) < untilMs,
+        isPast: (notification) => notification !== undefined && receivedAt(notification) < sinceMs,
+        maxBytes,
+        chunk: readAtOnce,
+      });
+      return { items: items.filter((one) => one !== undefined), next };
+    },
+  };
+}
+
+export const receivedAt = ({ receivedAt: at }: Notification): number => (at === undefined ? 0 : timestampMs(at));
+
+/** Without its body, which may be larger than a page. */
+export const outlineOf = (notification: Notification): Notification => ({ ...notification, body: new Uint8Array() });

@@ -1,0 +1,167 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type NotificationSeen, NotificationSeenSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
+import type { Lease } from "../../store/leases.ts";
+import { type Collections, orphanedSeenKey, orphanedSeenUntil, seenForMs, seenKey, seenKeyOf } from "../collections.ts";
+import { receivedAt } from "./notifications.ts";
+
+interface DeliverySweepRequest {
+  readonly maxAgeMs: number;
+  readonly nowMs: number;
+  readonly lease: Pick<Lease, "fence">;
+  /** Aborts between two commits. */
+  readonly signal: AbortSignal;
+}
+
+/** Deletes what is old of webhooks, and waits for nothing: forwards first, then notifications that none is left of. */
+export type DeliverySweep = (request: DeliverySweepRequest) => Promise<number>;
+
+const pageSize = 200;
+/** They are read with their bodies, of 5 MiB each at worst. */
+const notificationsPage = 20;
+/** More of them is for the next round: somebody else wants the store too. */
+const mostPerRound = 20_000;
+
+export function createDeliverySweep({ store, collections }: { store: Store; collections: Collections }): DeliverySweep {
+  const { environments, forwards, notifications } = collections;
+
+  /** A page of what is old, and what of it may go. */
+  interface Stretch {
+    readonly changes: readonly Change[];
+    readonly gone: number;
+    readonly next: string | undefined;
+  }
+
+  interface Sought {
+    readonly environment: string;
+    readonly after: string | undefined;
+    readonly cutoff: number;
+    /** What is of another was left behind by one that was deleted, and perhaps made again. Undefined: there is none. */
+    readonly environmentId: string | undefined;
+    readonly nowMs: number;
+  }
+
+  async function forwardsOf({ environment, after, cutoff, environmentId }: Sought): Promise<Stretch> {
+    const page = await forwards.pageBy("made", { under: [environment], after, limit: pageSize });
+    const isOver = ({ value }: (typeof page)[number]) => isLeft(value.environmentId, environmentId);
+    const old = page.filter(
+      (one) => isOver(one) || (one.value.createdAt === undefined ? 0 : timestampMs(one.value.createdAt)) < cutoff,
+    );
+    // One that waits is kept for as long as it does.
+    const over = old.filter((one) => one.value.state !== Forward_State.PENDING || isOver(one));
+    const changes = over.flatMap((before) => forwards.change({ before, after: undefined }));
+    return { changes, gone: over.length, next: old.length < pageSize ? undefined : page.at(-1)?.position };
+  }
+
+  async function notificationsOf({ environment, after, cutoff, environmentId, nowMs }: Sought): Promise<Stretch> {
+    const page = await notifications.page({ under: [environment], after, limit: notificationsPage });
+    const old = page.filter(
+      ({ value: { notification, environmentId: ofId } }) =>
+        notification === undefined || isLeft(ofId, environmentId) || receivedAt(notification) < cutoff,
+    );
+    const changes: Change[] = [];
+    let gone = 0;
+    for (const before of old) {
+      const { id = "", integration = "", messageId = "" } = before.value.notification ?? {};
+      const [left] = await forwards.pageBy("made", { under: [environment, id], limit: 1 });
+      if (left !== undefined) continue;
+      gone += 1;
+      changes.push(...notifications.change({ before, after: undefined }));
+      // Of an environment that is gone nothing comes again.
+      const isOver = isLeft(before.value.environmentId, environmentId);
+      const seenUntil = isOver ? Number.POSITIVE_INFINITY : nowMs - seenForMs;
+      if (messageId !== "")
+        changes.push(...(await unseen(seenKey(environment, integration, messageId), id, seenUntil)));
+    }
+    return { changes, gone, next: old.length < notificationsPage ? undefined : page.at(-1)?.position };
+  }
+
+  /**
+   * That a message came, unless it has come again since: that one's day is not over. What came after `untilMs` may
+   * still come again, however soon its notification goes: then it is put down when the mark is to go.
+   */
+  async function unseen(key: string, notificationId: string, untilMs: number): Promise<Change[]> {
+    const seen = await store.get(key);
+    if (seen === undefined) return [];
+    const mark = fromBinary(NotificationSeenSchema, seen.value);
+    if (mark.notificationId !== notificationId) return [];
+    const cameMs = cameAt(mark);
+    if (cameMs <= untilMs) return [{ key, value: undefined, expect: seen.revision }];
+    return [{ key: orphanedSeenKey(key, cameMs), value: new Uint8Array() }];
+  }
+
+  /** Marks that have outlived their notifications, and whose day is over. */
+  async function orphansOf({ nowMs }: Pick<DeliverySweepRequest, "nowMs">): Promise<Change[]> {
+    const untilMs = nowMs - seenForMs;
+    const orphans = await store.list({ ...orphanedSeenUntil(untilMs), limit: pageSize });
+    const seen = await store.getMany(orphans.map(({ key }) => seenKeyOf(key)));
+    return orphans.flatMap(({ key }, i): Change[] => {
+      const mark = seen[i];
+      const gone: Change = { key, value: undefined };
+      // One that has come again since is of another notification.
+      const isOver = mark !== undefined && cameAt(fromBinary(NotificationSeenSchema, mark.value)) <= untilMs;
+      return isOver ? [gone, { key: mark.key, value: undefined, expect: mark.revision }] : [gone];
+    });
+  }
+
+  /** There or deleted, each that anything is left of. */
+  async function environmentsWithAny(): Promise<ReadonlyMap<string, string | undefined>> {
+    const idsNow = new Map<string, string | undefined>();
+    const firstAfter = {
+      forwards: async (after: string | undefined) =>
+        (await forwards.page({ under: [], after, limit: 1 }))[0]?.value.environment,
+      notifications: async (after: string | undefined) =>
+        (await notifications.page({ under: [], after, limit: 1 }))[0]?.value.notification?.environment,
+    };
+    for (const next of Object.values(firstAfter)) {
+      // Behind everything that begins with this environment: parts are parted by NUL.
+      for (let found = await next(undefined); found !== undefined; found = await next(`${found}\x01`)) {
+        idsNow.set(found, (await environments.get(found))?.value.id);
+      }
+    }
+    return idsNow;
+  }
+
+  return async ({ maxAgeMs, nowMs, lease, signal }) => {
+    const cutoff = nowMs - maxAgeMs;
+    let deleted = 0;
+    for (const [environment, environmentId] of await environmentsWithAny()) {
+      for (const stretchOf of [forwardsOf, notificationsOf]) {
+        let after: string | undefined;
+        do {
+          if (signal.aborted || deleted >= mostPerRound) return deleted;
+          const { changes, gone, next } = await stretchOf({ environment, after, cutoff, environmentId, nowMs });
+          after = next;
+          if (changes.length === 0) continue;
+          try {
+            await store.commit(changes, [lease.fence]);
+            deleted += gone;
+          } catch (error) {
+            // One of them was replayed, or somebody else sweeps now: the next round sees.
+            if (!(error instanceof StaleWrite)) throw error;
+            return deleted;
+          }
+        } while (after !== undefined);
+      }
+    }
+    for (let changes = await orphansOf({ nowMs }); changes.length > 0; changes = await orphansOf({ nowMs })) {
+      if (signal.aborted) return deleted;
+      try {
+        await store.commit(changes, [lease.fence]);
+      } catch (error) {
+        // One of them has come again, or somebody else sweeps now.
+        if (!(error instanceof StaleWrite)) throw error;
+        return deleted;
+      }
+    }
+    return deleted;
+  };
+}
+
+const cameAt = ({ receivedAt: at }: NotificationSeen): number => (at === undefined ? 0 : timestampMs(at));
+
+/** By the id, and not by when the environment was made: the clock may have been set back since. */
+const isLeft = (ofId: string, environmentId: string | undefined): boolean =>
+  environmentId === undefined || (ofId !== "" && ofId !== environmentId);

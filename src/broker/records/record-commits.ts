@@ -1,0 +1,253 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Fault, type Mistake } from "../../base/fault.ts";
+import { sequentialId } from "../../base/ids.ts";
+import { bytesFor } from "../../base/message-bytes.ts";
+import type { World } from "../../base/world.ts";
+import { baseVariant, nameMistake, type RecordAction } from "../../core/scripts/record-change.ts";
+import {
+  DeletedRecordSchema,
+  type RecordModel,
+  RecordModelSchema,
+  type RecordPlace,
+  RecordPlaceSchema,
+  type StoredRecord,
+  StoredRecordSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
+import type { Stored } from "../../store/records.ts";
+import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordPlaceKey } from "../collections.ts";
+import type { Connections } from "../connections/connections.ts";
+import { digestText, type RecordDigests } from "./record-digests.ts";
+
+/** Whose records: those of one model of a connection. */
+export interface RecordsOf {
+  readonly connection: ConnectionRef;
+  readonly model: string;
+  /** Empty: `base`. */
+  readonly variant: string;
+  /** Of a run, the number of the connection that it began with: of one made anew under the same id it changes nothing. */
+  readonly connectionNumber?: number;
+}
+
+/** On what each commit rests beside the records themselves: the lease of whoever runs syncs. */
+export interface Writing {
+  readonly conditions?: readonly Condition[];
+}
+
+/** One record that moves to the end of its model's changes. */
+export interface Move {
+  readonly digest: Buffer;
+  readonly id: string;
+  readonly before: RecordPlace | undefined;
+  readonly action: RecordAction;
+  readonly data: Uint8Array;
+  readonly dataHash: Uint8Array;
+  /** Of one that was pruned and is deleted. */
+  readonly prunedMs?: number;
+}
+
+/** What a decision is made on. Each change of records changes their model too, so that of two at once one is refused. */
+export interface Ground {
+  readonly digests: RecordDigests;
+  readonly model: RecordModel;
+  readonly connectionNumber: number;
+  /** No earlier than the change before it: places and times are in the same order. */
+  readonly nowMs: number;
+  /** What is known of these, in their order. */
+  placesOf(digests: readonly Buffer[]): Promise<readonly (RecordPlace | undefined)[]>;
+}
+
+export interface Decided<T> {
+  readonly moves?: readonly Move[];
+  /** Further changes, and what they make of the model. */
+  readonly changes?: readonly Change[];
+  readonly model?: Partial<Pick<RecordModel, "space" | "count" | "prunedTo">>;
+  /** It is not a run that does it. */
+  readonly isReaders?: true;
+  readonly result: T;
+}
+
+export interface RecordCommits {
+  /** Reads, decides and commits, and does so again when somebody else was first. Rejects with `StaleWrite` when a condition does not hold. */
+  commit<T>(of: RecordsOf, writing: Writing, decide: (ground: Ground) => Promise<Decided<T>> | Decided<T>): Promise<T>;
+}
+
+interface RecordCommitsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly connections: Pick<Connections, "get">;
+  readonly digests: () => Promise<RecordDigests>;
+  readonly world: World;
+}
+
+/** That somebody had to do with a model is written down this often. */
+export const touchEveryMs = 3_600_000;
+
+export function createRecordCommits(options: RecordCommitsOptions): RecordCommits {
+  const { store, collections, connections, digests: digestsOf, world } = options;
+  const { recordModels } = collections;
+
+  async function placesOf(space: string, digests: readonly Buffer[]): Promise<readonly (RecordPlace | undefined)[]> {
+    if (digests.length === 0) return [];
+    const found = await store.getMany(digests.map((digest) => recordPlaceKey(space, digestText(digest))));
+    return found.map((entry) => (entry === undefined ? undefined : placeIn(entry)));
+  }
+
+  return {
+    async commit(of, { conditions = [] }, decide) {
+      requireNames(of);
+      const { model: name, variant } = of;
+      const digests = await digestsOf();
+      for (;;) {
+        // The model of the connection that a run began with is read beside it, and not after it.
+        const expected = of.connectionNumber === undefined ? undefined : modelParts(of, of.connectionNumber);
+        const [connection, early] = await Promise.all([
+          connections.get(of.connection),
+          expected === undefined ? undefined : recordModels.get(...expected),
+        ]);
+        const { number: connectionNumber } = connection.value;
+        if (of.connectionNumber !== undefined && of.connectionNumber !== connectionNumber) {
+          throw new Fault("unknown_connection", `the connection "${of.connection.id}" has been deleted and made anew`);
+        }
+        const before = expected === undefined ? await recordModels.get(...modelParts(of, connectionNumber)) : early;
+        const model = before?.value ?? newModel({ connectionNumber, model: name, variant: variantOf(variant) }, world);
+        const nowMs = Math.max(world.now(), model.changedMs);
+        const ground: Ground = {
+          ...{ digests, model, connectionNumber, nowMs },
+          placesOf: (all) => (before === undefined ? placesOf("", []) : placesOf(model.space, all)),
+        };
+        const { result, ...decided } = await decide(ground);
+        const changes = changesFor(before, ground, decided);
+        if (changes.length === 0) return result;
+        try {
+          await store.commit(changes, [...conditions, collections.connections.unchanged(connection)]);
+          return result;
+        } catch (error) {
+          // Each other failure means that somebody else's commit succeeded, so that this ends.
+          if (!(error instanceof StaleWrite) || conditions.some((one) => isAbout(one, error.key))) throw error;
+        }
+      }
+    },
+  };
+
+  function changesFor(
+    before: Stored<RecordModel> | undefined,
+    { model, nowMs }: Ground,
+    { moves = [], changes = [], model: next = {}, isReaders }: Omit<Decided<unknown>, "result">,
+  ): Change[] {
+    const isTouched = isReaders || (before !== undefined && nowMs - model.touchedMs < touchEveryMs);
+    if (moves.length + changes.length + Object.keys(next).length === 0 && isTouched) return [];
+    let { sequence, count } = model;
+    const moved: Change[] = [];
+    for (const move of moves) {
+      sequence += 1n;
+      count += countedBy(move);
+      moved.push(...changesOfMove(move, { model, sequence, nowMs }));
+    }
+    const after: RecordModel = {
+      ...model,
+      ...{ sequence, count },
+      ...next,
+      changedMs: moves.length > 0 ? nowMs : model.changedMs,
+      touchedMs: isTouched ? model.touchedMs : nowMs,
+    };
+    return [...recordModels.change({ before, after }), ...moved, ...changes];
+  }
+}
+
+const modelParts = ({ model, variant }: RecordsOf, connectionNumber: number): readonly string[] => [
+  ...[String(connectionNumber), model, variantOf(variant)],
+];
+
+export const variantOf = (variant: string): string => (variant === "" ? baseVariant : variant);
+
+export function requireNames({ model, variant }: Pick<RecordsOf, "model" | "variant">): void {
+  const mistakes: Mistake[] = Object.entries({ model, variant: variantOf(variant) }).flatMap(([field, name]) => {
+    const message = nameMistake(name);
+    return message === undefined ? [] : [{ path: [field], message }];
+  });
+  if (mistakes.length > 0) throw new Fault("invalid_body", "these cannot be the names of records", { mistakes });
+}
+
+export const placeIn = ({ value }: Entry): RecordPlace => fromBinary(RecordPlaceSchema, value);
+
+/** A space of its own each time: what lies in a former one is nobody's. */
+export const newSpace = ({ now }: Pick<World, "now">): string => sequentialId(now());
+
+const newModel = (at: Pick<RecordModel, "connectionNumber" | "model" | "variant">, world: World): RecordModel =>
+  create(RecordModelSchema, { ...at, space: newSpace(world) });
+
+/** Everything is dropped in one commit, and removed later. The places go on, and so do the cursors of readers. */
+export const dropped = ({ space, sequence }: RecordModel, world: World) => ({
+  model: { space: newSpace(world), count: 0n, prunedTo: sequence },
+  changes: [{ key: droppedSpaceKey(space), value: new Uint8Array() }],
+});
+
+function countedBy({ before, action }: Move): bigint {
+  const [was, is] = [before !== undefined && before.deletedMs === 0, action !== "DELETED"];
+  if (was === is) return 0n;
+  return is ? 1n : -1n;
+}
+
+interface MovedTo {
+  readonly model: RecordModel;
+  readonly sequence: bigint;
+  readonly nowMs: number;
+}
+
+function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[] {
+  const { digest, id, before, action, data, dataHash, prunedMs = 0 } = move;
+  const { space, connectionNumber, model: name, variant } = model;
+  const at = digestText(digest);
+  const firstSeenMs = before === undefined || action === "ADDED" ? nowMs : before.firstSeenMs;
+  const deletedMs = action === "DELETED" ? nowMs : 0;
+  // Written out: to have them made costs more than to encode them.
+  const record: StoredRecord = {
+    $typeName: "latchkey.stored.v1.StoredRecord",
+    id,
+    data,
+    lastAction: action,
+    firstSeenMs,
+    lastModifiedMs: nowMs,
+    deletedMs,
+    prunedMs,
+  };
+  const place: RecordPlace = {
+    $typeName: "latchkey.stored.v1.RecordPlace",
+    sequence,
+    dataHash,
+    firstSeenMs,
+    deletedMs,
+  };
+  const changes: Change[] = [
+    {
+      key: recordKey(space, sequence),
+      value: bytesOfRecord(record),
+      secret: true,
+    },
+    {
+      key: recordPlaceKey(space, at),
+      value: bytesOfPlace(place),
+      secret: true,
+    },
+  ];
+  if (before !== undefined) changes.push({ key: recordKey(space, before.sequence), value: undefined });
+  if (before !== undefined && before.deletedMs > 0) {
+    changes.push({ key: deletedRecordKey(before.deletedMs, space, at), value: undefined });
+  }
+  if (deletedMs > 0) {
+    const value = toBinary(
+      DeletedRecordSchema,
+      create(DeletedRecordSchema, { connectionNumber, model: name, variant }),
+    );
+    changes.push({ key: deletedRecordKey(deletedMs, space, at), value });
+  }
+  return changes;
+}
+
+const bytesOfRecord = bytesFor(StoredRecordSchema);
+const bytesOfPlace = bytesFor(RecordPlaceSchema);
+
+const isAbout = (condition: Condition, key: string): boolean =>
+  "empty" in condition ? key >= condition.empty.from && key < condition.empty.to : condition.key === key;

@@ -1,0 +1,151 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import type { RecordAction } from "../../core/scripts/record-change.ts";
+import { type RecordModel, type StoredRecord, StoredRecordSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Entry, Store } from "../../store/contract.ts";
+import { after } from "../../store/keys.ts";
+import { droppedSpaceKey, recordKey, recordPlaceKey, recordSequence, recordsUnder } from "../collections.ts";
+import { placeIn } from "./record-commits.ts";
+import type { RecordCursors } from "./record-cursor.ts";
+import { digestText, type RecordDigests } from "./record-digests.ts";
+
+export interface RecordFilter {
+  /** Of the last record seen; empty: from the beginning. */
+  readonly cursor: string;
+  readonly limit: number;
+  /** Those whose last action is one of these; none: all. */
+  readonly actions: readonly RecordAction[];
+  /** Those that changed after this, in milliseconds since 1970. */
+  readonly modifiedAfterMs: number | undefined;
+  /** Those with one of these ids; none: all. */
+  readonly ids: readonly string[];
+  /** A page is ended before it is larger than this, but holds at least one. */
+  readonly maxBytes: number;
+}
+
+/** A record, and where it stands. */
+export interface ListedRecord {
+  readonly record: StoredRecord;
+  /** List from here to go on after it. */
+  readonly cursor: string;
+}
+
+export interface RecordPage {
+  readonly records: readonly ListedRecord[];
+  /** Empty at the end. */
+  readonly next: string;
+}
+
+/** What is read, and how its cursors are written. */
+export interface RecordReading {
+  readonly cursors: RecordCursors;
+  /** Undefined: nothing was ever saved. */
+  readonly model: RecordModel | undefined;
+}
+
+interface Placed {
+  readonly record: StoredRecord;
+  readonly sequence: bigint;
+}
+
+interface ListOptions {
+  readonly store: Store;
+  readonly digests: () => Promise<RecordDigests>;
+}
+
+const chunkSize = 500;
+/** A call looks at so many and then returns what it found, with a cursor to go on from. */
+const lookedAtPerCall = 20_000;
+
+export function createRecordList({ store, digests }: ListOptions) {
+  const readFrom = (space: string, sequence: bigint, limit: number): Promise<readonly Entry[]> => {
+    const { to } = recordsUnder(space);
+    return store.list({ from: after(recordKey(space, sequence)), to, limit });
+  };
+
+  /** The place behind which everything changed after this: times and places are in the same order. */
+  async function lastUntil({ space, sequence }: RecordModel, ms: number): Promise<bigint> {
+    let [low, high] = [0n, sequence];
+    while (low < high) {
+      const middle = (low + high) / 2n;
+      const [entry] = await readFrom(space, middle, 1);
+      if (entry !== undefined && placed(entry).record.lastModifiedMs <= ms) low = recordSequence(entry.key);
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** In the order of their changes. */
+  async function byIds({ model, ids }: ByIds): Promise<readonly Placed[]> {
+    const digest = await digests();
+    const keys = [...new Set(ids)].map((id) => recordPlaceKey(model.space, digestText(digest.of(model, id))));
+    // A record may move between the two looks: then it is looked for once more.
+    for (;;) {
+      const places = (await store.getMany(keys)).filter((entry) => entry !== undefined);
+      const sequences = places.map((entry) => placeIn(entry).sequence).sort((a, b) => (a < b ? -1 : 1));
+      const found = await store.getMany(sequences.map((sequence) => recordKey(model.space, sequence)));
+      const there = found.filter((entry) => entry !== undefined);
+      if (there.length === found.length || (await isDropped(model))) return there.map(placed);
+    }
+  }
+
+  /** Everything is being removed: what is not there any more need not be looked for. */
+  async function isDropped({ space }: RecordModel): Promise<boolean> {
+    return (await store.get(droppedSpaceKey(space))) !== undefined;
+  }
+
+  async function page({ cursors, model }: RecordReading, filter: RecordFilter): Promise<RecordPage> {
+    const { limit, actions, modifiedAfterMs, ids, maxBytes } = filter;
+    let at = cursors.read(filter.cursor);
+    if (model === undefined) return { records: [], next: "" };
+    if (modifiedAfterMs !== undefined) {
+      const start = await lastUntil(model, modifiedAfterMs);
+      if (start > at) at = start;
+    }
+    const records: ListedRecord[] = [];
+    let room = maxBytes;
+
+    /** Whether there was room for it. */
+    function take({ record, sequence }: Placed): boolean {
+      const isWanted = actions.length === 0 || actions.some((action) => action === record.lastAction);
+      if (isWanted) {
+        room -= record.data.length + metadataBytes;
+        if (records.length === limit || (room < 0 && records.length > 0)) return false;
+        records.push({ record, cursor: cursors.write(sequence) });
+      }
+      at = sequence;
+      return true;
+    }
+    // Of the last one that was looked at, whether it was wanted or not.
+    const toBeContinued = () => ({ records, next: cursors.write(at) });
+
+    if (ids.length > 0) {
+      const start = at;
+      const found = (await byIds({ model, ids })).filter(({ sequence }) => sequence > start);
+      return found.every(take) ? { records, next: "" } : toBeContinued();
+    }
+    for (let unseen = lookedAtPerCall; unseen > 0; ) {
+      // One more than asked for tells whether there is another page.
+      const size = Math.min(chunkSize, actions.length === 0 ? limit + 1 - records.length : chunkSize);
+      const chunk = await readFrom(model.space, at, size);
+      if (!chunk.every((entry) => take(placed(entry)))) return toBeContinued();
+      if (chunk.length < size) return { records, next: "" };
+      unseen -= chunk.length;
+    }
+    return toBeContinued();
+  }
+
+  return { page, byIds };
+}
+
+interface ByIds {
+  readonly model: RecordModel;
+  readonly ids: readonly string[];
+}
+
+/** What stands around a record in an answer. */
+const metadataBytes = 250;
+
+const placed = ({ key, value }: Entry): Placed => ({
+  record: fromBinary(StoredRecordSchema, value),
+  sequence: recordSequence(key),
+});

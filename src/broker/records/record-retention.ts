@@ -1,0 +1,149 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import type { World } from "../../base/world.ts";
+import { DeletedRecordSchema, type RecordModel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
+import { partsOf } from "../../store/keys.ts";
+import type { Lease } from "../../store/leases.ts";
+import type { Stored } from "../../store/records.ts";
+import {
+  type Collections,
+  deletedRecordsUntil,
+  droppedConnections,
+  droppedSpaceKey,
+  droppedSpaces,
+  recordKey,
+  recordModelsUntouchedSince,
+  recordPlaceKey,
+  recordPlacesUnder,
+  recordsUnder,
+} from "../collections.ts";
+import { dropped, placeIn, touchEveryMs } from "./record-commits.ts";
+
+interface RecordSweepRequest {
+  readonly maxAgeMs: number;
+  readonly nowMs: number;
+  readonly lease: Pick<Lease, "fence">;
+  /** Aborts between two commits. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Removes what nobody can see any more, and what is too old: records that have been deleted for so long, and all of
+ * a model that no run has had to do with for so long. What a sync keeps bringing stays, however long ago it changed.
+ * Returns how many records were removed.
+ */
+export type RecordSweep = (request: RecordSweepRequest) => Promise<number>;
+
+const pageSize = 500;
+/** More of them is for the next round: somebody else wants the store too. */
+const mostPerRound = 100_000;
+
+export function createRecordSweep(options: {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly world: World;
+}): RecordSweep {
+  const { store, collections, world } = options;
+  const { recordModels } = collections;
+
+  /** What one step of a sweep does; the step after it begins anew. Undefined: there is nothing to do. */
+  interface Step {
+    readonly changes: readonly Change[];
+    readonly conditions?: readonly Condition[];
+    readonly removed: number;
+  }
+
+  /** Of deleted connections: each of their models becomes a space that is dropped. */
+  async function connectionStep(): Promise<Step | undefined> {
+    const markers = await store.list({ ...droppedConnections, limit: pageSize });
+    if (markers.length === 0) return undefined;
+    const changes: Change[] = [];
+    for (const { key, revision } of markers) {
+      const [, number = ""] = partsOf(key);
+      const models = await recordModels.page({ under: [number], limit: pageSize });
+      changes.push(...models.flatMap((before) => [...recordModels.change({ before, after: undefined }), drop(before)]));
+      if (models.length < pageSize) changes.push({ key, value: undefined, expect: revision });
+      if (changes.length >= pageSize) break;
+    }
+    return { changes, removed: 0 };
+  }
+
+  const drop = ({ value: { space } }: Stored<RecordModel>): Change => ({
+    key: droppedSpaceKey(space),
+    value: new Uint8Array(),
+  });
+
+  async function spaceStep(): Promise<Step | undefined> {
+    const [marker] = await store.list({ ...droppedSpaces, limit: 1 });
+    if (marker === undefined) return undefined;
+    const [, space = ""] = partsOf(marker.key);
+    // Records before their places: whoever finds a place and no record then sees that all of them go.
+    const records = await store.list({ ...recordsUnder(space), limit: pageSize });
+    const places =
+      records.length < pageSize
+        ? await store.list({ ...recordPlacesUnder(space), limit: pageSize - records.length })
+        : [];
+    const isAll = records.length + places.length < pageSize;
+    const gone = [...records, ...places, ...(isAll ? [marker] : [])];
+    return { changes: gone.map(({ key }) => ({ key, value: undefined })), removed: records.length };
+  }
+
+  /** Of records that were deleted long ago, those of one model. */
+  async function deletedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
+    const found = await store.list({ ...deletedRecordsUntil(nowMs - maxAgeMs), limit: pageSize });
+    const [first] = found;
+    if (first === undefined) return undefined;
+    const { connectionNumber, model, variant } = fromBinary(DeletedRecordSchema, first.value);
+    const space = spaceOf(first);
+    const ofOne = found.filter((entry) => spaceOf(entry) === space);
+    const stored = await recordModels.get(String(connectionNumber), model, variant);
+    const marks: Change[] = ofOne.map(({ key }) => ({ key, value: undefined }));
+    // Its records have gone, or go, in another way.
+    if (stored === undefined || stored.value.space !== space) return { changes: marks, removed: 0 };
+    const keys = ofOne.map(({ key }) => recordPlaceKey(space, partsOf(key)[3] ?? ""));
+    const places = await store.getMany(keys);
+    const records = places.flatMap((entry) => {
+      if (entry === undefined) return [];
+      const { sequence, deletedMs } = placeIn(entry);
+      return deletedMs === 0 ? [] : [entry.key, recordKey(space, sequence)];
+    });
+    const changes = [...marks, ...records.map((key) => ({ key, value: undefined }))];
+    return { changes, conditions: [recordModels.unchanged(stored)], removed: records.length / 2 };
+  }
+
+  /** Of a model that no run has had to do with, everything. */
+  async function untouchedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
+    const found = await store.list({ ...recordModelsUntouchedSince(nowMs - maxAgeMs - touchEveryMs), limit: 1 });
+    const [key] = found.map((entry) => partsOf(entry.key).slice(2));
+    const before = key === undefined ? undefined : await recordModels.get(...key);
+    if (before === undefined) return undefined;
+    const { model, changes } = dropped(before.value, world);
+    // It stays, and with it the number of its changes: readers have cursors.
+    const after: RecordModel = { ...before.value, ...model, touchedMs: 0 };
+    return { changes: [...recordModels.change({ before, after }), ...changes], removed: 0 };
+  }
+
+  return async (request) => {
+    const { lease, signal } = request;
+    let removed = 0;
+    let written = 0;
+    for (const stepOf of [deletedStep, untouchedStep, connectionStep, spaceStep]) {
+      while (!signal.aborted && written < mostPerRound) {
+        const step = await stepOf(request);
+        if (step === undefined) break;
+        try {
+          await store.commit(step.changes, [lease.fence, ...(step.conditions ?? [])]);
+        } catch (error) {
+          // A run was first, or somebody else sweeps now: the next round sees.
+          if (!(error instanceof StaleWrite)) throw error;
+          break;
+        }
+        removed += step.removed;
+        written += step.changes.length;
+      }
+    }
+    return removed;
+  };
+}
+
+const spaceOf = ({ key }: Entry): string => partsOf(key)[2] ?? "";

@@ -1,0 +1,43 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { scopeName } from "../../core/scopes.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import { type Caller, mayDo } from "./access.ts";
+import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
+
+interface CredentialChange {
+  /** The fields that decide where stored credentials are sent, or who sees them. */
+  readonly fields: readonly string[];
+  /** How the change can be made without the scope; empty: it cannot. */
+  readonly otherwise: string;
+}
+
+/**
+ * A change of where stored credentials are sent, or of who sees them, is as good as reading them: a key must be allowed
+ * to read them. Does nothing when no such field is changed.
+ */
+export function requireCredentialScope(caller: Caller, { fields, otherwise }: CredentialChange): void {
+  if (fields.length === 0 || mayDo(caller, Scope.CREDENTIALS_READ)) return;
+  const decide = fields.length === 1 ? "decides" : "decide";
+  throw new Fault(
+    "missing_scope",
+    `${fields.join(", ")} ${decide} where stored credentials go or who sees them, and the key "${caller.keyId}" does not ` +
+      `have the scope ${scopeName(Scope.CREDENTIALS_READ)}: send a key that has it${otherwise}`,
+  );
+}
+
+interface ConfigChange {
+  readonly provider: Provider;
+  readonly before: JsonObject | undefined;
+  readonly after: JsonObject;
+}
+
+/** The same for the `connection_config` of a connection that keeps its credentials. */
+export function requireConfigScope(caller: Caller, { provider, before = {}, after }: ConfigChange): void {
+  const changed = changedConfigNames(boundConfigNames(provider), before, after);
+  requireCredentialScope(caller, {
+    fields: changed.map((name) => `connection_config.${name}`),
+    otherwise: ", or import the connection again with its credentials",
+  });
+}

@@ -1,0 +1,137 @@
+import { create } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import {
+  type Integration,
+  Integration_Reflection,
+  type IntegrationSecrets,
+  IntegrationSecretsSchema,
+  type OAuthApp,
+  OAuthAppSchema,
+} from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
+
+type Taken = (source: Integration, target: Integration) => Partial<Integration>;
+
+/** What of an integration may be changed, by the paths of an update mask, and what each takes over. */
+const fields = {
+  display_name: ({ displayName }) => ({ displayName }),
+  oauth: ({ oauth }) => ({ oauth: oauth ?? create(OAuthAppSchema) }),
+  "oauth.client_id": ({ oauth }, target) => withOAuth(target, { clientId: oauth?.clientId ?? "" }),
+  "oauth.scopes": ({ oauth }, target) => withOAuth(target, { scopes: oauth?.scopes ?? [] }),
+  "oauth.publishing": ({ oauth }, target) => withOAuth(target, { publishing: oauth?.publishing ?? 0 }),
+  callback: ({ callback }) => ({ callback }),
+  hosts: ({ hosts }) => ({ hosts }),
+  channels: ({ channels }) => ({ channels }) as Partial<Integration>,
+  reflection: ({ reflection }) => ({ reflection }),
+  no_forward: ({ noForward }) => ({ noForward }),
+  connection_defaults: ({ connectionDefaults }) => ({ connectionDefaults }),
+  use_record: ({ useRecord }) => ({ useRecord }),
+  keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
+  credentials_in_scripts: ({ credentialsInScripts }) => ({ credentialsInScripts }),
+} satisfies Readonly<Record<string, Taken>>;
+
+const secretFields = {
+  secrets: ({ $typeName: _, $unknown: __, ...all }) => all,
+  "secrets.client_secret": ({ clientSecret }) => ({ clientSecret }),
+  "secrets.webhook_secret": ({ webhookSecret }) => ({ webhookSecret }),
+  "secrets.private_key": ({ privateKey }) => ({ privateKey }),
+  "secrets.client_certificate": ({ clientCertificate }) => ({ clientCertificate }),
+  "secrets.client_private_key": ({ clientPrivateKey }) => ({ clientPrivateKey }),
+} satisfies Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>>;
+
+const takenBy: ReadonlyMap<string, Taken> = new Map(Object.entries(fields));
+const secretsTakenBy = new Map(Object.entries(secretFields));
+
+export interface IntegrationChange {
+  readonly before: Integration;
+  readonly after: Integration;
+  /** Undefined: its provider is not declared any more, and what its description uses is not known. */
+  readonly provider: Provider | undefined;
+}
+
+/** The changed parts of a field that send stored credentials elsewhere, or show them to somebody else. */
+type Exposed = (change: IntegrationChange) => readonly string[];
+
+const nothing: Exposed = () => [];
+const isGuarded = ({ reflection }: Integration): boolean =>
+  reflection === Integration_Reflection.MASK || reflection === Integration_Reflection.REFUSE;
+
+/** Each field that can be changed says which of its changes expose credentials. */
+const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields, Exposed>> = {
+  display_name: nothing,
+  oauth: nothing,
+  "oauth.client_id": nothing,
+  "oauth.scopes": nothing,
+  "oauth.publishing": nothing,
+  callback: nothing,
+  hosts: ({ before, after }) =>
+    after.hosts.every(({ origin }) => before.hosts.some((known) => known.origin === origin)) ? [] : ["hosts"],
+  // Channels are asked for at the provider, and their address is always our own.
+  channels: nothing,
+  // An echo that is passed on shows the credential to the caller of the proxy.
+  reflection: ({ before, after }) => (isGuarded(before) && !isGuarded(after) ? ["reflection"] : []),
+  no_forward: nothing,
+  connection_defaults: ({ before, after, provider }) => {
+    const { connectionDefaults: old } = before;
+    const { connectionDefaults: given } = after;
+    const bound = provider ? boundConfigNames(provider) : new Set([...Object.keys(old), ...Object.keys(given)]);
+    return changedConfigNames(bound, old, given).map((name) => `connection_defaults.${name}`);
+  },
+  use_record: nothing,
+  // A cookie of the provider's can be a credential of its own.
+  keep_set_cookie: ({ before, after }) => (after.keepSetCookie && !before.keepSetCookie ? ["keep_set_cookie"] : []),
+  credentials_in_scripts: ({ before, after }) =>
+    after.credentialsInScripts && !before.credentialsInScripts ? ["credentials_in_scripts"] : [],
+  // A secret that is replaced is the caller's own from then on, and goes where the former went.
+  secrets: nothing,
+  "secrets.client_secret": nothing,
+  "secrets.webhook_secret": nothing,
+  "secrets.private_key": nothing,
+  "secrets.client_certificate": nothing,
+  "secrets.client_private_key": nothing,
+};
+
+/** What of a change lets stored credentials be sent, or shown, where they were not before. */
+export const exposedFields = (change: IntegrationChange): readonly string[] =>
+  Object.values(exposedBy).flatMap((exposed) => exposed(change));
+
+const withOAuth = (
+  { oauth = create(OAuthAppSchema) }: Integration,
+  change: Partial<OAuthApp>,
+): Partial<Integration> => ({
+  oauth: { ...oauth, ...change },
+});
+
+/** Throws for a mask that names nothing, or something that cannot be changed. */
+export function checkIntegrationMask(paths: readonly string[]): void {
+  const unknown = paths.filter((path) => !takenBy.has(path) && !secretsTakenBy.has(path));
+  if (unknown.length === 0 && paths.length > 0) return;
+  const message = paths.length === 0 ? "the update mask must name a field" : `cannot be changed: ${unknown.join(", ")}`;
+  throw new Fault("invalid_body", message, { mistakes: [{ path: ["update_mask"], message }] });
+}
+
+interface Update<T> {
+  readonly target: T;
+  readonly source: Integration;
+  readonly paths: readonly string[];
+}
+
+export function updatedIntegration({ target, source, paths }: Update<Integration>): Integration {
+  const updated = { ...target };
+  for (const path of paths) Object.assign(updated, takenBy.get(path)?.(source, updated));
+  return updated;
+}
+
+/** Undefined where the mask names no secret. */
+export function updatedSecrets({
+  target,
+  source,
+  paths,
+}: Update<IntegrationSecrets | undefined>): IntegrationSecrets | undefined {
+  const named = paths.filter((path) => secretsTakenBy.has(path));
+  if (named.length === 0) return undefined;
+  const given = source.secrets ?? create(IntegrationSecretsSchema);
+  const parts = named.map((path) => secretsTakenBy.get(path)?.(given));
+  return Object.assign({ ...(target ?? create(IntegrationSecretsSchema)) }, ...parts) as IntegrationSecrets;
+}

@@ -1,0 +1,49 @@
+import { type SigningSecrets, SigningSecretsSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
+import { type Integration, IntegrationSchema } from "../../gen/latchkey/v1/integration_pb.ts";
+import { type Provider, ProviderSchema } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import { createRecords } from "../../store/records.ts";
+import { complete, strip } from "../stored/revisions.ts";
+
+/** What the operator has set up. */
+export function createSetupCollections(store: Store) {
+  return {
+    environments: createRecords({
+      store,
+      name: "environment",
+      schema: EnvironmentSchema,
+      key: ({ name }: Environment) => [name],
+      complete,
+      strip,
+    }),
+    keys: createRecords({ store, name: "key", schema: KeySchema, key: ({ id }: Key) => [id], complete, strip }),
+    providers: createRecords({
+      store,
+      name: "provider",
+      schema: ProviderSchema,
+      key: ({ name }: Provider) => [name],
+      complete,
+      strip,
+    }),
+    signingSecrets: createRecords({
+      store,
+      name: "signing-secrets",
+      schema: SigningSecretsSchema,
+      secret: true,
+      key: ({ environment }: SigningSecrets) => [environment],
+    }),
+    integrations: createRecords({
+      store,
+      name: "integration",
+      schema: IntegrationSchema,
+      key: ({ environment, key }: Integration) => [environment, key],
+      complete,
+      strip,
+      indexes: {
+        provider: ({ provider }: Integration) => [[provider]],
+        environment: ({ environment, provider }: Integration) => [[environment, provider]],
+      },
+    }),
+  } as const;
+}

@@ -1,0 +1,16 @@
+import { Fault } from "../../base/fault.ts";
+import type { Collections } from "../collections.ts";
+
+const mostNamed = 20;
+
+/** For callers who may see every environment: a name that there is not, and the names that there are. */
+export async function unknownEnvironment(
+  { environments }: Pick<Collections, "environments">,
+  name: string,
+): Promise<Fault> {
+  const found = await environments.page({ under: [], limit: mostNamed + 1 });
+  const names = found.slice(0, mostNamed).map(({ value }) => value.name);
+  const more = found.length > mostNamed ? " and more" : "";
+  const known = names.length === 0 ? "There are none" : `You have: ${names.join(", ")}${more}`;
+  return new Fault("unknown_environment", `there is no environment "${name}". ${known}`);
+}

@@ -1,0 +1,110 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { bytesFor } from "../../base/message-bytes.ts";
+import type { World } from "../../base/world.ts";
+import { TouchSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Entry, type Store, StoreUnavailable } from "../../store/contract.ts";
+
+/**
+ * When a thing was last used. Kept apart from the thing, so that using it never changes it; written behind, at
+ * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
+ */
+export interface Touches {
+  touch(touched: Touched, nowMs?: number): void;
+  lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
+  close(): Promise<void>;
+}
+
+/** A thing that is used, kept by whoever uses it: what is used often is looked at once a minute, and not each time. */
+export interface Touched {
+  readonly key: string;
+  /** Written by `touch` alone. */
+  at: number;
+}
+
+export const touchedBy = (key: string): Touched => ({ key, at: 0 });
+
+const stepMs = 60_000;
+const flushEveryMs = 5_000;
+/** Many are written in slices: a thousand at once hold up every request for 5 to 10 ms. */
+const sliceEveryMs = 50;
+const minSlice = 50;
+/** What is remembered to spare writes; forgotten beyond this, a touch is at worst written twice. */
+const maxRemembered = 100_000;
+
+const bytesOf = bytesFor(TouchSchema);
+
+export function createTouches({ store, world }: { store: Store; world: World }): Touches {
+  const remembered = new Map<string, number>();
+  const unwritten = new Map<string, number>();
+  /** Whatever was touched before it was not written. */
+  let lostAt = 0;
+  /** What is being written in slices. */
+  const due: (readonly [string, number])[] = [];
+  let slice = 0;
+  let lookedAt = 0;
+  const timer = setInterval(() => {
+    lookedAt += sliceEveryMs;
+    if (lookedAt >= flushEveryMs) {
+      lookedAt = 0;
+      takeAll();
+      slice = Math.max(minSlice, Math.ceil((due.length * sliceEveryMs) / flushEveryMs));
+    }
+    if (due.length > 0) void write(due.splice(0, slice));
+  }, sliceEveryMs);
+  timer.unref();
+
+  function takeAll(): void {
+    for (const touched of unwritten) due.push(touched);
+    unwritten.clear();
+  }
+
+  async function write(taken: readonly (readonly [string, number])[]): Promise<void> {
+    if (taken.length === 0) return;
+    const changes = taken.map(([key, at]) => ({
+      key,
+      value: bytesOf({ $typeName: "latchkey.stored.v1.Touch", at: timestampFromMs(at) }),
+    }));
+    try {
+      await store.commit(changes);
+    } catch (error) {
+      // Worth less than what the store is needed for meanwhile: the next use notes it again.
+      world.log.warn("times of last use were not written", { count: changes.length, err: error });
+      for (const [key] of taken) remembered.delete(key);
+      lostAt = world.now();
+    }
+  }
+
+  return {
+    touch(touched, now = world.now()) {
+      if (now - touched.at < stepMs && touched.at > lostAt) return;
+      touched.at = now;
+      const { key } = touched;
+      const last = remembered.get(key);
+      if (last !== undefined && now - last < stepMs) return;
+      if (remembered.size >= maxRemembered) remembered.clear();
+      remembered.set(key, now);
+      unwritten.set(key, now);
+    },
+    async lastOf(keys) {
+      const isKnown = keys.every((key) => remembered.has(key));
+      const stored = isKnown ? [] : await store.getMany(keys).catch(unlessUnavailable);
+      return keys.map((key, i) => {
+        const entry = stored[i];
+        const at = entry === undefined ? undefined : fromBinary(TouchSchema, entry.value).at;
+        return unwritten.get(key) ?? remembered.get(key) ?? (at === undefined ? undefined : timestampMs(at));
+      });
+    },
+    async close() {
+      clearInterval(timer);
+      takeAll();
+      await write(due);
+    },
+  };
+}
+
+/** A store that cannot be read must not hide a connection that memory holds: when it was last used matters less. */
+function unlessUnavailable(error: unknown): readonly (Entry | undefined)[] {
+  if (error instanceof StoreUnavailable) return [];
+  throw error;
+}

@@ -1,0 +1,31 @@
+import { createHash } from "node:crypto";
+import { Fault } from "../../base/fault.ts";
+
+/**
+ * Where a page ended, together with a hash of what was asked: a token of another filter is refused rather than
+ * answered with a page of nonsense. It names no more than its reader has seen.
+ */
+export interface PageTokens {
+  write(position: string): string;
+  /** Undefined for the first page. */
+  read(token: string): string | undefined;
+}
+
+const hashBytes = 8;
+
+/** Tokens for lists that ask the same. `question` is everything that decides which items there are, and their order. */
+export function pageTokens(question: unknown): PageTokens {
+  const hash = createHash("sha256").update(JSON.stringify(question)).digest().subarray(0, hashBytes);
+  return {
+    write: (position) => Buffer.concat([hash, Buffer.from(position)]).toString("base64url"),
+    read(token) {
+      if (token === "") return undefined;
+      const bytes = Buffer.from(token, "base64url");
+      if (bytes.toString("base64url") !== token || !bytes.subarray(0, hashBytes).equals(hash)) {
+        const message = "the page token is not one of this list: it must come from a page of the same filter";
+        throw new Fault("invalid_query_params", message, { mistakes: [{ path: ["cursor"], message }] });
+      }
+      return bytes.subarray(hashBytes).toString();
+    },
+  };
+}

@@ -1,0 +1,18 @@
+import { Fault } from "../../base/fault.ts";
+import { StaleWrite, StoreUnavailable } from "../../store/contract.ts";
+import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
+
+/** Whatever was thrown, as a Fault; the store's own errors by their meaning. */
+export function faultOfStore(thrown: unknown): Fault {
+  // A replica that has not been given the new seal key yet can do nothing that the key is needed for.
+  if (thrown instanceof SealKeyMissing) {
+    return new Fault("store_unavailable", thrown.message, { cause: thrown, retryAfterSeconds: 1 });
+  }
+  if (thrown instanceof StoreUnavailable) {
+    return new Fault("store_unavailable", "the store takes no writes now", { cause: thrown, retryAfterSeconds: 1 });
+  }
+  if (thrown instanceof StaleWrite) {
+    return new Fault("conflict", "somebody else changed it at the same moment", { cause: thrown });
+  }
+  return Fault.from(thrown);
+}

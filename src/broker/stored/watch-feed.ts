@@ -1,0 +1,215 @@
+import { Fault } from "../../base/fault.ts";
+import type { World } from "../../base/world.ts";
+import { type Commit, HistoryLost, type Store, type Watch } from "../../store/contract.ts";
+import { under as keysUnder } from "../../store/keys.ts";
+import type { Records } from "../../store/records.ts";
+
+/** One step of a watch: see WatchMarker in the proto for what a watcher makes of it. */
+export type FeedStep<T> =
+  | { readonly kind: "snapshot_begin" | "snapshot_end" | "resumed" | "progress"; readonly revision: number }
+  | { readonly kind: "put"; readonly value: T; readonly revision: number }
+  | { readonly kind: "deleted"; readonly parts: readonly string[]; readonly revision: number };
+
+export interface FeedRequest {
+  /** The first parts of what is watched. */
+  readonly under: readonly string[];
+  /** 0: begin with a snapshot. */
+  readonly from: number;
+  /** Begin with what changes from now on. */
+  readonly changesOnly: boolean;
+  readonly signal: AbortSignal;
+  /** Called when the watcher has fallen too far behind: the next step that it takes throws `watch_too_slow`. */
+  readonly onOverrun: () => void;
+}
+
+interface FeedOptions<T> {
+  readonly store: Store;
+  readonly records: Records<T>;
+  readonly world: World;
+}
+
+/** So many changes, and so many bytes of them, may wait for a reader; one that falls further behind must resume. */
+const maxWaiting = 10_000;
+const maxWaitingBytes = 16 * 1024 * 1024;
+const snapshotChunk = 500;
+const progressEveryMs = 30_000;
+
+/** What there is and then every change to it, in order, until the signal ends it. */
+export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): AsyncGenerator<FeedStep<T>> {
+  const { store, records, world } = options;
+  const { under, from, changesOnly, signal } = request;
+  const backlog = createBacklog(keysUnder(records.name, ...under).from);
+  const { watch, resumed, start } = await follow({ store, backlog, from });
+  backlog.onOverrun(() => {
+    watch.close();
+    world.metrics.watchersDropped.inc();
+    request.onOverrun();
+  });
+  signal.addEventListener("abort", backlog.wake);
+  world.metrics.watchers.inc();
+  try {
+    if (resumed) {
+      yield { kind: "resumed", revision: from };
+    } else if (changesOnly && from === 0) {
+      yield { kind: "resumed", revision: start };
+    } else {
+      yield { kind: "snapshot_begin", revision: start };
+      let after: string | undefined;
+      for (;;) {
+        const chunk = await records.page({ under, after, limit: snapshotChunk });
+        for (const { value, revision } of chunk) yield { kind: "put", value, revision };
+        after = chunk.at(-1)?.position;
+        if (chunk.length < snapshotChunk || signal.aborted) break;
+      }
+      yield { kind: "snapshot_end", revision: start };
+    }
+    while (!signal.aborted) {
+      const change = backlog.take();
+      if (change !== undefined) yield stepOf(records, change);
+      else if (!(await backlog.woken())) yield { kind: "progress", revision: store.status().revision };
+    }
+  } finally {
+    signal.removeEventListener("abort", backlog.wake);
+    watch.close();
+    world.metrics.watchers.dec();
+  }
+}
+
+/** A change of a commit. Its bytes are the store's own and lie in memory once, however many watchers wait for them. */
+interface Pending {
+  readonly key: string;
+  readonly value: Uint8Array | undefined;
+  readonly revision: number;
+}
+
+function stepOf<T>(records: Records<T>, { key, value: bytes, revision }: Pending): FeedStep<T> {
+  const read = records.read({ key, value: bytes }, revision);
+  if (read === undefined) throw new Error("a change of another collection was taken for one of this");
+  const { value, parts } = read;
+  return value === undefined ? { kind: "deleted", parts, revision } : { kind: "put", value, revision };
+}
+
+interface Following {
+  readonly store: Store;
+  readonly backlog: Backlog;
+  readonly from: number;
+}
+
+interface Followed {
+  readonly watch: Watch;
+  readonly resumed: boolean;
+  /** The revision that a snapshot shows at least. */
+  readonly start: number;
+}
+
+/** Follows the store from where the watcher left it, if that is still known and not too long ago; else from now. */
+async function follow({ store, backlog, from }: Following): Promise<Followed> {
+  // A watcher that has lost its place is told as one that fell behind is: both resume, and get a snapshot.
+  const { lose: onLost } = backlog;
+  if (from > (store.status().lostUpTo ?? 0)) {
+    try {
+      // Of a revision that this store has not reached, nothing can be resumed.
+      (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();
+      const watch = await store.watch(from - 1, {
+        // A commit of one change was seen whole. Of one with several a watcher may have seen a part when it was cut
+        // off, and is sent all of them again.
+        onCommit: (commit) => {
+          if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
+        },
+        onLost,
+      });
+      if (!backlog.isOverrun()) return { watch, resumed: true, start: from };
+      watch.close();
+      backlog.clear();
+    } catch (error) {
+      if (!(error instanceof HistoryLost)) throw error;
+    }
+  }
+  const start = store.status().revision;
+  return { watch: await store.watch(start, { onCommit: backlog.add, onLost }), resumed: false, start };
+}
+
+/** The changes that a watcher has not taken yet. */
+interface Backlog {
+  concerning(commit: Commit): Commit["changes"];
+  add(commit: Commit): void;
+  /** What comes next is not known: it is as if there had been too much of it. */
+  lose(): void;
+  /** The oldest. Throws `watch_too_slow` when there were more than could wait. */
+  take(): Pending | undefined;
+  /** Resolves when something has happened; to false when nothing did for a while. */
+  woken(): Promise<boolean>;
+  wake(): void;
+  isOverrun(): boolean;
+  onOverrun(call: () => void): void;
+  clear(): void;
+}
+
+function createBacklog(prefix: string): Backlog {
+  let waiting: Pending[] = [];
+  let taken = 0;
+  let bytes = 0;
+  let overrun = false;
+  let wakeUp = () => {};
+  let tellOverrun = () => {};
+
+  const concerning = ({ changes }: Commit) => changes.filter(({ key }) => key.startsWith(prefix));
+  const sizeOf = ({ key, value }: Pick<Pending, "key" | "value">) => key.length + (value?.length ?? 0);
+
+  function clear(): void {
+    waiting = [];
+    taken = 0;
+    bytes = 0;
+    overrun = false;
+  }
+
+  function lose(): void {
+    clear();
+    overrun = true;
+    tellOverrun();
+    wakeUp();
+  }
+
+  return {
+    concerning,
+    clear,
+    lose,
+    add(commit) {
+      if (overrun) return;
+      for (const { key, value } of concerning(commit)) {
+        waiting.push({ key, value, revision: commit.revision });
+        bytes += sizeOf({ key, value });
+      }
+      if (waiting.length - taken > maxWaiting || bytes > maxWaitingBytes) lose();
+      else wakeUp();
+    },
+    take() {
+      if (overrun) {
+        throw new Fault("watch_too_slow", "the watcher fell too far behind; resume from the last revision it saw");
+      }
+      const next = waiting[taken];
+      if (next === undefined) return undefined;
+      taken += 1;
+      bytes -= sizeOf(next);
+      // Cut off in large pieces: one by one would cost the length of the rest each time.
+      if (taken === waiting.length || taken > 1_024) {
+        waiting.splice(0, taken);
+        taken = 0;
+      }
+      return next;
+    },
+    woken: () =>
+      new Promise((resolve) => {
+        const timer = setTimeout(() => resolve(false), progressEveryMs);
+        wakeUp = () => {
+          clearTimeout(timer);
+          resolve(true);
+        };
+      }),
+    wake: () => wakeUp(),
+    isOverrun: () => overrun,
+    onOverrun: (call) => {
+      tellOverrun = call;
+    },
+  };
+}

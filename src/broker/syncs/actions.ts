@@ -1,0 +1,110 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import type { ActionScript, ScriptFailure, ScriptHost } from "../../core/scripts/script.ts";
+import { scriptErrorOf } from "../../core/scripts/script-failure.ts";
+import { baseVariant, newRun, runOf } from "../../core/scripts/sync-state.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Run, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Live } from "../credentials/live-connections.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import type { RanNow, RunNow } from "./run-now.ts";
+import type { Runs } from "./runs.ts";
+
+/** Scripts that do one thing on demand. */
+export interface Actions {
+  /** Waits for its end. What it threw is not thrown here, but is its outcome. */
+  run(asked: ActionAsked, options?: ActionOptions): Promise<RanNow>;
+  /** Returns the run, which waits. */
+  begin(asked: ActionAsked): Promise<Run>;
+  /** With its output; undefined of a field: it has none yet. */
+  resultOf(at: { readonly environment: string; readonly id: string }): Promise<Run>;
+}
+
+interface ActionOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Another script waits for it. */
+  readonly isNested?: boolean;
+}
+
+export interface ActionAsked {
+  readonly ref: ConnectionRef;
+  readonly name: string;
+  readonly input: JsonValue | undefined;
+}
+
+interface ActionsOptions {
+  readonly store: Store;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly runNow: RunNow;
+  readonly live: Live;
+  readonly connections: Connections;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly world: World;
+}
+
+/** Somebody waits for it, over a connection that others close before long. */
+const deadlineMs = 120_000;
+/** In this process; each that is waited for holds a request open. */
+const mostAtOnce = 64;
+
+export function createActions(options: ActionsOptions): Actions {
+  const { store, scripts, runs, runNow, live, connections, destinations, world } = options;
+  let underWay = 0;
+
+  function scriptOf({ ref, name }: ActionAsked): ActionScript {
+    const found = scripts.find({ integration: ref.integration, kind: "action", name });
+    if (found?.kind === "action") return found;
+    throw new Fault("unknown_action", `the integration "${ref.integration}" has no action "${name}"`);
+  }
+
+  return {
+    async run(asked, { signal, isNested = false } = {}) {
+      const { value: connection } = await connections.get(asked.ref);
+      const script = scriptOf(asked);
+      if (underWay >= mostAtOnce) {
+        throw new Fault("overloaded", "too many actions are under way", { retryAfterSeconds: 1 });
+      }
+      underWay += 1;
+      const { ref, input } = asked;
+      const { provider } = connection;
+      return runNow({
+        ...{ script, ref, provider, input, cause: "trigger", deadlineMs, row: isNested ? "nested" : "asked" },
+        live: () => live.get(ref),
+        ...(signal !== undefined && { signal }),
+      }).finally(() => {
+        underWay -= 1;
+      });
+    },
+    async begin(asked) {
+      await connections.get(asked.ref);
+      scriptOf(asked);
+      const nowMs = world.now();
+      const { ref, name, input } = asked;
+      const id = sequentialId(nowMs);
+      const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
+      const kind = Script_Kind.ACTION;
+      // Each is a lane of its own: actions wait for no other.
+      const lane = ["action", ref.environment, id].join("\0");
+      const place = { ref, name, variant: baseVariant };
+      const run = newRun({ ...place, id, kind, cause: "trigger", lane, dueMs: nowMs, environmentId });
+      await store.commit(runs.added(run, input));
+      return runOf(run);
+    },
+    resultOf: (at) => runs.get(at),
+  };
+}
+
+/** The error that the caller of an action gets for its failure. */
+export function faultOfAction(failure: FailedAction, runId: string): Fault {
+  const { code, message } = failure;
+  if (code === "invalid_input") return new Fault("invalid_body", message);
+  const script = { ...scriptErrorOf(failure), runId };
+  return new Fault("script_failed", message || "the action failed", { script, metadata: { reason: code } });
+}
+
+type FailedAction = Omit<ScriptFailure, "code" | "stack"> & { readonly code: string };

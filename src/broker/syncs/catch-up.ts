@@ -1,0 +1,48 @@
+import type { World } from "../../base/world.ts";
+import type { ScriptHost } from "../../core/scripts/script.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { Logs } from "../audit/logs.ts";
+import type { Syncs } from "./syncs.ts";
+
+/**
+ * Has the syncs run that an integration names for it, so that what its channels lost is fetched after all. `cause` is
+ * a code. What it rejects with is tried again; it may so be asked twice.
+ */
+export type CatchUp = (ref: ConnectionRef, syncs: readonly string[], cause: string) => Promise<void>;
+
+interface CatchUpOptions {
+  readonly scripts: ScriptHost;
+  readonly syncs: Pick<Syncs, "trigger">;
+  readonly logs: Logs;
+  readonly world: World;
+}
+
+/** Who did it, in the audit trail. */
+const actor = "channels";
+
+export function createCatchUp({ scripts, syncs, logs, world }: CatchUpOptions): CatchUp {
+  /** Of a sync that is not there, the log of the connection says what could not be run. */
+  async function sayMissing(
+    { environment, integration, id: connectionId }: ConnectionRef,
+    missing: readonly string[],
+    cause: string,
+  ) {
+    const sentence = "what a channel has lost is not caught up with: there is no such sync";
+    const writer = logs.begin({ operation: "sync.catch_up", environment, integration, connectionId, secrets: [] });
+    for (const key of missing) writer.warn(sentence, { key, code: cause });
+    await writer.end({ failed: true }).write();
+    world.log.warn(sentence, { environment, integration, connection: connectionId, code: cause });
+  }
+
+  return async (ref, names, cause) => {
+    const { environment, integration, id: connectionId } = ref;
+    const isThere = (name: string) => scripts.find({ integration, kind: "sync", name }) !== undefined;
+    const there = names.filter(isThere);
+    const missing = names.filter((name) => !isThere(name));
+    if (missing.length > 0) await sayMissing(ref, missing, cause);
+    if (there.length === 0) return;
+    const mode = Mode.INCREMENTAL;
+    await syncs.trigger({ environment, integration, connectionId, names: there, mode, cause: "catch_up" }, actor);
+  };
+}

@@ -1,0 +1,97 @@
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { kindName } from "../../core/scripts/run-ending.ts";
+import { afterRun, again, mayRestart, runOf } from "../../core/scripts/sync-state.ts";
+import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
+import { type Change, type Store, StoreUnavailable } from "../../store/contract.ts";
+import type { Lease } from "../../store/leases.ts";
+import { type Stored, transact } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import type { Runs } from "./runs.ts";
+
+/** Ends runs that the store says are running and that no process runs: their process has ended. */
+export interface InterruptedRuns {
+  /** `isRunningHere` tells runs of this process, which go on. */
+  endAll(lease: Lease, isRunningHere: (id: string) => boolean): Promise<void>;
+}
+
+interface InterruptedRunsOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly runs: Runs;
+  readonly world: World;
+}
+
+const pageSize = 200;
+
+export function createInterruptedRuns({ store, collections, runs, world }: InterruptedRunsOptions): InterruptedRuns {
+  const { metrics, log } = world;
+
+  async function end({ value }: Stored<StoredRun>, { fence }: Lease): Promise<void> {
+    const { result } = await transact(store, () => interruption(value), fence);
+    if (result === undefined) return;
+    const { script, kind } = runOf(value);
+    metrics.runs.inc({ kind: kindName(kind), outcome: "interrupted" });
+    log.warn("a run was interrupted by the end of its process", { script, run: runOf(value).id });
+  }
+
+  /** The commit that ends a run and, if it may be restarted, queues it again. */
+  async function interruption(value: StoredRun) {
+    const { environment = "" } = runOf(value).connection ?? {};
+    const before = await collections.runs.get(environment, runOf(value).id);
+    if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return unchanged;
+    const state = before.value.cancelling ? Run_State.CANCELLED : Run_State.INTERRUPTED;
+    const stopped: StoredRun = { ...before.value, run: { ...runOf(before.value), state } };
+    const nowMs = world.now();
+    const changes: Change[] = [...collections.runs.change({ before, after: stopped })];
+    const sync = await syncOf(before.value);
+    const rest = restOf(before.value, sync?.value);
+    const restart = mayRestart(rest)
+      ? again(rest, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
+      : undefined;
+    // A run of the same sync that is queued already does the work of the interrupted one.
+    const queued = sync === undefined ? undefined : await runs.stored({ environment, id: sync.value.queuedId });
+    const isQueued = queued !== undefined && runOf(queued.value).state === Run_State.QUEUED;
+    if (isQueued && rest.mode > queued.value.mode) {
+      changes.push(...collections.runs.change({ before: queued, after: { ...queued.value, mode: rest.mode } }));
+    }
+    const next = restart !== undefined && !isQueued ? restart : undefined;
+    if (next !== undefined) changes.push(...runs.added(next, await runs.inputOf(before.value)));
+    if (sync !== undefined) {
+      const ended = afterRun(sync.value, runOf(stopped));
+      const after = next === undefined ? ended : { ...ended, queuedId: runOf(next).id };
+      changes.push(...collections.syncs.change({ before: sync, after }));
+    }
+    return { changes, result: state };
+  }
+
+  async function syncOf(run: StoredRun): Promise<Stored<StoredSync> | undefined> {
+    const { kind, connection, script } = runOf(run);
+    if (kind !== Script_Kind.SYNC || run.notificationId !== "" || connection === undefined) return undefined;
+    const { environment, integration, id } = connection;
+    return collections.syncs.get(environment, integration, id, script, run.variant);
+  }
+
+  return {
+    async endAll(lease, isRunningHere) {
+      for (;;) {
+        const page = await collections.runs.pageBy("running", { under: [], limit: pageSize });
+        for (const run of page.filter(({ value }) => !isRunningHere(runOf(value).id))) {
+          await end(run, lease).catch((err: unknown) => {
+            if (lease.isLostBy(err) || err instanceof StoreUnavailable) throw err;
+            // One run that cannot be ended must not hold up the others.
+            log.error("an interrupted run could not be ended", { run: runOf(run.value).id, err });
+          });
+        }
+        if (page.length < pageSize) return;
+      }
+    },
+  };
+}
+
+const unchanged = { changes: [], result: undefined };
+
+/** A run with a checkpoint continues from there as an incremental one: a full refresh must not clear its records twice. */
+const restOf = (run: StoredRun, sync: StoredSync | undefined): StoredRun =>
+  sync?.checkpoint === undefined ? run : { ...run, mode: Mode.INCREMENTAL };

@@ -1,0 +1,80 @@
+import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../../core/scripts/script.ts";
+import { createLeases } from "../../store/leases.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { JoinedRenewal } from "../credentials/open.ts";
+import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
+import type { Ground } from "../setup/open.ts";
+import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import { type Actions, createActions } from "./actions.ts";
+import { createRunExecution } from "./run-execution.ts";
+import { createRunNow, type RunNow } from "./run-now.ts";
+import { openRunKeeper, type RunKeeper, type RunLimits, usualRunLimits } from "./run-scheduler.ts";
+import { createRuns, type Runs } from "./runs.ts";
+import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
+import { createScriptLocks } from "./script-locks.ts";
+import { createScriptRequests } from "./script-requests.ts";
+import { createScriptToolbox } from "./script-tools.ts";
+import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
+import { createSyncs, type Syncs } from "./syncs.ts";
+
+/** How the customer's scripts are run, at once or in their turn, what they may ask for, and what they save. */
+export interface JoinedScripts {
+  /** What syncs save. */
+  readonly records: SyncRecords;
+  readonly runs: Runs;
+  readonly syncs: Syncs;
+  readonly variables: ScriptVariables;
+  readonly runNow: RunNow;
+  readonly hooks: ScriptHooks;
+  readonly actions: Actions;
+  readonly keeper: RunKeeper;
+}
+
+interface ScriptsOptions {
+  readonly ground: Ground;
+  readonly connections: Connections;
+  readonly renewal: JoinedRenewal;
+  readonly scripts: ScriptHost;
+  readonly urls: WebhookUrls;
+  readonly limits: ScriptsLimits | undefined;
+  readonly leaseMs: number | undefined;
+}
+
+/** How many run at a time, and what one of them may use. */
+export interface ScriptsLimits extends RunLimits {
+  readonly limits: ScriptLimits;
+}
+
+export async function joinScripts(options: ScriptsOptions): Promise<JoinedScripts> {
+  const { ground, connections, renewal, scripts, urls, leaseMs } = options;
+  const { store, collections, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
+  const { live, askWith } = renewal;
+  const { limits, ...atOnce } = options.limits ?? { ...usualRunLimits, limits: usualScriptLimits };
+  const records = createSyncRecords({ store, collections, connections, world });
+  const runs = createRuns({ store, collections, destinations, audit, world });
+  const syncs = createSyncs({
+    ...{ store, collections, integrations, providers },
+    ...{ scripts, runs, connections, destinations, records, audit, world },
+  });
+  const variables = createScriptVariables();
+  const toolbox = createScriptToolbox({
+    ...{ connections, integrations, syncs, urls, world },
+    send: createScriptRequests({ live, askWith, world }),
+    runAction: (asked, signal) => actions.run(asked, { signal, isNested: true }),
+    variablesOf: variables.of,
+    openLocks: createScriptLocks({ leases: createLeases(store), world }),
+  });
+  const runNow = createRunNow({ store, scripts, runs, toolbox, destinations, logs, limits, world });
+  const hooks = createScriptHooks({ scripts, runs, runNow, live, connections, destinations, world });
+  const actions: Actions = createActions({ store, scripts, runs, runNow, live, connections, destinations, world });
+  const execution = createRunExecution({
+    ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
+    payloadOf: bodies.payloadOf,
+  });
+  const keeper = await openRunKeeper({
+    ...{ store, collections, scripts, runs, execution, destinations, world },
+    limits: atOnce,
+    leaseMs,
+  });
+  return { records, runs, syncs, variables, runNow, hooks, actions, keeper };
+}

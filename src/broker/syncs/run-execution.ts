@@ -1,0 +1,423 @@
+import { create, type JsonValue } from "@bufbuild/protobuf";
+import { durationFromMs, timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Fault } from "../../base/fault.ts";
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { ended, endOf, kindName, lastLines, runOperation, stateName } from "../../core/scripts/run-ending.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptLimits,
+  type ScriptOutcome,
+  ToolFailure,
+} from "../../core/scripts/script.ts";
+import { afterRun, again, begun, runOf, started, triedAgainMs, withCheckpoint } from "../../core/scripts/sync-state.ts";
+import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import {
+  TriggerSyncRequest_Mode as Mode,
+  type RecordCounts,
+  RecordCountsSchema,
+  type Run,
+  Run_State,
+  Script_Kind,
+} from "../../gen/latchkey/v1/sync_pb.ts";
+import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
+import { type Stored, transact } from "../../store/records.ts";
+import type { Logs, LogWriter } from "../audit/logs.ts";
+import type { Collections } from "../collections.ts";
+import type { Live } from "../credentials/live-connections.ts";
+import type { Events } from "../deliveries/events.ts";
+import { syncEvents } from "../deliveries/sync-event.ts";
+import type { SyncRecords } from "../records/sync-records.ts";
+import type { Providers } from "../setup/providers.ts";
+import { type RunRecords, recordsOfRun } from "./run-records.ts";
+import type { RunAt, Runs } from "./runs.ts";
+import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+import { rememberCredentials } from "./used-credentials.ts";
+
+/** Executes one that waits: begins it, has it run, and writes down what came of it. */
+export interface RunExecution {
+  /**
+   * Begins under the fence of whoever may begin runs. Rejects for reasons of our own alone, such as a store that is
+   * away, or the fence. A signal that aborts because of an `Interruption` leaves it as one that runs, for whoever comes
+   * next to find.
+   */
+  execute(at: RunAt, under: Under): Promise<void>;
+}
+
+export interface Under {
+  readonly fence: Condition;
+  readonly signal: AbortSignal;
+}
+
+/** The process ends, or somebody else has taken over. */
+export class Interruption extends Error {
+  override readonly name = "Interruption";
+}
+
+interface ExecutionOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly toolbox: ScriptToolbox;
+  readonly records: SyncRecords;
+  readonly live: Live;
+  readonly providers: Providers;
+  /** What a notification said, as the application hears of it; undefined: it is gone. */
+  readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
+  readonly events: Events;
+  readonly logs: Logs;
+  /** Of each run. */
+  readonly limits: ScriptLimits;
+  readonly world: World;
+}
+
+/** A run that has begun, and everything that its end is made of. */
+interface Begun {
+  readonly run: Stored<StoredRun>;
+  readonly script: Script;
+  readonly connection: Connection;
+  readonly ref: ConnectionRef;
+  /** Of a sync, as it stood when the run began. */
+  readonly sync: StoredSync | undefined;
+  readonly log: LogWriter;
+}
+
+export function createRunExecution(options: ExecutionOptions): RunExecution {
+  const {
+    store,
+    collections,
+    scripts,
+    runs,
+    toolbox,
+    records,
+    live,
+    providers,
+    payloadOf,
+    events,
+    logs,
+    limits,
+    world,
+  } = options;
+  const { metrics } = world;
+
+  function scriptOf({ script: name, kind, connection }: Run): Script | undefined {
+    const { integration = "" } = connection ?? {};
+    if (kind === Script_Kind.SYNC) return scripts.find({ integration, kind: "sync", name });
+    if (kind === Script_Kind.ACTION) return scripts.find({ integration, kind: "action", name });
+    return scripts.find({ integration, kind: "event", name });
+  }
+
+  const syncParts = ({ script, connection }: Run, variant: string): readonly string[] => [
+    ...[connection?.environment ?? "", connection?.integration ?? "", connection?.id ?? ""],
+    ...[script, variant],
+  ];
+
+  const syncOf = async (stored: StoredRun): Promise<Stored<StoredSync> | undefined> =>
+    runOf(stored).kind === Script_Kind.SYNC
+      ? collections.syncs.get(...syncParts(runOf(stored), stored.variant))
+      : undefined;
+
+  /** Whether what it is about is still there. */
+  function obstacle(stored: StoredRun, found: Found): { readonly state: Run_State; readonly code: string } | undefined {
+    const { kind } = runOf(stored);
+    if (found.connection === undefined || stored.cancelling) return { state: Run_State.CANCELLED, code: "cancelled" };
+    if (kind === Script_Kind.SYNC && found.sync === undefined) return { state: Run_State.CANCELLED, code: "cancelled" };
+    if (found.script === undefined) return { state: Run_State.FAILED, code: "unknown_script" };
+    // A paused sync hears of nothing; one that somebody triggers runs all the same.
+    const isUnheard = stored.notificationId !== "" && found.sync?.value.paused === true;
+    return isUnheard ? { state: Run_State.CANCELLED, code: "paused" } : undefined;
+  }
+
+  interface Found {
+    readonly connection: Stored<Connection> | undefined;
+    readonly sync: Stored<StoredSync> | undefined;
+    readonly script: Script | undefined;
+  }
+
+  /** Undefined: it is not to run, or not any more. */
+  async function begin({ environment, id }: RunAt, fence: Condition): Promise<Begun | undefined> {
+    const decide = async () => {
+      const before = await collections.runs.get(environment, id);
+      if (before === undefined || runOf(before.value).state !== Run_State.QUEUED) return nothing;
+      const run = runOf(before.value);
+      const ref = run.connection;
+      if (ref === undefined) throw new Error("a run has a connection");
+      // At once: reads that come together are one.
+      const [connection, sync] = await Promise.all([
+        collections.connections.get(ref.environment, ref.integration, ref.id),
+        syncOf(before.value),
+      ]);
+      const found: Found = { connection, sync, script: scriptOf(run) };
+      const why = obstacle(before.value, found);
+      if (why !== undefined) {
+        const message = sentences[why.code] ?? "";
+        const after = ended(before.value, why.state, { code: why.code, message });
+        metrics.runs.inc({ kind: kindName(run.kind), outcome: stateName(why.state) });
+        return {
+          changes: [...collections.runs.change({ before, after }), ...syncChanges(sync, after)],
+          result: undefined,
+        };
+      }
+      const { script } = found;
+      if (script === undefined || connection === undefined) throw new Error("what stands in the way was looked at");
+      const beginning = { nowMs: world.now(), version: script.version };
+      const isWhole = sync !== undefined && before.value.notificationId === "";
+      const moved = isWhole ? begun(sync.value, before.value, beginning) : undefined;
+      const after = moved?.run ?? started(before.value, beginning);
+      const log = logs.begin({
+        operation: runOperation(run.kind),
+        environment: ref.environment,
+        integration: ref.integration,
+        connectionId: ref.id,
+        secrets: [],
+      });
+      const logged: StoredRun = { ...after, run: { ...runOf(after), logId: log.id } };
+      return {
+        changes: [
+          ...collections.runs.change({ before, after: logged }),
+          ...(moved === undefined ? [] : collections.syncs.change({ before: sync, after: moved.sync })),
+        ],
+        result: { after: logged, script, connection: connection.value, ref, sync: moved?.sync ?? sync?.value, log },
+      };
+    };
+    const { result, revision } = await transact(store, decide, fence);
+    if (result === undefined) return undefined;
+    const { after, ...rest } = result;
+    return { ...rest, run: { value: after, revision, bytes: 0 } };
+  }
+
+  /** How its sync stands after a run of it; nothing where the run is none of those that the sync counts. */
+  function syncChanges(sync: Stored<StoredSync> | undefined, run: StoredRun): Change[] {
+    if (sync === undefined || run.notificationId !== "") return [];
+    return collections.syncs.change({ before: sync, after: afterRun(sync.value, runOf(run)) });
+  }
+
+  async function inputOf({ run, ref }: Begun): Promise<JsonValue | undefined> {
+    const { notificationId } = run.value;
+    if (notificationId === "") return runs.inputOf(run.value);
+    const payload = await payloadOf({ environment: ref.environment, id: notificationId });
+    // JSON.parse returns JSON and nothing else.
+    return payload === undefined ? undefined : (JSON.parse(payload) as JsonValue);
+  }
+
+  interface SyncSide {
+    readonly tools: SyncTools;
+    readonly kept: RunRecords;
+    /** The run went well: what a whole run did not bring is gone. */
+    finish(): Promise<void>;
+  }
+
+  /** What a sync's run may do: each write rests on the run being under way, and nobody having ended it. */
+  async function syncSideOf(one: Begun, counts: Map<string, RecordCounts>): Promise<SyncSide | undefined> {
+    const { run, ref, script, sync, connection } = one;
+    if (script.kind !== "sync" || sync === undefined) return undefined;
+    const conditions: readonly Condition[] = [collections.runs.unchanged(run)];
+    const { variant, notificationId } = run.value;
+    const kept = recordsOfRun(records, { ref, connectionNumber: connection.number, variant, conditions });
+    // One that goes on from somewhere has not seen what came before.
+    const isWhole = script.syncType === "full" && notificationId === "" && sync.checkpoint === undefined;
+    if (isWhole && script.trackDeletes) for (const model of Object.keys(script.models)) await kept.track(model);
+    const count = (model: string, { added = 0, updated = 0, deleted = 0 }: Partial<Counts>) => {
+      const before = counts.get(model) ?? create(RecordCountsSchema);
+      counts.set(model, {
+        ...before,
+        added: before.added + BigInt(added),
+        updated: before.updated + BigInt(updated),
+        deleted: before.deleted + BigInt(deleted),
+      });
+    };
+    const requireModel = (model: string) => {
+      if (Object.hasOwn(script.models, model)) return;
+      throw new ToolFailure("unknown_model", `the sync declares no model "${model}"`);
+    };
+    const finish = async (model: string) => count(model, { deleted: await held(kept.finish(model)) });
+    let { checkpoint } = sync;
+    const tools: SyncTools = {
+      async save(model, all) {
+        requireModel(model);
+        count(model, await held(kept.save(model, all)));
+      },
+      async update(model, all) {
+        requireModel(model);
+        count(model, await held(kept.update(model, all)));
+      },
+      async delete(model, all) {
+        requireModel(model);
+        count(model, await held(kept.delete(model, all)));
+      },
+      byIds: (model, ids) => kept.byIds(model, ids),
+      async trackDeletes(model, step) {
+        requireModel(model);
+        if (step === "start") await kept.track(model);
+        else await finish(model);
+      },
+      checkpoint: async () => checkpoint,
+      async setCheckpoint(wanted) {
+        await held(
+          transact(store, async () => {
+            const [before, current] = await Promise.all([
+              syncOf(run.value),
+              collections.runs.get(ref.environment, runOf(run.value).id),
+            ]);
+            if (before === undefined || current?.revision !== run.revision) throw overForOthers();
+            const after = withCheckpoint(before.value, wanted);
+            return { changes: collections.syncs.change({ before, after }), conditions, result: undefined };
+          }),
+        );
+        checkpoint = wanted;
+      },
+    };
+    return {
+      tools,
+      kept,
+      async finish() {
+        for (const model of kept.tracked()) await finish(model);
+        // Of those that it had nothing to say of, too: what no run has to do with is removed in the end.
+        if (notificationId === "") await held(kept.touch(Object.keys(script.models)));
+      },
+    };
+  }
+
+  async function attempt(one: Begun, signal: AbortSignal, counts: Map<string, RecordCounts>): Promise<ScriptOutcome> {
+    const { run, script, ref, connection, sync, log } = one;
+    const { mode, variant, notificationId } = run.value;
+    const input = await inputOf(one);
+    const side = await syncSideOf(one, counts);
+    if (mode === Mode.FULL_REFRESH_AND_CLEAR_CACHE && script.kind === "sync") {
+      if (side !== undefined) await held(side.kept.clear(Object.keys(script.models)));
+    }
+    const used = rememberCredentials(() => live.get(ref));
+    const since = sync?.lastRunAt;
+    const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
+    const tools = toolbox.of({ ref, live: used.live, log, signal, sync: side?.tools, isDryRun: false });
+    const outcome = await scripts.run(script, {
+      entry: notificationId === "" ? "exec" : "onWebhook",
+      input,
+      facts: {
+        environment: ref.environment,
+        integration: ref.integration,
+        connectionId: ref.id,
+        provider: connection.provider,
+        variant,
+        lastSyncDate: isIncremental ? timestampDate(since).toISOString() : undefined,
+        runId: runOf(run.value).id,
+      },
+      tools,
+      limits,
+      signal,
+      row: "due",
+    });
+    await tools.end();
+    if (outcome.kind === "failed") used.hideIn(log);
+    else await side?.finish();
+    return outcome;
+  }
+
+  interface Ending {
+    readonly outcome: ScriptOutcome;
+    readonly counts: ReadonlyMap<string, RecordCounts>;
+  }
+
+  /** In one commit: what it gave, how its sync stands, what it said, who is told, and when it is tried again. */
+  async function end(one: Begun, { outcome, counts }: Ending): Promise<void> {
+    const { ref, script, log } = one;
+    const nowMs = world.now();
+    await transact(store, async () => {
+      const [before, sync] = await Promise.all([
+        collections.runs.get(ref.environment, runOf(one.run.value).id),
+        syncOf(one.run.value),
+      ]);
+      // Somebody else took it for interrupted, or its environment is gone.
+      if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return nothing;
+      const isCancelled =
+        before.value.cancelling || (outcome.kind === "failed" && outcome.failure.code === "cancelled");
+      const state = isCancelled
+        ? Run_State.CANCELLED
+        : outcome.kind === "done"
+          ? Run_State.SUCCEEDED
+          : Run_State.FAILED;
+      const problem = outcome.kind === "failed" ? log.redactedFailure(outcome.failure) : undefined;
+      const output = outcome.kind === "done" && script.kind === "action" ? outcome.output : undefined;
+      const base = ended(before.value, state, state === Run_State.SUCCEEDED ? undefined : problem);
+      const { startedAt } = runOf(base);
+      const ms = startedAt === undefined ? 0 : Math.max(0, nowMs - timestampMs(startedAt));
+      const run: Run = { ...runOf(base), counts: Object.fromEntries(counts), duration: durationFromMs(ms) };
+      const { run: after, changes: result } = runs.withResult({ ...base, run }, { output, failure: problem });
+      const retryMs = state === Run_State.FAILED ? triedAgainMs(after, nowMs, Math.random()) : undefined;
+      const retry =
+        retryMs === undefined ? undefined : again(after, { id: sequentialId(nowMs), dueMs: retryMs, isFailure: true });
+      const said = log.end({ failed: state === Run_State.FAILED, last: lastLines(run, problem) });
+      return {
+        changes: [
+          ...collections.runs.change({ before, after }),
+          ...result,
+          ...syncChanges(sync, after),
+          ...(retry === undefined ? [] : runs.added(retry, await runs.inputOf(after))),
+          ...said.changes(),
+          ...(script.kind === "sync" && state !== Run_State.CANCELLED
+            ? syncEvents({
+                run,
+                variant: after.variant,
+                syncType: after.notificationId === "" ? script.syncType : "webhook",
+                provider: providers.find(one.connection.provider).name,
+              }).flatMap(events.sync)
+            : []),
+        ],
+        result: undefined,
+      };
+    });
+    metrics.runs.inc({ kind: script.kind, outcome: stateName(endOf(outcome)) });
+  }
+
+  return {
+    async execute(at, { fence, signal }) {
+      const one = await begin(at, fence);
+      if (one === undefined) return;
+      one.log.show(at.id, ...namesOf(one.script));
+      one.log.info("a script runs", {
+        script: one.script.name,
+        version: one.script.version,
+        cause: runOf(one.run.value).cause,
+      });
+      const counts = new Map<string, RecordCounts>();
+      const since = performance.now();
+      const outcome = await attempt(one, signal, counts).catch((error: unknown): ScriptOutcome => {
+        if (!(error instanceof ToolFailure || error instanceof Fault)) throw error;
+        return { kind: "failed", failure: { code: "script_error", message: error.message, stack: [] } };
+      });
+      metrics.runSeconds.observe({ kind: one.script.kind }, (performance.now() - since) / 1_000);
+      if (signal.reason instanceof Interruption && outcome.kind === "failed") return;
+      await end(one, { outcome, counts });
+    },
+  };
+}
+
+const nothing = { changes: [], result: undefined };
+
+interface Counts {
+  readonly added: number;
+  readonly updated: number;
+  readonly deleted: number;
+}
+
+/** The run is somebody else's by now, or is to end: what it writes from here on is not taken. */
+const overForOthers = () => new ToolFailure("cancelled", "the run has ended");
+
+async function held<T>(write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (error instanceof StaleWrite) throw overForOthers();
+    throw error;
+  }
+}
+
+const sentences: Readonly<Record<string, string>> = {
+  cancelled: "the run was cancelled before it began, or what it was about is gone",
+  unknown_script: "there is no such script, or not any more",
+  paused: "the sync is paused",
+};

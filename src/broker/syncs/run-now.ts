@@ -1,0 +1,158 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { ended, endOf, lastLines, runOperation, stateName } from "../../core/scripts/run-ending.ts";
+import {
+  namesOf,
+  type Script,
+  type ScriptHost,
+  type ScriptJob,
+  type ScriptLimits,
+  type ScriptOutcome,
+} from "../../core/scripts/script.ts";
+import { baseVariant, newRun, runOf, started } from "../../core/scripts/sync-state.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { LogLine } from "../../gen/latchkey/v1/log_pb.ts";
+import { type Run, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { Logs } from "../audit/logs.ts";
+import type { LiveConnection } from "../credentials/live-connections.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import { createDryRun, type DryRunReport } from "./dry-run.ts";
+import type { Runs } from "./runs.ts";
+import type { ScriptToolbox } from "./script-tools.ts";
+import { rememberCredentials } from "./used-credentials.ts";
+
+/** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
+export type RunNow = (asked: RunningNow) => Promise<RanNow>;
+
+export interface RunningNow {
+  /** An action, or a hook. */
+  readonly script: Script;
+  readonly ref: ConnectionRef;
+  readonly live: () => Promise<LiveConnection>;
+  readonly provider: string;
+  readonly input?: JsonValue | undefined;
+  readonly cause: string;
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+  readonly row: ScriptJob["row"];
+  /** It is about to be made: what the provider refuses of it is refused. */
+  readonly isDraft?: boolean;
+  readonly entry?: ScriptJob["entry"];
+  /** Nothing of ours is changed, and nothing of it is stored. */
+  readonly isDryRun?: boolean;
+  /** A trial of a sync begins with these. */
+  readonly checkpoint?: JsonObject | undefined;
+  readonly lastSyncDate?: string | undefined;
+}
+
+export interface RanNow {
+  readonly run: Run;
+  readonly outcome: ScriptOutcome;
+  readonly lines: readonly LogLine[];
+  /** Of a trial of a sync. */
+  readonly dryRun?: DryRunReport;
+}
+
+interface RunNowOptions {
+  readonly store: Store;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly toolbox: ScriptToolbox;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly logs: Logs;
+  /** Of each run; whoever waits for one may set it a shorter deadline. */
+  readonly limits: ScriptLimits;
+  readonly world: World;
+}
+
+const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
+
+export function createRunNow({
+  store,
+  scripts,
+  runs,
+  toolbox,
+  destinations,
+  logs,
+  limits,
+  world,
+}: RunNowOptions): RunNow {
+  return async ({
+    script,
+    ref,
+    live,
+    provider,
+    input,
+    cause,
+    deadlineMs,
+    signal: given,
+    row,
+    isDraft = false,
+    entry = "exec",
+    isDryRun = false,
+    checkpoint,
+    lastSyncDate,
+  }) => {
+    const { environment, integration, id: connectionId } = ref;
+    const kind = kinds[script.kind];
+    const beganMs = world.now();
+    const place = { ref, name: script.name, variant: baseVariant };
+    const environmentId = destinations.environmentByName(environment)?.id ?? "";
+    const id = sequentialId(beganMs);
+    const waiting = newRun({ ...place, id, kind, cause, lane: "", dueMs: beganMs, environmentId });
+    const log = logs.begin({ operation: runOperation(kind), environment, integration, connectionId, secrets: [] });
+    const running = started(waiting, { nowMs: beganMs, version: script.version });
+    log.show(id, ...namesOf(script));
+    log.info("a script runs", { script: script.name, version: script.version, cause });
+    const used = rememberCredentials(live);
+    const dryRun = isDryRun && script.kind === "sync" ? createDryRun(script, checkpoint) : undefined;
+    const signal = given ?? new AbortController().signal;
+    const since = performance.now();
+    world.metrics.runsOpen.inc();
+    const tools = toolbox.of({
+      ref,
+      live: used.live,
+      log,
+      signal,
+      sync: dryRun?.tools,
+      isDryRun,
+      isDraft,
+      isNested: row === "nested",
+    });
+    const raw = await scripts
+      .run(script, {
+        entry,
+        input,
+        facts: {
+          ...{ environment, integration, connectionId, provider },
+          variant: baseVariant,
+          lastSyncDate,
+          runId: id,
+        },
+        tools,
+        limits: { ...limits, deadlineMs: Math.min(deadlineMs, limits.deadlineMs) },
+        signal,
+        row,
+      })
+      .finally(() => world.metrics.runsOpen.dec());
+    await tools.end();
+    const ms = performance.now() - since;
+    const state = endOf(raw);
+    world.metrics.runs.inc({ kind: script.kind, outcome: stateName(state) });
+    world.metrics.runSeconds.observe({ kind: script.kind }, ms / 1_000);
+    if (raw.kind === "failed") used.hideIn(log);
+    const outcome: ScriptOutcome =
+      raw.kind === "failed" ? { kind: "failed", failure: log.redactedFailure(raw.failure) } : raw;
+    const failure = outcome.kind === "failed" ? outcome.failure : undefined;
+    const output = outcome.kind === "done" ? outcome.output : undefined;
+    const over = ended(running, state, failure);
+    const run: Run = { ...runOf(over), logId: log.id, duration: durationFromMs(Math.round(ms)) };
+    const { run: stored, changes } = runs.withResult({ ...over, run }, { output, failure });
+    const said = log.end({ failed: failure !== undefined, last: lastLines(run, failure) });
+    if (!isDryRun) await store.commit([...runs.added(stored, input), ...changes, ...said.changes()]);
+    return { run, outcome, lines: said.lines, ...(dryRun && { dryRun: dryRun.report() }) };
+  };
+}

@@ -1,0 +1,75 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { isLive, runOf } from "../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { StaleWrite, type Store } from "../../store/contract.ts";
+import type { Lease } from "../../store/leases.ts";
+import { type Collections, runInputKey, runOutputKey } from "../collections.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+
+/** Deletes runs that ended long ago, with what they were given and gave: the oldest first, a small commit at a time. */
+export type RunSweep = (request: RunSweepRequest) => Promise<number>;
+
+interface RunSweepRequest {
+  readonly maxAgeMs: number;
+  readonly nowMs: number;
+  readonly lease: Pick<Lease, "fence">;
+  /** Aborts between two commits. */
+  readonly signal: AbortSignal;
+}
+
+interface RunSweepOptions {
+  readonly store: Store;
+  readonly collections: Pick<Collections, "runs">;
+  readonly destinations: Pick<Destinations, "isOfNow">;
+}
+
+const pageSize = 200;
+/** More of them is for the next round: somebody else wants the store too. */
+const mostPerRound = 20_000;
+
+export function createRunSweep({ store, collections, destinations }: RunSweepOptions): RunSweep {
+  const { runs } = collections;
+
+  const environmentOf = (run: StoredRun): string => runOf(run).connection?.environment ?? "";
+
+  return async ({ maxAgeMs, nowMs, lease, signal }) => {
+    const cutoff = nowMs - maxAgeMs;
+    let deleted = 0;
+    let after: string | undefined;
+    while (!signal.aborted && deleted < mostPerRound) {
+      const page = await runs.page({ under: [], after, limit: pageSize });
+      const last = page.at(-1);
+      if (last === undefined) return deleted;
+      const isOver = (run: StoredRun) => !isLive(run) && dueAtMs(run) < cutoff;
+      // What is left of an environment that was deleted runs no more.
+      const isLeft = (run: StoredRun) =>
+        !destinations.isOfNow({ environment: environmentOf(run), environmentId: run.environmentId });
+      const gone = page.filter(({ value }) => isOver(value) || isLeft(value));
+      const changes = gone.flatMap((before) => {
+        const environment = environmentOf(before.value);
+        const { id } = runOf(before.value);
+        return [
+          ...runs.change({ before, after: undefined }),
+          ...(before.value.hasInput ? [{ key: runInputKey(environment, id), value: undefined }] : []),
+          ...(before.value.hasOutput ? [{ key: runOutputKey(environment, id), value: undefined }] : []),
+        ];
+      });
+      try {
+        if (changes.length > 0) await store.commit(changes, [lease.fence]);
+      } catch (error) {
+        // One of them moved on, or somebody else sweeps now: the next round sees.
+        if (!(error instanceof StaleWrite)) throw error;
+        return deleted;
+      }
+      deleted += gone.length;
+      // Within an environment they are in the order of time: behind the first that is young enough, all are.
+      after = dueAtMs(last.value) < cutoff ? last.position : `${environmentOf(last.value)}\x01`;
+    }
+    return deleted;
+  };
+}
+
+const dueAtMs = (run: StoredRun): number => {
+  const { dueAt } = runOf(run);
+  return dueAt === undefined ? 0 : timestampMs(dueAt);
+};

@@ -1,0 +1,100 @@
+import { Fault } from "../../base/fault.ts";
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import type { EventScript, LifecycleEvent, ScriptHost } from "../../core/scripts/script.ts";
+import { baseVariant, newRun } from "../../core/scripts/sync-state.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import { Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { Change } from "../../store/contract.ts";
+import type { Connections } from "../connections/connections.ts";
+import type { Live, LiveConnection } from "../credentials/live-connections.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import type { RunNow } from "./run-now.ts";
+import type { Runs } from "./runs.ts";
+
+/** The customer's own code on what happens to a connection. */
+export interface ScriptHooks {
+  /** For the commit of a connection that was made, or authorised again: the hooks wait beside it. */
+  created(ref: ConnectionRef): Change[];
+  /** Before a connection goes. Whatever a hook does, it is over within a while, and the deletion goes on. */
+  beforeDeletion(ref: ConnectionRef): Promise<void>;
+  /** Before a connection that somebody authorised is filed. Throws where a hook did: then it is not filed. */
+  validate(draft: LiveConnection): Promise<void>;
+}
+
+interface HooksOptions {
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly runNow: RunNow;
+  readonly live: Live;
+  readonly connections: Pick<Connections, "get">;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly world: World;
+}
+
+/** A deletion waits no longer for its hooks, one after another. */
+const deletionMs = 10_000;
+/** An end user waits for it. */
+const validationMs = 10_000;
+
+export function createScriptHooks(options: HooksOptions): ScriptHooks {
+  const { scripts, runs, runNow, live, connections, destinations, world } = options;
+
+  const hooksOf = (integration: string, event: LifecycleEvent): EventScript[] =>
+    scripts
+      .all()
+      .filter(
+        (script): script is EventScript =>
+          script.kind === "event" && script.integration === integration && script.event === event,
+      );
+
+  return {
+    created(ref) {
+      const event = "post-connection-creation";
+      return hooksOf(ref.integration, event).flatMap((script) => {
+        const nowMs = world.now();
+        const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
+        const lane = ["event", ref.environment, ref.integration, ref.id].join("\0");
+        const run = newRun({
+          ...{ id: sequentialId(nowMs), ref, name: script.name, variant: baseVariant },
+          ...{ kind: Script_Kind.EVENT, cause: "event", lane, dueMs: nowMs, environmentId },
+        });
+        return runs.added({ ...run, event });
+      });
+    },
+    async beforeDeletion(ref) {
+      const hooks = hooksOf(ref.integration, "pre-connection-deletion");
+      if (hooks.length === 0) return;
+      const { value: connection } = await connections.get(ref);
+      const since = performance.now();
+      for (const script of hooks) {
+        const leftMs = deletionMs - (performance.now() - since);
+        if (leftMs <= 0) return;
+        const { environment, integration, id } = ref;
+        const at = { environment, integration, connection: id, script: script.name };
+        try {
+          const { outcome } = await runNow({
+            ...{ script, ref, provider: connection.provider, cause: "event", deadlineMs: leftMs, row: "hook" },
+            live: () => live.get(ref),
+          });
+          if (outcome.kind === "done") continue;
+          world.log.warn("a script failed before a connection's deletion", { ...at, reason: outcome.failure.code });
+        } catch (err) {
+          // What could not be written down of it does not keep a connection that is to go.
+          world.log.warn("a script was not run to its end before a connection's deletion", { ...at, err });
+        }
+      }
+    },
+    async validate(draft) {
+      const { ref, provider } = draft.connection;
+      if (ref === undefined) throw new Error("a draft has a ref");
+      for (const script of hooksOf(ref.integration, "validate-connection")) {
+        const { outcome } = await runNow({
+          ...{ script, ref, provider, cause: "event", deadlineMs: validationMs, row: "hook", isDraft: true },
+          live: async () => draft,
+        });
+        if (outcome.kind === "failed") throw new Fault("connection_test_failed", outcome.failure.message);
+      }
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
+import { ToolFailure } from "../../core/scripts/script.ts";
+import type { AskWithConnection } from "../credentials/connection-request.ts";
+import type { Live, LiveConnection } from "../credentials/live-connections.ts";
+import type { ScriptRequest } from "./script-request.ts";
+
+/** Requests of scripts: with the credentials of their connection, which they never see. */
+export type SendForScript = (asking: Asking, request: ScriptRequest) => Promise<JsonObject>;
+
+interface Asking {
+  readonly live: () => Promise<LiveConnection>;
+  readonly signal: AbortSignal;
+  /** Of a connection that is about to be made there are no other credentials: those that are stored are not the same. */
+  readonly isDraft: boolean;
+}
+
+interface ScriptRequestsOptions {
+  readonly live: Pick<Live, "replacementOf">;
+  readonly askWith: AskWithConnection;
+  readonly world: World;
+}
+
+const deadlineMs = 60_000;
+/** It is held in memory, as text in the script as well. */
+const maxBytes = 16 * 1024 * 1024;
+const firstDelayMs = 500;
+const maxDelayMs = 60_000;
+/** Of one request with all its tries. */
+const patienceMs = 300_000;
+const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
+
+export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
+  async function attempt({ live, signal, isDraft }: Asking, request: ScriptRequest): Promise<SmallAnswer> {
+    const options = { deadlineMs, maxBytes, signal };
+    const found = await live();
+    const answer = await askWith(found, request, options);
+    if (answer.status !== 401 || isDraft) return answer;
+    // It was refused, and so done nothing: with other credentials it may go again, whatever it is.
+    const replacement = await connections.replacementOf(found).catch((error: unknown) => {
+      if (error instanceof Fault) return undefined;
+      throw error;
+    });
+    return replacement === undefined ? answer : askWith(replacement, request, options);
+  }
+
+  function waitMs(happened: SmallAnswer | Unanswered, { retryOn }: ScriptRequest, tried: number): number | undefined {
+    if (happened instanceof Unanswered) {
+      if (!ofNetwork.has(happened.reason)) return undefined;
+    } else {
+      const { status } = happened;
+      if (status !== 429 && status < 500 && !retryOn.includes(status)) return undefined;
+    }
+    const asked =
+      happened instanceof Unanswered ? undefined : retryAfterMs(happened.header("retry-after"), "", world.now());
+    const delayMs = asked ?? Math.min(maxDelayMs, firstDelayMs * 2 ** tried) * (0.5 + Math.random() / 2);
+    return delayMs > maxDelayMs ? undefined : delayMs;
+  }
+
+  return async (asking, request) => {
+    const since = performance.now();
+    for (let tried = 0; ; tried += 1) {
+      const happened = await attempt(asking, request).catch((error: unknown) => {
+        if (error instanceof Unanswered) return error;
+        throw error;
+      });
+      const isGood = !(happened instanceof Unanswered) && happened.status >= 200 && happened.status < 300;
+      const delayMs = isGood || tried >= request.retries ? undefined : waitMs(happened, request, tried);
+      if (delayMs === undefined || performance.now() - since + delayMs > patienceMs) return outcome(happened, request);
+      await sleep(delayMs, undefined, { signal: asking.signal }).catch(() => {
+        throw new ToolFailure("cancelled", "the run has ended");
+      });
+    }
+  };
+}
+
+function outcome(happened: SmallAnswer | Unanswered, request: ScriptRequest): JsonObject {
+  if (happened instanceof Unanswered) {
+    const told = { details: { unanswered: true }, cause: happened };
+    throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, told);
+  }
+  const { status } = happened;
+  const response = { status, headers: headersOf(happened), ...dataOf(happened, request) };
+  if (status >= 200 && status < 300) return response;
+  throw new ToolFailure(`status_${status}`, `the provider answered ${status}`, { details: { response } });
+}
+
+function headersOf({ fields }: SmallAnswer): JsonObject {
+  const headers: [string, string][] = [];
+  for (let i = 0; i < fields.length; i += 2) headers.push([(fields[i] ?? "").toLowerCase(), fields[i + 1] ?? ""]);
+  const byName = Map.groupBy(headers, ([name]) => name);
+  // Made of pairs, an object has `__proto__` as a field like any other.
+  return Object.fromEntries(
+    [...byName].map(([name, all]): [string, JsonValue] => [name, all.map(([, value]) => value).join(", ")]),
+  );
+}
+
+/** As axios has it: JSON where it is JSON, whatever it is called. */
+function dataOf({ body }: SmallAnswer, { responseType }: ScriptRequest): JsonObject {
+  if (responseType === "bytes") return { dataBase64: body.toString("base64") };
+  const text = body.toString("utf8");
+  if (responseType === "text") return { data: text };
+  try {
+    // JSON.parse returns JSON and nothing else.
+    return { data: JSON.parse(text) as JsonValue };
+  } catch {
+    // Not JSON: text it is.
+    return { data: text };
+  }
+}

@@ -1,0 +1,22 @@
+import type { DeclaredVariable } from "../../core/declared.ts";
+
+/** What an environment's scripts are told beside: by configuration, and in memory alone. */
+export interface ScriptVariables {
+  of(environment: string): readonly Variable[];
+  declare(declared: readonly DeclaredVariable[]): void;
+}
+
+export interface Variable {
+  readonly name: string;
+  readonly value: string;
+}
+
+export function createScriptVariables(): ScriptVariables {
+  let byEnvironment: ReadonlyMap<string, readonly DeclaredVariable[]> = new Map();
+  return {
+    of: (environment) => (byEnvironment.get(environment) ?? []).map(({ name, value }) => ({ name, value })),
+    declare(declared) {
+      byEnvironment = Map.groupBy(declared, ({ environment }) => environment);
+    },
+  };
+}

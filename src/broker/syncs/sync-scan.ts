@@ -1,0 +1,101 @@
+import type { World } from "../../base/world.ts";
+import type { ScriptHost, SyncScript } from "../../core/scripts/script.ts";
+import { baseVariant, newSync } from "../../core/scripts/sync-state.ts";
+import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
+import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
+import type { Lease } from "../../store/leases.ts";
+import type { Stored } from "../../store/records.ts";
+import type { Collections } from "../collections.ts";
+import { intervalOf } from "./sync-schedule.ts";
+
+/**
+ * Gives connections the syncs that scripts with `autoStart` want for them, for example when the script is newer than
+ * the connection. Scans some connections at a time.
+ */
+export interface SyncScan {
+  /** Scans the next connections if it is time for them. */
+  scanWhenDue(lease: Lease): Promise<void>;
+  /** Begins with the first connection again, at once: the scripts have changed. */
+  restart(): void;
+  /** Scans at once, from where it is. */
+  hurry(): void;
+}
+
+interface SyncScanOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly scripts: ScriptHost;
+  readonly world: World;
+}
+
+const everyMs = 60_000;
+/** After a change of scripts, the whole scan runs through at this pace. */
+const nextPartMs = 1_000;
+const pageSize = 1_000;
+
+export function createSyncScan({ store, collections, scripts, world }: SyncScanOptions): SyncScan {
+  let scannedAt = Number.NEGATIVE_INFINITY;
+  let position: string | undefined;
+
+  /** Changes that give a connection its missing syncs and put astray ones back on schedule. */
+  async function changesFor({ ref }: Connection, wanted: readonly SyncScript[]): Promise<Change[]> {
+    if (ref === undefined || wanted.length === 0) return [];
+    const keys = wanted.map(({ name }) => [ref.environment, ref.integration, ref.id, name, baseVariant]);
+    const syncs = await collections.syncs.getMany(keys);
+    return wanted.flatMap((script, i) => {
+      const { name } = script;
+      const sync = syncs[i];
+      const nowMs = world.now();
+      if (sync === undefined) {
+        const after = newSync({ ref, name, variant: baseVariant, autoStart: true, nowMs });
+        return collections.syncs.change({ before: sync, after });
+      }
+      if (sync.value.paused || !isAstray(sync.value, script, nowMs)) return [];
+      return collections.syncs.change({ before: sync, after: { ...sync.value, dueMs: nowMs } });
+    });
+  }
+
+  async function commit(page: readonly Stored<Connection>[], lease: Lease): Promise<void> {
+    const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
+    const byIntegration = Map.groupBy(automatic, ({ integration }) => integration);
+    const changes: Change[] = [];
+    const conditions: Condition[] = [];
+    for (const connection of page) {
+      const wanted = byIntegration.get(connection.value.ref?.integration ?? "") ?? [];
+      const some = await changesFor(connection.value, wanted);
+      changes.push(...some);
+      // A connection that is deleted in the meantime must leave no sync behind.
+      if (some.length > 0) conditions.push(collections.connections.unchanged(connection));
+    }
+    if (changes.length === 0) return;
+    await store.commit(changes, [...conditions, lease.fence]).catch((error: unknown) => {
+      // Another writer was first: the next scan finds the rest.
+      if (!(error instanceof StaleWrite) || lease.isLostBy(error)) throw error;
+    });
+  }
+
+  return {
+    async scanWhenDue(lease) {
+      if (performance.now() - scannedAt <= everyMs) return;
+      scannedAt = performance.now();
+      if (!scripts.all().some((one) => one.kind === "sync" && one.autoStart)) return;
+      const page = await collections.connections.page({ under: [], after: position, limit: pageSize });
+      position = page.length < pageSize ? undefined : page.at(-1)?.position;
+      if (position !== undefined) scannedAt = performance.now() - everyMs + nextPartMs;
+      await commit(page, lease);
+    },
+    restart() {
+      scannedAt = Number.NEGATIVE_INFINITY;
+      position = undefined;
+    },
+    hurry() {
+      scannedAt = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+/** A sync without a due time had no script for a while; one far in the future was scheduled before the clock was set back. */
+function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
+  return sync.dueMs === 0 || sync.dueMs > nowMs + (intervalOf(sync, script) ?? 0);
+}

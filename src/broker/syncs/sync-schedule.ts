@@ -1,0 +1,86 @@
+import { sequentialId } from "../../base/ids.ts";
+import type { World } from "../../base/world.ts";
+import { nextDue, parseFrequency } from "../../core/scripts/frequency.ts";
+import type { Script, ScriptHost } from "../../core/scripts/script.ts";
+import { asked } from "../../core/scripts/sync-state.ts";
+import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
+import type { Change, Store } from "../../store/contract.ts";
+import { after, partsOf } from "../../store/keys.ts";
+import type { Lease } from "../../store/leases.ts";
+import { type Stored, transact } from "../../store/records.ts";
+import { type Collections, syncsDue } from "../collections.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import type { Runs } from "./runs.ts";
+
+/** Queues a run of each sync whose time has come. */
+export interface SyncSchedule {
+  /** Returns how many syncs were due. */
+  queueDue(nowMs: number, lease: Lease): Promise<number>;
+}
+
+interface SyncScheduleOptions {
+  readonly store: Store;
+  readonly collections: Collections;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly destinations: Pick<Destinations, "environmentByName">;
+  readonly ended: AbortSignal;
+  readonly world: World;
+}
+
+/** Syncs in one commit. A larger commit would hold up the commits of others. */
+const perCommit = 25;
+/** How long a sync waits for its script to come back. */
+const missingScriptMs = 300_000;
+
+export function createSyncSchedule(options: SyncScheduleOptions): SyncSchedule {
+  const { store, collections, scripts, runs, destinations, ended } = options;
+
+  function queued(before: Stored<StoredSync>, nowMs: number): Change[] {
+    const { environment, integration, name, paused, dueMs: wasDueMs, queuedId } = before.value;
+    if (paused || wasDueMs === 0 || wasDueMs > nowMs) return [];
+    const everyMs = intervalOf(before.value, scripts.find({ integration, kind: "sync", name }));
+    if (everyMs === undefined) {
+      return collections.syncs.change({ before, after: { ...before.value, dueMs: nowMs + missingScriptMs } });
+    }
+    const dueMs = nextDue(nowMs, everyMs, wasDueMs);
+    if (queuedId !== "") return collections.syncs.change({ before, after: { ...before.value, dueMs } });
+    const environmentId = destinations.environmentByName(environment)?.id ?? "";
+    const id = sequentialId(nowMs);
+    const request = { id, cause: "schedule", mode: Mode.INCREMENTAL, environmentId, nowMs };
+    const moved = asked(before.value, undefined, request);
+    return [...collections.syncs.change({ before, after: { ...moved.sync, dueMs } }), ...runs.added(moved.run)];
+  }
+
+  return {
+    async queueDue(nowMs, { fence }) {
+      let { from, to } = syncsDue(nowMs);
+      let count = 0;
+      while (!ended.aborted) {
+        const page = await store.list({ from, to, limit: perCommit });
+        const parts = page.map(({ key }) => partsOf(key).slice(-5));
+        const decide = async () => {
+          const syncs = await collections.syncs.getMany(parts);
+          return {
+            changes: syncs.flatMap((sync) => (sync === undefined ? [] : queued(sync, nowMs))),
+            result: undefined,
+          };
+        };
+        await transact(store, decide, fence);
+        count += page.length;
+        const last = page.at(-1);
+        if (last === undefined || page.length < perCommit) return count;
+        from = after(last.key);
+      }
+      return count;
+    },
+  };
+}
+
+/** The interval of a sync: its own frequency, or its script's. Undefined if its script is missing. */
+export function intervalOf({ frequency }: StoredSync, script: Script | undefined): number | undefined {
+  if (script?.kind !== "sync") return undefined;
+  const parsed = parseFrequency(frequency || script.frequency);
+  return parsed.ok ? parsed.everyMs : undefined;
+}

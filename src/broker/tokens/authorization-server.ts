@@ -1,0 +1,147 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { LRUCache } from "lru-cache";
+import type { AuthorizationServer } from "oauth4webapi";
+import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import type { Send } from "../../base/small-requests.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import { filledUrl } from "../../core/outgoing/filled-url.ts";
+import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { certificateOf } from "./client-certificates.ts";
+import { parseAnswer } from "./token-answer.ts";
+import type { Asking } from "./token-endpoint.ts";
+import { misconfigured, unanswered } from "./token-failure.ts";
+
+/** What a provider says of itself (RFC 8414), once it is known that it speaks for the issuer. */
+export interface AuthorizationServers {
+  /** Undefined where the provider's description knows of none. Rejects with `TokenFailure`. */
+  metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
+  /** Where the keys are that sign its id_tokens, and by which algorithms; undefined where nobody says. */
+  keySetOf(asking: Asking, rules: OAuth2Rules): Promise<KeySetPlace | undefined>;
+  /** By the description, and where that has none by the metadata; undefined where neither has it. */
+  endpointOf(asking: Asking, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
+}
+
+export interface KeySetPlace {
+  readonly url: string;
+  readonly issuer: string;
+  /** Undefined: it does not say. */
+  readonly algorithms: readonly string[] | undefined;
+}
+
+/** A description's URL of an endpoint, and what metadata call the same. */
+const endpoints = {
+  authorization: {
+    described: ({ authorizationUrl }: OAuth2Rules) => authorizationUrl,
+    named: "authorization_endpoint",
+  },
+  token: { described: ({ tokenUrl }: OAuth2Rules) => tokenUrl, named: "token_endpoint" },
+  renewal: { described: ({ refreshUrl, tokenUrl }: OAuth2Rules) => refreshUrl || tokenUrl, named: "token_endpoint" },
+  revocation: { described: ({ revocationUrl }: OAuth2Rules) => revocationUrl, named: "revocation_endpoint" },
+  device: {
+    described: ({ deviceAuthorizationUrl }: OAuth2Rules) => deviceAuthorizationUrl,
+    named: "device_authorization_endpoint",
+  },
+  pushed: {
+    described: ({ pushedAuthorizationUrl }: OAuth2Rules) => pushedAuthorizationUrl,
+    named: "pushed_authorization_request_endpoint",
+  },
+} as const;
+
+export type EndpointName = keyof typeof endpoints;
+
+/** Endpoints move seldom, and a provider that changes a key says so in its key set. */
+const keptForMs = 3_600_000;
+const mostServers = 1_000;
+
+interface Source {
+  readonly send: Send;
+  readonly issuer: string;
+}
+
+export function createAuthorizationServers(send: Send): AuthorizationServers {
+  // Callers that wait for the same document are joined; a failure is nobody's but theirs.
+  const known = new LRUCache<string, AuthorizationServer, Source>({
+    max: mostServers,
+    ttl: keptForMs,
+    fetchMethod: (key, _, { context }) => read(key.slice(key.indexOf(" ") + 1), context),
+  });
+  async function metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
+    if (rules.metadataUrl === "") return undefined;
+    const issuer = issuerOf(asking, rules);
+    if (issuer === "") throw misconfigured("issuer_missing", "the provider's metadata is held to no issuer");
+    return known.forceFetch(`${issuer} ${filledFor(asking, rules.metadataUrl)}`, { context: { send, issuer } });
+  }
+  return {
+    metadataOf,
+    async keySetOf(asking, rules) {
+      const issuer = issuerOf(asking, rules);
+      if (issuer === "") return undefined;
+      const metadata = await metadataOf(asking, rules);
+      const url = rules.jwksUrl === "" ? metadata?.jwks_uri : filledFor(asking, rules.jwksUrl);
+      const algorithms = metadata?.id_token_signing_alg_values_supported;
+      return url === undefined ? undefined : { url, issuer, algorithms };
+    },
+    async endpointOf(asking, rules, name) {
+      const { described, named } = endpoints[name];
+      const url = described(rules);
+      if (url !== "") return filledFor(asking, url);
+      const metadata = await metadataOf(asking, rules);
+      // RFC 8705, section 5: who shows a certificate is spoken to elsewhere, where there is such a place.
+      const aliases = certificateOf(asking) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
+      return named === "authorization_endpoint" ? metadata?.[named] : (aliases?.[named] ?? metadata?.[named]);
+    },
+  };
+}
+
+async function read(url: string, { send, issuer }: Source): Promise<AuthorizationServer> {
+  const answer = await send({ url, method: "GET", headers: { accept: "application/json" } }).catch((error: unknown) => {
+    throw unanswered(error, "the provider's metadata");
+  });
+  if (answer.status !== 200) {
+    const isPassing = answer.status === 429 || answer.status >= 500;
+    throw new TokenFailure(
+      { kind: isPassing ? "passing" : "misconfigured", code: `metadata_${answer.status}`, retryAfterMs: undefined },
+      `the provider's metadata was answered with ${answer.status}`,
+    );
+  }
+  const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
+  if (parsed.is !== "object") throw misconfigured("metadata_unreadable", "the provider's metadata cannot be read");
+  // RFC 8414, section 3.3: byte for byte. The library compares what `URL` makes of both.
+  if (parsed.answer["issuer"] !== issuer) {
+    throw misconfigured("issuer_mismatch", "the provider's metadata is of another issuer");
+  }
+  const urls = Object.values(endpoints).map(({ named }) => named);
+  const aliases = parsed.answer["mtls_endpoint_aliases"];
+  return {
+    issuer,
+    ...Object.fromEntries([...urls, "jwks_uri"].flatMap((name) => urlIn(parsed.answer, name))),
+    ...(isObject(aliases)
+      ? { mtls_endpoint_aliases: Object.fromEntries(urls.flatMap((name) => urlIn(aliases, name))) }
+      : {}),
+    ...listIn(parsed.answer, "id_token_signing_alg_values_supported"),
+    authorization_response_iss_parameter_supported:
+      parsed.answer["authorization_response_iss_parameter_supported"] === true,
+  };
+}
+
+function urlIn(answer: JsonObject, name: string): [string, string][] {
+  const value = answer[name];
+  return typeof value === "string" && URL.canParse(value) ? [[name, value]] : [];
+}
+
+function listIn(answer: JsonObject, name: string): Readonly<Record<string, string[]>> {
+  const value = answer[name];
+  return Array.isArray(value) ? { [name]: value.filter((one): one is string => typeof one === "string") } : {};
+}
+
+/** The issuer as it stands; only one that names a part of the connection's configuration is a template. */
+export const issuerOf = (asking: Asking, { issuer }: OAuth2Rules): string =>
+  issuer.includes("${") ? filledFor(asking, issuer) : issuer;
+
+/** Throws `Unbound`. */
+export const filledFor = ({ provider, integration, connectionConfig }: Asking, url: string): string =>
+  filledUrl(url, {
+    fields: provider.connectionFields,
+    config: connectionConfig,
+    defaults: integration.connectionDefaults,
+  });

@@ -1,0 +1,133 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { CannotAttach } from "../../auth/attachment.ts";
+import { mintJwt } from "../../auth/jwt/mint.ts";
+import { describedKindOf } from "../../auth/oauth2/token-failures.ts";
+import type { Tokens } from "../../auth/oauth2/tokens.ts";
+import { fill, fillText, find, type Values } from "../../auth/template.ts";
+import type { Send, SmallRequest } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { filledUrl } from "../../core/outgoing/filled-url.ts";
+import type { TokenRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { certificateOf } from "./client-certificates.ts";
+import { readTokenAnswer } from "./token-answer.ts";
+import type { Grant, TokenRequest } from "./token-endpoint.ts";
+import { misconfigured } from "./token-failure.ts";
+import { takenFrom } from "./token-limits.ts";
+
+type Described = Extract<Grant, { readonly type: "described" }>;
+
+/** What a provider's description makes up: an installed app's request, or fields exchanged for a token. No RFC. */
+export async function askDescribed(
+  request: TokenRequest & { readonly grant: Described },
+  { send, world }: { readonly send: Send; readonly world: World },
+): Promise<Tokens> {
+  const rules = tokenRulesOf(request);
+  const asked = describedRequest(request, rules, world.now());
+  const sentAtMs = world.now();
+  const answer = await send({ ...asked, clientCertificate: certificateOf(request) }, { signal: request.signal });
+  const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
+  const { tokenAnswer: at, defaultLifetime } = rules;
+  const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: false });
+  const isByIntegrationKey = rules.request?.authorization === "jwt" && keyField(request, rules) === undefined;
+  const isConnectionInUrl = rules.tokenUrl.includes("${credentials.");
+  const tokens = takenFrom(reading, {
+    asking: request,
+    answer,
+    secrets: textsIn(request.grant.fields),
+    kindOf: (status, code) => describedKindOf({ status, code, isByIntegrationKey, isConnectionInUrl }),
+    nowMs: world.now(),
+  });
+  return { ...tokens, dpopKey: undefined };
+}
+
+function tokenRulesOf({ provider: { auth } }: TokenRequest): TokenRules {
+  if (auth.case === "app" || auth.case === "twoStep" || auth.case === "signature") return auth.value;
+  throw misconfigured("not_described", "the provider's description knows of no token to ask for");
+}
+
+/** Throws `CannotAttach` for a field that is wanted and missing, and `Unbound` for one that fits into no address. */
+function describedRequest(
+  request: TokenRequest & { readonly grant: Described },
+  rules: TokenRules,
+  nowMs: number,
+): SmallRequest {
+  const { provider, integration, connectionConfig: config, grant } = request;
+  const defaults = integration.connectionDefaults;
+  const values: Values = { credentials: grant.fields, connectionConfig: { ...defaults, ...config } };
+  const { connectionFields: fields } = provider;
+  const url = filledUrl(rules.tokenUrl, { fields, config, defaults, credentials: grant.fields });
+  const { method = "", format = "", headers = {}, authorization = "" } = rules.request ?? {};
+  const params =
+    rules.request?.params ?? Object.fromEntries(rules.fields.map((name) => [name, `\${credentials.${name}}`]));
+  const own = Object.fromEntries(
+    Object.entries(headers).map(([name, text]) => [name.toLowerCase(), fillText(text, values)]),
+  );
+  const authorized = authorizationOf({ authorization, request, rules, values, nowMs });
+  const common = {
+    method: method === "" ? "POST" : method,
+    headers: { accept: "application/json", ...own, ...authorized },
+  };
+  if (method === "GET") return { ...common, url: withQuery(url, formOf(params, values)) };
+  if (format === "json") {
+    const body = Object.fromEntries(Object.entries(params).map(([name, text]) => [name, fill(text, values)]));
+    return {
+      ...common,
+      url,
+      headers: { "content-type": "application/json", ...common.headers },
+      body: JSON.stringify(body),
+    };
+  }
+  const form = { "content-type": "application/x-www-form-urlencoded" };
+  return { ...common, url, headers: { ...form, ...common.headers }, body: formOf(params, values).toString() };
+}
+
+const formOf = (params: Readonly<Record<string, string>>, values: Values) =>
+  new URLSearchParams(Object.entries(params).map(([name, text]): [string, string] => [name, fillText(text, values)]));
+
+function withQuery(url: string, query: URLSearchParams): string {
+  if (query.size === 0) return url;
+  return `${url}${url.includes("?") ? "&" : "?"}${query}`;
+}
+
+interface Authorizing {
+  readonly authorization: string;
+  readonly request: TokenRequest & { readonly grant: Described };
+  readonly rules: TokenRules;
+  readonly values: Values;
+  readonly nowMs: number;
+}
+
+function authorizationOf({
+  authorization,
+  request,
+  rules,
+  values,
+  nowMs,
+}: Authorizing): Readonly<Record<string, string>> {
+  if (authorization === "basic") {
+    const pair = fillText("${credentials.username}:${credentials.password}", values);
+    return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
+  }
+  if (authorization !== "jwt") return {};
+  if (rules.jwt === undefined)
+    throw misconfigured("jwt_missing", "the provider's description says of no JWT how it is made");
+  const key = keyField(request, rules) ?? request.secrets?.privateKey ?? "";
+  if (key === "") throw new CannotAttach("the key that signs the token is missing");
+  return { authorization: `Bearer ${mintJwt({ rules: rules.jwt, key, values, nowMs }).token}` };
+}
+
+/** The connection's own key, if it has one. */
+function keyField({ grant }: { readonly grant: Described }, { jwt }: TokenRules): string | undefined {
+  const key = jwt === undefined || jwt.keyField === "" ? undefined : find(jwt.keyField, grant.fields);
+  return typeof key === "string" && key !== "" ? key : undefined;
+}
+
+function textsIn(fields: JsonObject): string[] {
+  return Object.values(fields).flatMap((value) =>
+    typeof value === "string"
+      ? [value]
+      : typeof value === "object" && value !== null
+        ? textsIn({ ...value } as JsonObject)
+        : [],
+  );
+}

@@ -1,0 +1,175 @@
+import { LRUCache } from "lru-cache";
+import { TokenFailure } from "../../auth/oauth2/tokens.ts";
+import type { Send } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { type AuthorizationServers, issuerOf, type KeySetPlace } from "./authorization-server.ts";
+import { checkIdToken, isAuthorization, type SigningKeys } from "./id-token-check.ts";
+import type { OAuth2Grant } from "./oauth2-grants.ts";
+import type { ReadTokens } from "./token-answer.ts";
+import type { Asking, TokenRequest } from "./token-endpoint.ts";
+import { misconfigured, unanswered, unusable } from "./token-failure.ts";
+
+/** What comes with tokens and says whose they are (OpenID Connect Core, section 2), once it is known who made it. */
+export interface IdTokens {
+  /**
+   * Before a renewal is sent: its answer is written down without waiting for anything, so that the keys must be there
+   * when it comes. Nothing that goes wrong here keeps a token from being renewed.
+   */
+  prepare(asking: Asking, rules: OAuth2Rules): Promise<Prepared>;
+  /**
+   * The tokens, with an id_token that was verified or with none, where the provider's description says by which keys.
+   * Of an authorization, a wrong one is `unusable`.
+   */
+  believed(tokens: ReadTokens, judged: Judged): Promise<ReadTokens>;
+}
+
+/** By what an id_token is judged; undefined: nobody says by which keys, and nothing rests on it. */
+type Prepared = { readonly place: KeySetPlace; readonly keys: KeySet } | "not_at_hand" | undefined;
+
+interface Judged {
+  readonly request: TokenRequest & { readonly grant: OAuth2Grant };
+  readonly rules: OAuth2Rules;
+  /** Looked at unless it is an authorization. */
+  readonly prepared: Prepared;
+  /** By the provider's clock. */
+  readonly nowMs: number;
+}
+
+interface IdTokensOptions {
+  readonly send: Send;
+  readonly servers: AuthorizationServers;
+  readonly world: World;
+}
+
+interface KeySet {
+  readonly keys: SigningKeys;
+  readonly fetchedAtMs: number;
+}
+
+/** A key that was taken out of the set is believed for so long. */
+const keptMs = 300_000;
+/** Section 10.1.1: an unfamiliar key is looked for in the set anew; but not for everybody who makes one up. */
+const familiarMs = 60_000;
+const keptSets = 1_000;
+const maxBytes = 256 * 1024;
+const deadlineMs = 10_000;
+/** A provider whose keys are not to be had does not slow each renewal down. */
+const preparingMs = 5_000;
+const prepareAgainMs = 60_000;
+
+export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTokens {
+  // Whoever waits for the same keys is joined; a failure is nobody's but theirs.
+  const known = new LRUCache<string, KeySet>({ max: keptSets, ttl: keptMs, fetchMethod: fetched });
+  /** By issuer. */
+  const notToBeHad = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
+
+  async function fetched(url: string): Promise<KeySet> {
+    const request = { url, method: "GET", headers: { accept: "application/json" } };
+    const { status, body } = await send(request, { deadlineMs, maxBytes });
+    const keys = status === 200 ? keysIn(body.toString()) : undefined;
+    if (keys === undefined) throw misconfigured(`keys_${status}`, "the provider's key set cannot be read");
+    return { keys, fetchedAtMs: world.now() };
+  }
+
+  async function keysOf(asking: Asking, rules: OAuth2Rules): Promise<Exclude<Prepared, string>> {
+    const place = await servers.keySetOf(asking, rules);
+    return place === undefined ? undefined : { place, keys: await known.forceFetch(place.url) };
+  }
+
+  /** What keeps the keys away; what is no failure of the provider's is thrown. */
+  function whyAway(thrown: unknown, asking: Asking): string {
+    const error = unanswered(thrown, "the provider's key set");
+    if (!(error instanceof TokenFailure)) throw error;
+    const { code } = error;
+    world.log.warn("the keys of a provider's id_tokens were not to be had", { ...about(asking), code });
+    return code;
+  }
+
+  /** By the keys that there are, and where none of them fits, by those that the provider has now. */
+  async function verify(idToken: string, { request, rules, nowMs }: Omit<Judged, "prepared">): Promise<void> {
+    const away = (thrown: unknown) => {
+      // Not `passing`: what the tokens were got with has been used.
+      throw unusable("id_token_unverified", `the provider's keys are not to be had: ${whyAway(thrown, request)}`);
+    };
+    const found = await keysOf(request, rules).catch(away);
+    if (found === undefined) return;
+    const { place, keys } = found;
+    try {
+      await checkIdToken({ idToken, place, keys: keys.keys, request, nowMs });
+    } catch (error) {
+      const isUnfamiliar = error instanceof TokenFailure && error.code === "id_token_key";
+      if (!isUnfamiliar || world.now() - keys.fetchedAtMs < familiarMs) throw error;
+      const anew = await known.forceFetch(place.url, { forceRefresh: true }).catch(away);
+      await checkIdToken({ idToken, place, keys: anew.keys, request, nowMs });
+    }
+  }
+
+  return {
+    async prepare(asking, rules) {
+      const issuer = issuerOf(asking, rules);
+      if (issuer === "" || (rules.jwksUrl === "" && rules.metadataUrl === "")) return undefined;
+      if (notToBeHad.has(issuer)) return "not_at_hand";
+      try {
+        return await within(preparingMs, keysOf(asking, rules));
+      } catch (thrown) {
+        whyAway(thrown, asking);
+        notToBeHad.set(issuer, true);
+        return "not_at_hand";
+      }
+    },
+    async believed(tokens, { prepared, ...judged }) {
+      const { id_token: given, ...raw } = tokens.raw;
+      if (given === undefined || given === null || given === "") return tokens;
+      // What is no text is no id_token either.
+      const idToken = typeof given === "string" ? given : "";
+      const { request, nowMs } = judged;
+      if (isAuthorization(request.grant)) {
+        await verify(idToken, judged);
+        return tokens;
+      }
+      if (prepared === undefined) return tokens;
+      try {
+        if (prepared === "not_at_hand") throw unusable("id_token_unverified", "the provider's keys are not at hand");
+        await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
+        return tokens;
+      } catch (error) {
+        // The tokens are kept, whatever it was, a key that is none among it: what they were got with is good for
+        // nothing any more.
+        const code = error instanceof TokenFailure ? error.code : "id_token_unverified";
+        const why = error instanceof TokenFailure ? {} : { err: error };
+        world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code, ...why });
+        return { ...tokens, raw, idToken: undefined };
+      }
+    },
+  };
+}
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  // Not a sleep that is aborted: that makes an error with its stack, for each token that came in time.
+  const timer = setTimeout(() => reject(new TokenFailure(tooLate, "it takes too long")), ms);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const tooLate = { kind: "passing", code: "timeout", retryAfterMs: undefined } as const;
+
+const about = ({ provider, integration: { environment, key } }: Asking) => ({
+  ...{ environment, integration: key, provider: provider.name },
+});
+
+function keysIn(text: string): SigningKeys | undefined {
+  try {
+    const set: unknown = JSON.parse(text);
+    const keys: unknown = isObject(set) ? set["keys"] : undefined;
+    return Array.isArray(keys) ? keys.filter(isObject) : undefined;
+  } catch {
+    // No JSON, and so no keys.
+    return undefined;
+  }
+}

@@ -1,0 +1,74 @@
+import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Grant } from "./token-endpoint.ts";
+
+/** A grant that RFCs know, as against what a provider's description makes up. */
+export type OAuth2Grant = Exclude<Grant, { readonly type: "described" }>;
+
+/** What a grant is on the wire. */
+export interface GrantForm {
+  readonly grantType: string;
+  readonly parameters: Readonly<Record<string, string>>;
+  /** It goes to where tokens are renewed, if that is elsewhere. */
+  readonly isRenewal: boolean;
+  /** Nothing of these is ever repeated. */
+  readonly secrets: readonly string[];
+}
+
+const deviceCode = "urn:ietf:params:oauth:grant-type:device_code";
+const tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange";
+
+/** The parameters of a grant. Those of the protocol count for more than what a description adds. */
+export function grantForm(grant: OAuth2Grant, rules: OAuth2Rules, scopes: readonly string[]): GrantForm {
+  const { tokenParams, refreshParams, renewal } = rules;
+  switch (grant.type) {
+    case "authorization_code": {
+      const { code, redirectUri, codeVerifier } = grant;
+      const proof = codeVerifier === undefined ? {} : { code_verifier: codeVerifier };
+      return {
+        grantType: "authorization_code",
+        parameters: { ...tokenParams, code, redirect_uri: redirectUri, ...proof },
+        isRenewal: false,
+        secrets: [code, codeVerifier ?? ""],
+      };
+    }
+    case "refresh_token":
+    case "renewal": {
+      const token = grant.type === "renewal" ? grant.accessToken : grant.refreshToken;
+      const { grantType = "", parameter = "" } = renewal ?? {};
+      return {
+        grantType: grantType === "" ? "refresh_token" : grantType,
+        parameters: { ...refreshParams, [parameter === "" ? "refresh_token" : parameter]: token },
+        isRenewal: true,
+        secrets: [token],
+      };
+    }
+    case "client_credentials": {
+      const separator = rules.scopeSeparator === "" ? " " : rules.scopeSeparator;
+      const scope = scopes.length === 0 ? {} : { scope: scopes.join(separator) };
+      return {
+        grantType: "client_credentials",
+        parameters: { ...tokenParams, ...scope },
+        isRenewal: false,
+        secrets: [],
+      };
+    }
+    case "device_code":
+      return {
+        grantType: deviceCode,
+        parameters: { ...tokenParams, device_code: grant.deviceCode },
+        isRenewal: false,
+        secrets: [grant.deviceCode],
+      };
+    case "token_exchange":
+      return {
+        grantType: tokenExchange,
+        parameters: {
+          ...tokenParams,
+          subject_token: grant.subjectToken,
+          subject_token_type: grant.subjectTokenType,
+        },
+        isRenewal: false,
+        secrets: [grant.subjectToken],
+      };
+  }
+}

@@ -1,0 +1,164 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { deviceAuthorizationRequest, pushedAuthorizationRequest, revocationRequest } from "oauth4webapi";
+import { kindOf } from "../../auth/oauth2/token-failures.ts";
+import { lifetimeMs } from "../../auth/oauth2/token-lifetime.ts";
+import type { SmallAnswer } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import type { AuthorizationServers } from "./authorization-server.ts";
+import type { Parties, Party } from "./oauth2-client.ts";
+import { oauth2RulesOf, scopesFor } from "./oauth2-tokens.ts";
+import { parseAnswer } from "./token-answer.ts";
+import type { DeviceCode, PushedRequest, PushRequest, RevocationRequest, ScopedRequest } from "./token-endpoint.ts";
+import { refused, unusable } from "./token-failure.ts";
+
+/** What a client asks of an authorization server beside tokens. */
+export interface OAuth2Requests {
+  push(request: PushRequest): Promise<PushedRequest>;
+  beginDevice(request: ScopedRequest): Promise<DeviceCode>;
+  revoke(request: RevocationRequest): Promise<boolean>;
+}
+
+interface RequestsOptions {
+  readonly parties: Parties;
+  readonly servers: AuthorizationServers;
+  readonly world: World;
+}
+
+const deadlineMs = 60_000;
+/** RFC 8628, section 3.2. */
+const defaultIntervalMs = 5_000;
+/** Of a provider that does not say, though it must. */
+const defaultDeviceLifetimeMs = 300_000;
+/** RFC 9126, section 2.2: between 5 and 600 seconds; the least, of a provider that does not say. */
+const defaultPushedLifetimeMs = 5_000;
+
+export function createOAuth2Requests({ parties, servers, world }: RequestsOptions): OAuth2Requests {
+  /** What one request is answered; of refusals, none. */
+  async function answerTo({ what, party, format, signal, secrets, send }: One): Promise<Heard> {
+    let heard: Heard | undefined;
+    await send(
+      party.transport({
+        format,
+        signal,
+        deadlineMs,
+        heard(answer, sentAtMs) {
+          heard = { answer, sentAtMs, object: objectIn(answer) };
+        },
+      }),
+    );
+    if (heard === undefined) throw new Error("the library has sent nothing");
+    const { answer, object } = heard;
+    const { status } = answer;
+    const code = codeIn(object["error"]);
+    if (status >= 200 && status < 300 && code === undefined) return heard;
+    const kind = kindOf({ status, code, grant: what, rules: party.rules });
+    throw refused({ what, answer, kind, code, secrets: [...party.secrets, ...secrets], nowMs: world.now() });
+  }
+
+  return {
+    async push(request) {
+      const rules = oauth2RulesOf(request);
+      const party = await parties.partyOf(request, rules, "pushed");
+      const what = "the pushed authorization endpoint";
+      const { server, client, authentication } = party;
+      const { object, sentAtMs } = await answerTo({
+        what,
+        party,
+        format: "form",
+        signal: request.signal,
+        secrets: [],
+        send: (way) => pushedAuthorizationRequest(server, client, authentication, { ...request.parameters }, way),
+      });
+      const { request_uri: requestUri } = object;
+      if (!isText(requestUri)) throw unusable("no_request_uri", `${what} gave nothing to go on with`);
+      return { requestUri, expiresAtMs: sentAtMs + (lifetimeMs(object["expires_in"], "s") ?? defaultPushedLifetimeMs) };
+    },
+    async beginDevice(request) {
+      const rules = oauth2RulesOf(request);
+      const party = await parties.partyOf(request, rules, "device");
+      const what = "the device authorization endpoint";
+      const { server, client, authentication } = party;
+      const scopes = scopesFor(request, rules, request.scopes);
+      const scope = scopes.join(rules.scopeSeparator === "" ? " " : rules.scopeSeparator);
+      const { object, sentAtMs } = await answerTo({
+        what,
+        party,
+        format: "form",
+        signal: request.signal,
+        secrets: [],
+        send: (way) => deviceAuthorizationRequest(server, client, authentication, scope === "" ? {} : { scope }, way),
+      });
+      const { device_code: deviceCode, user_code: userCode } = object;
+      // `verification_url` is what some called it before there was an RFC.
+      const verificationUri = object["verification_uri"] ?? object["verification_url"];
+      if (!isText(deviceCode) || !isText(userCode) || !isLink(verificationUri)) {
+        throw unusable("no_device_code", `${what} gave nothing to go on with`);
+      }
+      const complete = object["verification_uri_complete"];
+      return {
+        deviceCode,
+        userCode,
+        verificationUri,
+        verificationUriComplete: isLink(complete) ? complete : undefined,
+        expiresAtMs: sentAtMs + (lifetimeMs(object["expires_in"], "s") ?? defaultDeviceLifetimeMs),
+        // 0 would be to ask without a pause.
+        intervalMs: lifetimeMs(object["interval"], "s") || defaultIntervalMs,
+      };
+    },
+    async revoke(request) {
+      const rules = oauth2RulesOf(request);
+      if ((await servers.endpointOf(request, rules, "revocation")) === undefined) return false;
+      const party = await parties.partyOf(request, rules, "revocation");
+      const { server, client, authentication } = party;
+      const { token, kind } = request;
+      await answerTo({
+        what: "the revocation endpoint",
+        party,
+        format: rules.tokenRequestFormat,
+        signal: request.signal,
+        secrets: [token],
+        send: (way) =>
+          revocationRequest(server, client, authentication, token, {
+            ...way,
+            additionalParameters: { token_type_hint: kind },
+          }),
+      }).catch((error: unknown) => {
+        if (!isGoneAlready(error)) throw error;
+      });
+      return true;
+    },
+  };
+}
+
+interface One {
+  readonly what: string;
+  readonly party: Party;
+  readonly format: string;
+  readonly signal: AbortSignal | undefined;
+  readonly secrets: readonly string[];
+  readonly send: (way: ReturnType<Party["transport"]>) => Promise<Response>;
+}
+
+interface Heard {
+  readonly answer: SmallAnswer;
+  readonly sentAtMs: number;
+  readonly object: JsonObject;
+}
+
+/** RFC 7009, section 2.2: a token that is not good is as good as revoked; some refuse it all the same. */
+const isGoneAlready = (error: unknown): boolean =>
+  error instanceof Error && "code" in error && (error.code === "invalid_token" || error.code === "invalid_grant");
+
+function objectIn({ header, body }: SmallAnswer): JsonObject {
+  const parsed = parseAnswer({ contentType: header("content-type"), body });
+  return parsed.is === "object" ? parsed.answer : {};
+}
+
+const codeIn = (value: JsonValue | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
+
+/** Shown to people, and sent back as it is. */
+const isText = (value: JsonValue | undefined): value is string =>
+  typeof value === "string" && /^[\x20-\x7e]{1,4096}$/.test(value);
+
+const isLink = (value: JsonValue | undefined): value is string =>
+  isText(value) && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);

@@ -1,0 +1,116 @@
+import { DPoP, type DPoPHandle, genericTokenEndpointRequest, modifyAssertion } from "oauth4webapi";
+import { newDpopKey, readDpopKey } from "../../auth/oauth2/dpop-key.ts";
+import { kindOf } from "../../auth/oauth2/token-failures.ts";
+import type { Tokens } from "../../auth/oauth2/tokens.ts";
+import type { SmallAnswer } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import { isAuthorization } from "./id-token-check.ts";
+import type { IdTokens } from "./id-tokens.ts";
+import type { Parties, Party } from "./oauth2-client.ts";
+import { grantForm, type OAuth2Grant } from "./oauth2-grants.ts";
+import { type Reading, readTokenAnswer } from "./token-answer.ts";
+import type { Asking, TokenRequest } from "./token-endpoint.ts";
+import { misconfigured } from "./token-failure.ts";
+import { takenFrom } from "./token-limits.ts";
+
+/** Of all that it may take to come to an answer. */
+const deadlineMs = 60_000;
+
+interface Turn {
+  readonly answer: SmallAnswer;
+  readonly reading: Reading;
+}
+
+/** Grants as RFCs have them, at one endpoint that may have its own ideas of an answer. */
+export async function askOAuth2(
+  request: TokenRequest & { readonly grant: OAuth2Grant },
+  { parties, idTokens, world }: { readonly parties: Parties; readonly idTokens: IdTokens; readonly world: World },
+): Promise<Tokens> {
+  const rules = oauth2RulesOf(request);
+  const { grant } = request;
+  const wanted = grant.type === "client_credentials" ? scopesFor(request, rules, grant.scopes) : [];
+  const form = grantForm(grant, rules, wanted);
+  const party = await parties.partyOf(request, rules, form.isRenewal ? "renewal" : "token");
+  const dpopKey = rules.dpop ? (request.dpopKey ?? newDpopKey()) : undefined;
+  const proof = dpopKey === undefined ? undefined : proving(dpopKey, party);
+  const prepared = isAuthorization(grant) ? undefined : await idTokens.prepare(request, rules);
+  const until = performance.now() + deadlineMs;
+
+  const turn = async (): Promise<Turn> => {
+    let heard: Turn | undefined;
+    const transport = party.transport({
+      format: rules.tokenRequestFormat,
+      signal: request.signal,
+      deadlineMs: Math.max(1, until - performance.now()),
+      mayFollow: request.mayFollow,
+      heard(answer, sentAtMs) {
+        const answered = { status: answer.status, contentType: answer.header("content-type"), body: answer.body };
+        const { tokenAnswer: at, defaultLifetime } = rules;
+        const reading = readTokenAnswer(answered, { at, defaultLifetime, sentAtMs, isBound: proof !== undefined });
+        heard = { answer, reading };
+      },
+    });
+    await genericTokenEndpointRequest(
+      party.server,
+      party.client,
+      party.authentication,
+      form.grantType,
+      { ...form.parameters },
+      proof === undefined ? transport : { ...transport, DPoP: proof },
+    );
+    if (heard === undefined) throw new Error("the library has sent nothing");
+    return heard;
+  };
+
+  let { answer, reading } = await turn();
+  // RFC 9449, section 8: the nonce came along, and the grant was not looked at.
+  if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce")) ({ answer, reading } = await turn());
+  if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading } = await turn());
+
+  const tokens = takenFrom(reading, {
+    asking: request,
+    answer,
+    secrets: [...party.secrets, ...form.secrets],
+    kindOf: (status, code) => kindOf({ status, code, grant: grant.type, rules }),
+    nowMs: world.now(),
+  });
+  const believed = await idTokens.believed(tokens, { request, rules, prepared, nowMs: party.nowMs() });
+  return { ...believed, dpopKey };
+}
+
+export function oauth2RulesOf({ provider: { auth } }: Pick<Asking, "provider">): OAuth2Rules {
+  if (auth.case === "oauth2" || auth.case === "oauth2Client") return auth.value;
+  throw misconfigured("not_oauth2", "the provider does not speak OAuth 2");
+}
+
+/** What is asked for: by whoever asks, else by the integration, else as the provider usually has it. */
+export function scopesFor(
+  { integration }: Asking,
+  { defaultScopes }: OAuth2Rules,
+  scopes: readonly string[],
+): readonly string[] {
+  if (scopes.length > 0) return scopes;
+  const own = integration.oauth?.scopes ?? [];
+  return own.length > 0 ? own : defaultScopes;
+}
+
+function proving(dpopKey: string, { client, nowMs }: Party): DPoPHandle {
+  return DPoP(client, readDpopKey(dpopKey), {
+    [modifyAssertion](_, claims) {
+      claims["iat"] = Math.floor(nowMs() / 1_000);
+    },
+  });
+}
+
+const isRefusedFor = (reading: Reading, ...codes: readonly string[]): boolean =>
+  reading.is === "refusal" && reading.code !== undefined && codes.includes(reading.code);
+
+/** Refused with what is good for a moment only: our clock may not be theirs. What was asked for was not looked at. */
+function isAboutTime(reading: Reading, { rules }: Party): boolean {
+  const isAsserting = rules.tokenEndpointAuthMethod.endsWith("_jwt");
+  return (
+    (isAsserting && isRefusedFor(reading, "invalid_client")) ||
+    (rules.dpop && isRefusedFor(reading, "invalid_dpop_proof"))
+  );
+}

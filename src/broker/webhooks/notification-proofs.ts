@@ -1,0 +1,48 @@
+import type { World } from "../../base/world.ts";
+import { type Proof, proofOf, webhookSecret } from "../../core/notifications/proof.ts";
+import type { Reading } from "../../core/notifications/reading.ts";
+import { valuesOf } from "../../core/notifications/values.ts";
+import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
+import type { SignerKeys } from "./signer-keys.ts";
+import type { Receiver } from "./webhook-receivers.ts";
+
+/** Whether notifications come from whom they say, by what is in memory. */
+export interface NotificationProofs {
+  of(receiver: Receiver, proven: ToProve): Proof | Promise<Proof>;
+}
+
+interface ToProve {
+  readonly reading: Reading;
+  readonly method: string;
+  /** As the provider was given it. */
+  readonly url: string;
+}
+
+interface ProofsOptions {
+  readonly keys: SignerKeys;
+  readonly tokens: ChannelTokens;
+  readonly world: World;
+}
+
+export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions): NotificationProofs => ({
+  of({ provider, integration, secrets }, { reading, method, url }) {
+    const rules = provider.notification?.signature;
+    const { webhookSecret: own = "", clientSecret = "" } = secrets ?? {};
+    const secret = webhookSecret(rules, { webhookSecret: own, clientSecret });
+    const asked = { rules, reading, method, url, secret, keys, nowMs: world.now() };
+    const channel = rules?.scheme === "channel_token" ? channelIn({ provider, integration }, reading) : undefined;
+    if (channel === undefined) return proofOf(asked);
+    return proofOf({ ...asked, expected: tokens.expectedOf(channel) });
+  },
+});
+
+/** Which channel it says it came over. */
+function channelIn(
+  { provider, integration }: Pick<Receiver, "provider" | "integration">,
+  reading: Reading,
+): ChannelOfIntegration | undefined {
+  const { notification } = provider;
+  const rule = notification?.values[notification.channel];
+  const id = rule === undefined ? undefined : valuesOf(rule, reading)[0];
+  return id === undefined ? undefined : { environment: integration.environment, integration: integration.key, id };
+}

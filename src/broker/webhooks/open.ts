@@ -1,0 +1,74 @@
+import type { Send } from "../../base/small-requests.ts";
+import type { ScriptHost } from "../../core/scripts/script.ts";
+import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
+import type { ChannelTokens } from "../channels/tokens.ts";
+import { openResources, type Resources } from "../connections/lookup-index.ts";
+import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
+import { destinationList } from "../deliveries/destination-list.ts";
+import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
+import { openOutbox } from "../deliveries/outbox.ts";
+import type { Ground } from "../setup/open.ts";
+import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
+import type { Runs } from "../syncs/runs.ts";
+import { createNotificationProofs } from "./notification-proofs.ts";
+import { createSignerKeys } from "./signer-keys.ts";
+import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
+import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
+
+/** Notifications of providers on their way in, and forwards of them on their way to the application. */
+export interface JoinedWebhooks {
+  readonly resources: Resources;
+  readonly receivers: WebhookReceivers;
+  readonly webhooks: Webhooks;
+  readonly notifications: Notifications;
+  readonly deliveries: Deliveries;
+  readonly destinationsOf: (environment: string) => readonly Destination[];
+  configure(limits: WebhookLimits & DeliveryLimits): void;
+  close(): void;
+}
+
+interface WebhooksOptions {
+  readonly ground: Ground;
+  readonly tokens: ChannelTokens;
+  readonly scripts: ScriptHost;
+  readonly runs: Runs;
+  readonly urls: WebhookUrls;
+  readonly limits: WebhookLimits & DeliveryLimits;
+  readonly leaseMs: number | undefined;
+  readonly send: Send;
+  /** The way to the environments' own forward addresses. */
+  readonly sendToApplication: Send;
+}
+
+export async function joinWebhooks(options: WebhooksOptions): Promise<JoinedWebhooks> {
+  const { ground, tokens, scripts, runs, urls, limits, leaseMs, send, sendToApplication } = options;
+  const { store, collections, integrations, providers, destinations, forwards, bodies, world } = ground;
+  const resources = await openResources({ store, world });
+  const outbox = await openOutbox({ store, world });
+  const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
+  const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens, world });
+  const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
+  const webhooks = createWebhooks({
+    ...{ store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, notified },
+    ...{ urls, limits, world },
+  });
+  const deliveries = createDeliveries({
+    ...{ store, collections, outbox, destinations, bodies, secrets: ground.signingSecrets },
+    ...{ send, sendToApplication, limits, leaseMs, world },
+  });
+  return {
+    ...{ resources, receivers, webhooks, deliveries },
+    notifications: createNotifications({ collections, destinations }),
+    destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
+    configure(wanted) {
+      webhooks.configure(wanted);
+      deliveries.configure(wanted);
+    },
+    close() {
+      outbox.close();
+      receivers.close();
+      resources.close();
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import { LRUCache } from "lru-cache";
+import { Fault } from "../../base/fault.ts";
+import { type Send, Unanswered } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import type { SignerKey } from "../../core/notifications/jwt.ts";
+
+/** The public keys that providers sign their notifications with, by the address of a JWK Set (RFC 7517). */
+export type SignerKeys = (url: string) => Promise<readonly SignerKey[]>;
+
+/** Keys are exchanged with days between. Whoever signs with a new one at once is believed after so long. */
+const keptMs = 300_000;
+/** A provider that is asked in vain is not asked again for each notification. */
+const failureKeptMs = 5_000;
+const kept = 100;
+const deadlineMs = 10_000;
+const maxBytes = 256 * 1024;
+
+export function createSignerKeys({ send, world }: { readonly send: Send; readonly world: World }): SignerKeys {
+  const known = new LRUCache<string, Promise<readonly SignerKey[]>>({ max: kept, ttl: keptMs });
+
+  async function fetched(url: string): Promise<readonly SignerKey[]> {
+    try {
+      const headers = { accept: "application/json" };
+      const { status, body } = await send({ url, method: "GET", headers }, { deadlineMs, maxBytes });
+      if (status === 200) return keysIn(body.toString());
+      world.log.warn("the keys of a provider's notifications were not given", { status });
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      world.log.warn("the keys of a provider's notifications were not to be had", { reason: error.reason });
+    }
+    // Not its sender's mistake: it is told to come again.
+    throw new Fault("provider_unreachable", "the provider's keys cannot be fetched now", { retryAfterSeconds: 30 });
+  }
+
+  return (url) => {
+    const there = known.get(url);
+    if (there !== undefined) return there;
+    const asked = fetched(url);
+    known.set(url, asked);
+    asked.catch(() => known.set(url, asked, { ttl: failureKeptMs }));
+    return asked;
+  };
+}
+
+function keysIn(text: string): readonly SignerKey[] {
+  try {
+    const set: unknown = JSON.parse(text);
+    const keys: unknown = isObject(set) ? set["keys"] : undefined;
+    return Array.isArray(keys) ? keys.filter(isObject) : [];
+  } catch {
+    // No JSON, and so no keys: what they sign is refused.
+    return [];
+  }
+}

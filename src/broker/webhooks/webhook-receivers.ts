@@ -1,0 +1,97 @@
+import { LRUCache } from "lru-cache";
+import { Fault } from "../../base/fault.ts";
+import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
+import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { Destinations } from "../deliveries/destinations.ts";
+import type { Integrations } from "../setup/integrations.ts";
+import type { Providers } from "../setup/providers.ts";
+
+/** Whom a webhook URL is of. */
+export interface Receiver {
+  readonly environment: Environment;
+  readonly integration: Integration;
+  readonly provider: Provider;
+  readonly secrets: IntegrationSecrets | undefined;
+}
+
+/** Looked up for each webhook, and so in memory, until one of them changes. */
+export interface WebhookReceivers {
+  /** The same without a promise; undefined: it may have to be read. */
+  peek(environmentId: string, integration: string): Receiver | undefined;
+  /** Throws `not_found`, the same whatever there is none of. */
+  find(environmentId: string, integration: string): Promise<Receiver>;
+  /** By the name of the environment. */
+  of(environment: Environment, integration: string): Promise<Receiver>;
+  close(): void;
+}
+
+interface ReceiversOptions {
+  readonly store: Store;
+  readonly destinations: Destinations;
+  readonly integrations: Integrations;
+  readonly providers: Providers;
+}
+
+const kept = 1_000;
+const spaces = ["environment", "integration", "integration-secrets", "provider"];
+
+export async function openWebhookReceivers(options: ReceiversOptions): Promise<WebhookReceivers> {
+  const { store, destinations, integrations, providers } = options;
+  const known = new LRUCache<string, Receiver>({ max: kept });
+  /** What was read before a change must not be kept after it. */
+  let changes = 0;
+  const forget = () => {
+    changes += 1;
+    known.clear();
+  };
+  let watch = await listen();
+
+  function listen() {
+    return store.watch(store.status().revision, {
+      spaces,
+      onCommit: forget,
+      onLost() {
+        forget();
+        listen().then(
+          (again) => {
+            watch = again;
+          },
+          // The store is closed: nothing is read of it any more.
+          () => {},
+        );
+      },
+    });
+  }
+
+  async function of(environment: Environment, key: string): Promise<Receiver> {
+    const at = `${environment.name}\0${key}`;
+    const there = known.get(at);
+    if (there !== undefined) return there;
+    const before = changes;
+    const ref = { environment: environment.name, key };
+    const [{ value: integration }, secrets] = await Promise.all([integrations.get(ref), integrations.secretsOf(ref)]);
+    const found = { environment, integration, provider: await providers.findNow(integration.provider), secrets };
+    if (changes === before) known.set(at, found);
+    return found;
+  }
+
+  return {
+    peek(environmentId, integration) {
+      const environment = destinations.environmentById(environmentId);
+      return environment === undefined ? undefined : known.get(`${environment.name}\0${integration}`);
+    },
+    async find(environmentId, integration) {
+      const environment = destinations.environmentById(environmentId);
+      try {
+        if (environment !== undefined) return await of(environment, integration);
+      } catch (error) {
+        if (!(error instanceof Fault) || error.status !== 404) throw error;
+      }
+      throw new Fault("not_found", "there is nobody here whom that address is of");
+    },
+    of,
+    close: () => watch.close(),
+  };
+}

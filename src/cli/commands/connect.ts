@@ -1,0 +1,175 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Command } from "commander";
+import {
+  type ConnectSession,
+  ConnectSessionService,
+  CreateConnectSessionResponseSchema,
+  type DeviceAuthorization,
+  DeviceAuthorization_State,
+  DeviceAuthorizationSchema,
+} from "../../gen/latchkey/v1/connect_session_pb.ts";
+import { type Connection, ConnectionSchema, ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Act, Session } from "../session.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { listed, paired } from "../terminal/option-values.ts";
+import { pagesOf } from "../terminal/paging.ts";
+import { UsageMistake } from "../terminal/usage-mistake.ts";
+import { nameOf } from "./connections/names.ts";
+
+interface Given {
+  readonly device?: true;
+  readonly wait?: true;
+  readonly id?: string;
+  readonly scope?: readonly string[];
+  readonly endUser?: string;
+  readonly tag?: Readonly<Record<string, string>>;
+  readonly config?: Readonly<Record<string, string>>;
+}
+
+/** Whoever has just clicked looks at the screen again about then. */
+const lookAgainMs = 1_000;
+const pageSize = 1_000;
+
+/** `connect INTEGRATION`: has somebody authorise a connection, by a link or by a code. */
+export function addConnect(program: Command, act: Act): void {
+  program
+    .command("connect")
+    .argument("<integration>", "its key, such as calendar")
+    .option("--device", "show a code to enter on any device, and wait; the provider must know that (RFC 8628)")
+    .option("--wait", "wait until the connection is there; with --device that goes without saying")
+    .option("--id <connection>", "one that is there is authorised again; with --device, a new one gets it")
+    .option("--scope <scope>", "to ask for beside the integration's; repeatable", listed)
+    .option("--end-user <id>", "who connects; a link is for somebody: this or --tag, unless --id says it")
+    .option("--tag <key=value>", "a tag for the connection; repeatable", paired)
+    .option("--config <key=value>", "what its connection_config begins with; repeatable", paired)
+    .summary("have somebody authorise a connection, by a link or by a code")
+    .action(
+      act((session, integration: string, given: Given) =>
+        given.device === true ? byCode(session, integration, given) : byLink(session, integration, given),
+      ),
+    );
+}
+
+async function byCode(session: Session, integration: string, given: Given): Promise<number> {
+  const { client, output, environment } = session;
+  const { id = "", scope = [], endUser, tag, config } = given;
+  const { authorization: begun } = await client(ConnectSessionService).beginDeviceAuthorization({
+    environment,
+    integration,
+    connectionId: id,
+    userScopes: [...scope],
+    ...(config === undefined ? {} : { connectionConfig: { ...config } }),
+    ...(endUser === undefined ? {} : { endUser: { id: endUser } }),
+    tags: { ...tag },
+  });
+  if (begun === undefined) throw new Error("the answer holds no device authorization");
+  // Where the answer is for a program, this is for the person beside it.
+  await output.note(`Open ${begun.verificationUri} and enter the code ${begun.userCode}`);
+  if (begun.verificationUriComplete !== "") await output.note(`or open ${begun.verificationUriComplete}`);
+  const ended = await untilDecided(session, begun);
+  const isConnected = ended.state === DeviceAuthorization_State.CONNECTED;
+  await output.done(
+    DeviceAuthorizationSchema,
+    ended,
+    isConnected ? connectedText(ended.connection, ended.missingScopes) : `${ended.message} (${ended.code})`,
+  );
+  return isConnected ? exitCodes.ok : exitCodes.failed;
+}
+
+async function untilDecided({ client, terminal }: Session, begun: DeviceAuthorization): Promise<DeviceAuthorization> {
+  for (let seen = begun; ; ) {
+    if (seen.state !== DeviceAuthorization_State.PENDING) return seen;
+    await sleep(lookAgainMs, undefined, { signal: terminal.signal });
+    const { authorization } = await client(ConnectSessionService).getDeviceAuthorization({ id: begun.id });
+    seen = authorization ?? seen;
+  }
+}
+
+async function byLink(session: Session, integration: string, given: Given): Promise<number> {
+  const { client, output, environment } = session;
+  const { id, scope = [], endUser, tag, config, wait = false } = given;
+  if (id === undefined && endUser === undefined && tag === undefined)
+    throw new UsageMistake(
+      "say who connects: --end-user ID or --tag key=value; or --id, of a connection that is there",
+    );
+  const created = await client(ConnectSessionService).createConnectSession({
+    environment,
+    ...(id === undefined ? { allowedIntegrations: [integration] } : { reconnect: { environment, integration, id } }),
+    integrationDefaults: {
+      [integration]: {
+        userScopes: [...scope],
+        ...(config === undefined ? {} : { connectionConfig: { ...config } }),
+      },
+    },
+    ...(endUser === undefined ? {} : { endUser: { id: endUser } }),
+    tags: { ...tag },
+  });
+  if (!wait || created.session === undefined) {
+    await output.done(CreateConnectSessionResponseSchema, created, created.connectLink);
+    return exitCodes.ok;
+  }
+  await output.note(`Open ${created.connectLink}`);
+  await untilOver(session, created.session);
+  const connection = await connectionOf(session, created.session, { integration, id });
+  if (connection === undefined) {
+    await output.note("The link has ended, and brought no connection.");
+    return exitCodes.failed;
+  }
+  await output.done(ConnectionSchema, connection, connectedText(connection.ref, connection.missingScopes));
+  return exitCodes.ok;
+}
+
+/** A session ends with the commit of its connection, when its time is over, or when somebody deletes it. */
+async function untilOver({ client, terminal }: Session, { id }: ConnectSession): Promise<void> {
+  for (;;) {
+    await sleep(lookAgainMs, undefined, { signal: terminal.signal });
+    try {
+      await client(ConnectSessionService).getConnectSession({ id });
+    } catch (error) {
+      if (error instanceof ConnectError && error.code === Code.NotFound) return;
+      throw error;
+    }
+  }
+}
+
+interface Sought {
+  readonly integration: string;
+  readonly id: string | undefined;
+}
+
+/**
+ * The last to be written of those that the link can have made: of its integration, for its end user, with its tags, and
+ * later than it. No session says what came of it, so that a second link for the same person, used at the same moment,
+ * cannot be told from it.
+ */
+async function connectionOf(
+  { client, environment }: Session,
+  { revision, tags, endUser }: ConnectSession,
+  { integration, id }: Sought,
+): Promise<Connection | undefined> {
+  const wanted = { ...tags, ...(endUser === undefined ? {} : { end_user_id: endUser.id }) };
+  const filter = { integrations: [integration], tags: id === undefined ? wanted : {}, id: id ?? "" };
+  const pages = pagesOf({
+    maxPageSize: pageSize,
+    limit: undefined,
+    fetch: async (page) => {
+      const { connections, nextPageToken } = await client(ConnectionService).listConnections({
+        environment,
+        filter,
+        ...page,
+      });
+      return { items: connections, nextPageToken };
+    },
+  });
+  let last: Connection | undefined;
+  for await (const page of pages) {
+    for (const one of page) {
+      if (one.revision > revision && (last === undefined || one.revision > last.revision)) last = one;
+    }
+  }
+  return last;
+}
+
+const connectedText = (ref: Connection["ref"], missingScopes: readonly string[]): string =>
+  `connected ${nameOf(ref)}${missingScopes.length === 0 ? "" : `; not granted: ${missingScopes.join(" ")}`}`;

@@ -1,0 +1,157 @@
+import { closeSync, openSync } from "node:fs";
+import { open } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import type { Command } from "commander";
+import { ConnectionService } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { describeFailure, failureText, isRefusal } from "../../terminal/failure.ts";
+import { unreadable } from "../../terminal/input.ts";
+import { type NdjsonLine, readNdjson } from "../../terminal/ndjson.ts";
+import { count } from "../../terminal/option-values.ts";
+import { progressOn } from "../../terminal/progress.ts";
+import { type Terminal, write } from "../../terminal/terminal.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { findWrongDoor } from "../../terminal/wrong-address.ts";
+import { createImportReport, type ImportReport, ignoredLine, settledOf, summaryLine } from "./import-report.ts";
+import { BrokenStream, importLines } from "./import-stream.ts";
+
+/** Enough that neither side waits for the other, and no more than a few megabytes of ordinary lines. */
+const maxInFlight = 2_000;
+const readBytes = 256 * 1024;
+
+interface Given {
+  readonly errors?: string;
+  readonly fromLine?: number;
+  readonly runHooks?: true;
+  readonly quiet?: true;
+}
+
+/** `connections import`: a file of any length, in constant memory. */
+export function addImport(connections: Command, act: Act): void {
+  connections
+    .command("import")
+    .argument("<file>", "one JSON object a line, as in POST /connections; - reads what is piped in")
+    .option("--errors <file>", "write every failure to this file, one JSON object a line")
+    .option("--from-line <line>", "leave out the lines before this one", count)
+    .option("--run-hooks", "run the scripts that follow a connection's making, as for one that is made alone")
+    .option("--quiet", "show no progress")
+    .summary("import connections from a file; running it again is safe")
+    .addHelpText("after", helpText)
+    .action(act(importFile));
+}
+
+const helpText = `
+A line: {"provider_config_key":"calendar","connection_id":"ada","credentials":{"type":"OAUTH2","access_token":"…",
+"refresh_token":"…","expires_at":"2030-01-01T00:00:00Z"},"metadata":{},"tags":{},"environment":"prod"}
+
+A connection that is there already gets the new credentials and keeps what its line does not name. A line that
+names no connection_id makes a new connection each time it is imported. expires_at is ISO 8601 with a zone, or
+a number: of seconds since 1970 below 100,000,000,000, of milliseconds from there on.
+
+Exit code: 0 when every line was imported, 3 when some were not, 1 when the stream broke.`;
+
+async function importFile(session: Session, file: string, given: Given): Promise<number> {
+  const { terminal, client, output, environment } = session;
+  const { errors, fromLine = 1, runHooks = false, quiet = false } = given;
+  const input = await openInput(file, terminal);
+  const errorsFile = errors === undefined ? undefined : openErrors(errors);
+  const began = performance.now();
+  const elapsedMs = () => performance.now() - began;
+  const progress = progressOn(terminal, { quiet });
+  const report = createImportReport({ say: (line) => progress.say(line), errorsFile });
+  try {
+    await importLines({
+      lines: skipTo(fromLine, readNdjson(input.source)),
+      send: (requests) => client(ConnectionService).streamImportConnections(requests),
+      maxInFlight,
+      environment,
+      runHooks,
+      settle(outcome) {
+        report.settle(outcome);
+        const { bytes: done, failed } = report.counts;
+        progress.update({ done, total: input.totalBytes, items: settledOf(report.counts), failed });
+      },
+    });
+  } catch (error) {
+    progress.end();
+    return await tellBroken(session, report, error);
+  } finally {
+    input.source.destroy();
+    if (errorsFile !== undefined) closeSync(errorsFile);
+  }
+  progress.end();
+  if (report.ignored.size > 0) await output.note(ignoredLine(report.ignored));
+  if (output.json) await output.document(summaryOf(report, elapsedMs()));
+  else await output.line(summaryLine(report.counts, elapsedMs()));
+  return report.counts.failed === 0 ? exitCodes.ok : exitCodes.partial;
+}
+
+interface Input {
+  readonly source: Readable;
+  /** Undefined where it cannot be known. */
+  readonly totalBytes: number | undefined;
+}
+
+async function openInput(file: string, { stdin }: Terminal): Promise<Input> {
+  if (file === "-") return { source: stdin, totalBytes: undefined };
+  try {
+    const handle = await open(file);
+    const stat = await handle.stat();
+    return {
+      source: handle.createReadStream({ highWaterMark: readBytes }),
+      totalBytes: stat.isFile() ? stat.size : undefined,
+    };
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+/** Readable for its owner alone: it names the customer's users. */
+function openErrors(file: string): number {
+  try {
+    return openSync(file, "w", 0o600);
+  } catch (error) {
+    throw new UsageMistake(`cannot write ${file}`, { cause: error });
+  }
+}
+
+async function* skipTo(first: number, lines: AsyncIterable<NdjsonLine>): AsyncGenerator<NdjsonLine> {
+  for await (const line of lines) if (line.line >= first) yield line;
+}
+
+const summaryOf = ({ counts, ignored }: ImportReport, elapsedMs: number) => ({
+  connections: settledOf(counts),
+  created: counts.created,
+  replaced: counts.replaced,
+  failed: counts.failed,
+  last_line: counts.line,
+  ignored_fields: Object.fromEntries(ignored),
+  seconds: Math.round(elapsedMs) / 1_000,
+});
+
+/** What is certain, what is not, and how to go on: whoever moves a million connections must not have to guess. */
+async function tellBroken({ terminal, address }: Session, { counts }: ImportReport, thrown: unknown): Promise<number> {
+  const { cause, unsettled } = thrown instanceof BrokenStream ? thrown : { cause: thrown, unsettled: undefined };
+  if (settledOf(counts) === counts.failed && isRefusal(cause)) throw cause;
+  const interrupted = terminal.signal.aborted;
+  const wrongDoor = interrupted ? undefined : await findWrongDoor(cause, address);
+  const failure = describeFailure(cause, { address, interrupted, wrongDoor });
+  const { created, replaced, failed, line } = counts;
+  const certain = `${counted(created + replaced, "connection")} imported, ${counted(failed, "line")} failed`;
+  const doubtful = unsettled === undefined || unsettled.sent === 0 ? undefined : counted(unsettled.sent, "line");
+  const nameless = unsettled?.nameless ?? 0;
+  const notes = [
+    line === 0 ? "no line is certain" : `everything up to line ${line} is certain: ${certain}`,
+    ...(doubtful === undefined
+      ? []
+      : [`${doubtful} after it went out without an answer, and may or may not be imported`]),
+    nameless === 0
+      ? `running the file again is safe${line === 0 ? "" : `; --from-line ${line + 1} goes on where this ended`}`
+      : `${counted(nameless, "line")} of them name no connection_id: imported again, they may become connections a second time`,
+  ];
+  const message = `the import broke off: ${failure.message}`;
+  await write(terminal.stderr, failureText({ ...failure, message, notes: [...failure.notes, ...notes] }));
+  return exitCodes.failed;
+}

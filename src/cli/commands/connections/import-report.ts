@@ -1,0 +1,87 @@
+import { appendFileSync } from "node:fs";
+import { amount, counted, span } from "../../terminal/amounts.ts";
+import { visible } from "../../terminal/visible.ts";
+import type { LineFailure, Outcome } from "./import-stream.ts";
+
+/** Counts what became of a file's lines, and tells what went wrong with which. */
+export interface ImportReport {
+  settle(outcome: Outcome): void;
+  readonly counts: Counts;
+  /** Every field that was ignored, and on how many lines. */
+  readonly ignored: ReadonlyMap<string, number>;
+}
+
+export interface Counts {
+  readonly created: number;
+  readonly replaced: number;
+  readonly failed: number;
+  /** Everything up to this line has its fate. */
+  readonly line: number;
+  readonly bytes: number;
+}
+
+interface ReportOptions {
+  readonly say: (line: string) => void;
+  /** An open file that takes one JSON object a failure. */
+  readonly errorsFile: number | undefined;
+}
+
+/** As many as are read by a person; of the rest the number is enough. */
+const maxShownFailures = 20;
+/** A file made by a program has a handful of fields; one that has more is no such file. */
+const maxIgnoredFields = 100;
+
+export function createImportReport({ say, errorsFile }: ReportOptions): ImportReport {
+  const counts = { created: 0, replaced: 0, failed: 0, line: 0, bytes: 0 };
+  const ignored = new Map<string, number>();
+
+  const fail = (line: number, failure: LineFailure) => {
+    counts.failed += 1;
+    if (errorsFile !== undefined) appendFileSync(errorsFile, `${JSON.stringify(failureRecord(line, failure))}\n`);
+    if (counts.failed <= maxShownFailures) say(visible(`line ${line}: ${failure.message} (${failure.code})`));
+    if (counts.failed === maxShownFailures + 1) {
+      say(`further failures are counted${errorsFile === undefined ? "; --errors FILE writes all of them" : ""}`);
+    }
+  };
+
+  return {
+    counts,
+    ignored,
+    settle({ line, end, fate, ignored: fields }) {
+      counts.line = line;
+      counts.bytes = end;
+      for (const field of fields) {
+        if (ignored.has(field) || ignored.size < maxIgnoredFields) ignored.set(field, (ignored.get(field) ?? 0) + 1);
+      }
+      if (typeof fate === "string") counts[fate] += 1;
+      else fail(line, fate);
+    },
+  };
+}
+
+const failureRecord = (line: number, { code, message, violations }: LineFailure) => ({
+  line,
+  code,
+  message,
+  violations: violations.map(({ path, message: wrong }) => ({ path, message: wrong })),
+});
+
+export const settledOf = ({ created, replaced, failed }: Counts): number => created + replaced + failed;
+
+/** `imported 999,990 of 1,000,000 connections (999,990 new, 10 failed) in 41 s` */
+export function summaryLine(counts: Counts, elapsedMs: number): string {
+  const { created, replaced, failed } = counts;
+  const parts = [
+    `${amount(created)} new`,
+    ...(replaced === 0 ? [] : [`${amount(replaced)} replaced`]),
+    ...(failed === 0 ? [] : [`${amount(failed)} failed`]),
+  ];
+  const imported = failed === 0 ? "" : `${amount(created + replaced)} of `;
+  return `imported ${imported}${counted(settledOf(counts), "connection")} (${parts.join(", ")}) in ${span(elapsedMs)}`;
+}
+
+export function ignoredLine(ignored: ReadonlyMap<string, number>): string {
+  const fields = [...ignored].map(([field, lines]) => `${visible(field)} (${counted(lines, "line")})`);
+  const shown = fields.slice(0, 10).join(", ");
+  return `ignored, as they are not known: ${shown}${fields.length > 10 ? ` and ${fields.length - 10} more` : ""}`;
+}

@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { ConnectionService } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Act } from "../../session.ts";
+import { readJsonArgument } from "../../terminal/input.ts";
+import { readJsonObject } from "../../terminal/json-object.ts";
+import { revision } from "../../terminal/option-values.ts";
+import { type ConnectionName, connectionName, refOf } from "./names.ts";
+
+const how = "JSON, @file or - for what is piped in";
+
+/** The verbs over a connection's metadata, which is the customer's own and free in form. */
+export function addMetadata(connections: Command, act: Act): void {
+  const group = connections.command("metadata").summary("what the application keeps with a connection");
+
+  group
+    .command("get")
+    .argument("<integration/connection>", "such as calendar/ada", connectionName)
+    .summary("the metadata, as JSON")
+    .action(
+      act(async (session, name: ConnectionName) => {
+        const { connection } = await session.client(ConnectionService).getConnection({ ref: refOf(session, name) });
+        await session.output.document(connection?.metadata ?? {});
+      }),
+    );
+
+  for (const { verb, replace, summary } of [
+    { verb: "merge", replace: false, summary: "set the keys that are given, keep the others" },
+    { verb: "set", replace: true, summary: "replace it: drop the keys that are not given" },
+  ]) {
+    group
+      .command(verb)
+      .argument("<integration/connection>", "such as calendar/ada", connectionName)
+      .argument("<json>", how)
+      .option("--expected-revision <revision>", "refuse when the connection has changed since", revision)
+      .summary(summary)
+      .action(
+        act(async (session, name: ConnectionName, json: string, given: { readonly expectedRevision?: bigint }) => {
+          const metadata = readJsonObject(await readJsonArgument(json, session.terminal), "metadata");
+          const { connection } = await session.client(ConnectionService).updateMetadata({
+            ref: refOf(session, name),
+            metadata,
+            replace,
+            expectedRevision: given.expectedRevision ?? 0n,
+          });
+          await session.output.document(connection?.metadata ?? {});
+        }),
+      );
+  }
+}

@@ -1,0 +1,34 @@
+import { InvalidArgumentError } from "commander";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Session } from "../../session.ts";
+
+/** A connection as a person names it: `calendar/ada`. */
+export interface ConnectionName {
+  readonly integration: string;
+  readonly id: string;
+}
+
+/** An integration's key holds no slash, a connection's id may: the first one parts them. */
+export function connectionName(text: string): ConnectionName {
+  const at = text.indexOf("/");
+  if (at < 1 || at === text.length - 1) throw new InvalidArgumentError("Write it as integration/connection.");
+  return { integration: text.slice(0, at), id: text.slice(at + 1) };
+}
+
+/** An integration, or one connection of it: `calendar`, `calendar/ada`. An empty id: whichever it has. */
+export const placeName = (text: string): ConnectionName =>
+  text.includes("/") ? connectionName(text) : { integration: text, id: "" };
+
+export const connectionNames = (text: string, before: readonly ConnectionName[] = []): readonly ConnectionName[] => [
+  ...before,
+  connectionName(text),
+];
+
+export const refOf = ({ environment }: Pick<Session, "environment">, { integration, id }: ConnectionName) => ({
+  environment,
+  integration,
+  id,
+});
+
+export const nameOf = (ref: Pick<ConnectionRef, "integration" | "id"> | undefined): string =>
+  ref === undefined ? "" : `${ref.integration}/${ref.id}`;

@@ -1,0 +1,74 @@
+import { toJsonString } from "@bufbuild/protobuf";
+import type { Command } from "commander";
+import {
+  ConnectionService,
+  type WatchConnectionsResponse,
+  WatchConnectionsResponseSchema,
+} from "../../../gen/latchkey/v1/connection_pb.ts";
+import { WatchMarker_Kind } from "../../../gen/latchkey/v1/watch_pb.ts";
+import type { Act } from "../../session.ts";
+import { revision } from "../../terminal/option-values.ts";
+import type { Paint } from "../../terminal/paint.ts";
+import { write } from "../../terminal/terminal.ts";
+import { visible, visibleLines } from "../../terminal/visible.ts";
+import { nameOf } from "./names.ts";
+import { stateText, stateTone } from "./states.ts";
+
+interface From {
+  readonly integration?: string;
+  readonly fromRevision?: bigint;
+  readonly changesOnly?: boolean;
+}
+
+/** `connections watch`: what there is, and from then on what changes, until it is interrupted. */
+export function addWatch(connections: Command, act: Act): void {
+  connections
+    .command("watch")
+    .option("--integration <key>", "only those of this integration")
+    .option("--from-revision <revision>", "resume after this revision", revision)
+    .option("--changes-only", "leave out what there is already")
+    .summary("an environment's connections, and then every change to them")
+    .action(
+      act(async ({ client, output, environment, terminal }, given: From) => {
+        const { integration = "", fromRevision = 0n, changesOnly = false } = given;
+        const request = { environment, integration, fromRevision, changesOnly };
+        let seen = fromRevision;
+        let isWhole = false;
+        try {
+          for await (const step of client(ConnectionService).watchConnections(request)) {
+            // Within a snapshot there is nothing yet to resume from.
+            isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
+            if (isWhole) seen = revisionOf(step) ?? seen;
+            const text = output.json
+              ? visibleLines(toJsonString(WatchConnectionsResponseSchema, step, { useProtoFieldName: true }))
+              : describe(step, output.paint);
+            await write(terminal.stdout, `${text}\n`);
+          }
+        } catch (error) {
+          // Being interrupted is how a watch ends.
+          if (terminal.signal.aborted) return;
+          await output.note(`--from-revision ${seen} resumes where this ended.`);
+          throw error;
+        }
+      }),
+    );
+}
+
+const revisionOf = ({ event }: WatchConnectionsResponse): bigint | undefined => event.value?.revision;
+
+const markers: Readonly<Record<number, string>> = {
+  [WatchMarker_Kind.SNAPSHOT_BEGIN]: "what there is:",
+  [WatchMarker_Kind.SNAPSHOT_END]: "that was all there is; changes follow",
+  [WatchMarker_Kind.RESUMED]: "resumed; changes follow",
+  [WatchMarker_Kind.PROGRESS]: "nothing changed",
+};
+
+function describe({ event }: WatchConnectionsResponse, paint: Paint): string {
+  if (event.case === "put") {
+    const { ref, revision: at } = event.value;
+    return `${at}  put      ${visible(nameOf(ref))}  ${paint(stateTone(event.value), visible(stateText(event.value)))}`;
+  }
+  if (event.case === "deleted")
+    return `${event.value.revision}  ${paint("bad", "deleted")}  ${visible(nameOf(event.value.ref))}`;
+  return paint("dim", `${event.value?.revision ?? ""}  ${markers[event.value?.kind ?? 0] ?? ""}`.trim());
+}

@@ -1,0 +1,24 @@
+import type { Command } from "commander";
+import {
+  Health,
+  HealthCheckResponse_ServingStatus,
+  HealthCheckResponseSchema,
+} from "../../gen/grpc/health/v1/health_pb.ts";
+import type { Act } from "../session.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+
+/** `health`: whether the sidecar takes requests. It needs no key. */
+export function addHealth(program: Command, act: Act): void {
+  program
+    .command("health")
+    .argument("[service]", "such as latchkey.v1.ConnectionService; default: the whole")
+    .summary("whether it is ready; exit code 1 when it is not")
+    .action(
+      act(async ({ client, output }, service?: string) => {
+        const answer = await client(Health).check({ service: service ?? "" });
+        const serving = answer.status === HealthCheckResponse_ServingStatus.SERVING;
+        await output.done(HealthCheckResponseSchema, answer, serving ? "serving" : "not serving");
+        return serving ? exitCodes.ok : exitCodes.failed;
+      }),
+    );
+}

@@ -1,0 +1,46 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { LogLine } from "../../gen/latchkey/v1/log_pb.ts";
+import type { Paint, Tone } from "../terminal/paint.ts";
+import { visible } from "../terminal/visible.ts";
+
+const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", warn: "warning", error: "bad" };
+
+/** The sentence of a line that holds what a script said. */
+const scriptSays = "the script says";
+
+/** A line as it is read: when, how grave, what, and below it what it was about. */
+export function told(line: LogLine, paint: Paint): string[] {
+  const { at, level, message, fields = {} } = line;
+  const time = at === undefined ? "" : timestampDate(at).toISOString().slice(11, 23);
+  const { detail, ...others } = fields;
+  // What a script said is the line itself.
+  if (message === scriptSays && typeof others["message"] === "string")
+    return told({ ...line, message: others["message"], fields: {} }, paint);
+  const beside = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
+  const first = `${paint("dim", time)}  ${paint(tones[level] ?? "plain", visible(level.padEnd(5)))}  ${visible(message)}`;
+  const indent = " ".repeat(21);
+  return [
+    first,
+    ...(beside.length === 0 ? [] : [`${indent}${paint("dim", visible(beside.join("  ")))}`]),
+    // What is said at length stands on lines of its own.
+    ...(typeof detail === "string" ? wrapped(visible(detail)).map((part) => `${indent}${part}`) : []),
+  ];
+}
+
+const plain = (value: JsonValue): string =>
+  typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
+
+const width = 78;
+
+function wrapped(text: string): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}

@@ -1,0 +1,148 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { Command } from "commander";
+import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
+import type { Act, Session } from "../session.ts";
+import { moment } from "../terminal/moment.ts";
+import { count } from "../terminal/option-values.ts";
+import type { Output } from "../terminal/output.ts";
+import { type Extent, pagesOf } from "../terminal/paging.ts";
+import type { Paint, Tone } from "../terminal/paint.ts";
+import { UsageMistake } from "../terminal/usage-mistake.ts";
+import { visible } from "../terminal/visible.ts";
+import { type ConnectionName, connectionName } from "./connections/names.ts";
+import { told } from "./log-lines.ts";
+
+const defaultLimit = 50;
+const followEveryMs = 1_000;
+
+interface Filter extends Extent {
+  readonly integration?: string;
+  readonly connection?: ConnectionName;
+  readonly operation?: string;
+  readonly failed?: boolean;
+  readonly follow?: boolean;
+}
+
+/** `logs`: what happened, the newest first; `logs <id>`: one of them, as the story that it tells. */
+export function addLogs(program: Command, act: Act): void {
+  program
+    .command("logs")
+    .argument("[log-id]", "read this one: the log_id of a connection's error")
+    .option("--integration <key>", "only those of this integration")
+    .option("--connection <integration/connection>", "only those of this connection", connectionName)
+    .option("--operation <operation>", "only those of this operation, such as auth.refresh")
+    .option("--failed", "only those of what failed")
+    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
+    .option("--all", "all of them")
+    .option("-f, --follow", "those that come from now on, until interrupted")
+    .summary("what happened, and why it failed")
+    .action(
+      act(async (session, id: string | undefined, given: Filter) => {
+        if (id !== undefined) {
+          if (Object.keys(given).length > 0) throw new UsageMistake("a log is read without further options");
+          return readLog(session, id);
+        }
+        const { integration, connection, follow, limit, all } = given;
+        if (connection !== undefined && integration !== undefined && integration !== connection.integration)
+          throw new UsageMistake("--connection names an integration already, and another one");
+        if (follow !== true) return listLogs(session, given);
+        if (limit !== undefined || all === true) throw new UsageMistake("--follow shows what comes, and has no limit");
+        return followLogs(session, given);
+      }),
+    );
+}
+
+async function readLog({ client, output, environment }: Session, id: string): Promise<void> {
+  const { log } = await client(LogService).getLog({ environment, id });
+  if (log === undefined) return;
+  if (output.json) return output.one(LogSchema, log);
+  await output.line(story(log, output.paint));
+}
+
+const requestOf = ({ environment }: Session, { integration, connection, operation = "", failed = false }: Filter) => ({
+  environment,
+  integration: connection?.integration ?? integration ?? "",
+  connectionId: connection?.id ?? "",
+  operation,
+  failed,
+});
+
+async function listLogs(session: Session, given: Filter): Promise<void> {
+  const { client, output } = session;
+  const { limit, all } = given;
+  const most = limit ?? (all === true ? undefined : defaultLimit);
+  let more = false;
+  await output.many({
+    schema: LogSchema,
+    none: "no logs",
+    pages: pagesOf({
+      maxPageSize: 1_000,
+      limit: most,
+      onMore: () => (more = true),
+      fetch: async (page) => {
+        const { logs, nextPageToken } = await client(LogService).listLogs({ ...requestOf(session, given), ...page });
+        return { items: logs, nextPageToken };
+      },
+    }),
+    columns: [
+      { title: "LOG", text: ({ id }) => id },
+      { title: "WHEN", text: ({ createdAt }) => moment(createdAt) },
+      { title: "OPERATION", text: ({ operation }) => operation },
+      { title: "OUTCOME", text: outcomeOf, tone: outcomeTone },
+      { title: "CONNECTION", text: subjectOf },
+      { title: "WHAT HAPPENED", text: gistOf },
+    ],
+  });
+  if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+}
+
+/** Asks again and again: a log comes seldom, and a page of new ones costs the sidecar nothing. */
+async function followLogs(session: Session, given: Filter): Promise<void> {
+  const { client, output, terminal } = session;
+  const newest = async () => (await client(LogService).listLogs({ ...requestOf(session, given), pageSize: 100 })).logs;
+  let seen = new Set((await newest()).map(({ id }) => id));
+  await output.note("following; interrupt to end");
+  try {
+    for (;;) {
+      await sleep(followEveryMs, undefined, { signal: terminal.signal });
+      const logs = await newest();
+      for (const log of logs.filter(({ id }) => !seen.has(id)).reverse()) await show(output, log);
+      seen = new Set(logs.map(({ id }) => id));
+    }
+  } catch (error) {
+    // Being interrupted is how this ends.
+    if (!terminal.signal.aborted) throw error;
+  }
+}
+
+const show = (output: Output, log: Log) =>
+  output.json ? output.one(LogSchema, log) : output.line(`${story(log, output.paint)}\n`);
+
+const outcomeOf = ({ failed }: Log): string => (failed ? "failed" : "done");
+const outcomeTone = ({ failed }: Log): Tone => (failed ? "bad" : "good");
+
+const subjectOf = ({ integration, connectionId }: Log): string =>
+  connectionId === "" ? integration : `${integration}/${connectionId}`;
+
+/** The worst that it tells, or else its last line. Of several as bad, the last one knew most. */
+function gistOf({ lines }: Log): string {
+  const worst = lines.findLast(({ level }) => level === "error") ?? lines.findLast(({ level }) => level === "warn");
+  const line = worst ?? lines.at(-1);
+  if (line === undefined) return "";
+  const code = line.fields?.reason ?? line.fields?.code;
+  return typeof code === "string" ? `${line.message} (${code})` : line.message;
+}
+
+/** A log as it is read: what it was about, and then line by line what happened. */
+function story(log: Log, paint: Paint): string {
+  const subject = subjectOf(log);
+  const about = `${log.operation}${subject === "" ? "" : ` of ${subject}`} in ${log.environment}`;
+  const began = log.createdAt === undefined ? "" : timestampDate(log.createdAt).toISOString().slice(0, 10);
+  return [
+    `${paint("bold", visible(about))}  ${paint(outcomeTone(log), outcomeOf(log))}`,
+    paint("dim", `log ${visible(log.id)}, ${began}`),
+    ...(log.truncated ? [paint("dim", "lines were left out, for size")] : []),
+    ...log.lines.flatMap((line) => told(line, paint)),
+  ].join("\n");
+}

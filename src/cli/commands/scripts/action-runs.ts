@@ -1,0 +1,87 @@
+import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import type { Command } from "commander";
+import { RunSchema, ScriptErrorSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { codeOf } from "../../terminal/failure.ts";
+import { readJsonArgument } from "../../terminal/input.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { type ConnectionName, connectionName, nameOf, refOf } from "../connections/names.ts";
+import { stackOf } from "./run-states.ts";
+import { linesOf, runTimeoutMs } from "./run-waiting.ts";
+
+interface Given {
+  readonly input?: string;
+  readonly async?: boolean;
+}
+
+export const inputHelp = "what it is given: JSON, @file or - for what is piped in";
+
+/** The verb over actions. What they did is among `syncs runs`. */
+export function addActions(program: Command, act: Act): void {
+  program
+    .command("actions")
+    .summary("scripts that do one thing on demand")
+    .command("run")
+    .argument("<integration/connection>", "such as calendar/ada", connectionName)
+    .argument("<action>", "its name")
+    .option("--input <json>", inputHelp)
+    .option("--async", "do not wait for it")
+    .summary("run an action and print its output")
+    .action(
+      act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: Given) =>
+        runAction(session, name, { action, input: await readValue(input, session.terminal), isAsync }),
+      ),
+    );
+}
+
+interface Asked {
+  readonly action: string;
+  readonly input: Value | undefined;
+  readonly isAsync: boolean;
+}
+
+/** Its output goes out as it is, to be piped on. */
+export async function runAction(session: Session, place: ConnectionName, asked: Asked): Promise<number> {
+  const { client, output, timeoutMs = runTimeoutMs } = session;
+  const { action, input, isAsync } = asked;
+  const request = { connection: refOf(session, place), name: action, ...(input && { input }), async: isAsync };
+  try {
+    const { run } = await client(SyncService).runAction(request, { timeoutMs });
+    if (run === undefined) return exitCodes.failed;
+    if (isAsync) {
+      await output.done(RunSchema, run, `to be run: ${run.id}`);
+      if (!output.json) await output.note("`syncs run ID` tells what becomes of it.");
+    } else if (output.json) await output.one(RunSchema, run);
+    else if (run.output === undefined) await output.note(`${action} of ${nameOf(run.connection)} gave nothing`);
+    else await output.document(toJson(ValueSchema, run.output));
+    return exitCodes.ok;
+  } catch (error) {
+    if (error instanceof ConnectError && codeOf(error) === "script_failed") await tellWhere(session, error);
+    throw error;
+  }
+}
+
+/** The error says why, the run says where; in JSON the run says both. */
+async function tellWhere(session: Session, error: ConnectError): Promise<void> {
+  const { client, output, environment } = session;
+  const id = error.findDetails(ScriptErrorSchema)[0]?.runId ?? "";
+  if (id === "") return;
+  const { run } = await client(SyncService).getRun({ environment, id });
+  if (run === undefined) return;
+  if (output.json) {
+    await output.one(RunSchema, run);
+    return;
+  }
+  for (const line of stackOf(await linesOf(session, run))) await output.note(`  at ${line}`);
+  await output.note(`\`syncs run ${run.id}\` tells what it said.`);
+}
+
+/** JSON as the wire has it; undefined where nothing was given. */
+export async function readValue(text: string | undefined, terminal: Terminal): Promise<Value | undefined> {
+  if (text === undefined) return undefined;
+  // It was parsed from JSON, and is nothing else.
+  return fromJson(ValueSchema, (await readJsonArgument(text, terminal)) as JsonValue);
+}

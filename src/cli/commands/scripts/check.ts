@@ -1,0 +1,69 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { createLog } from "../../../base/log.ts";
+import type { ScriptMistake } from "../../../core/scripts/script.ts";
+import { isOwnPath } from "../../../data-plane/server/own-paths.ts";
+import type { OwnCommand } from "../../process/own-command.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { createOutput } from "../../terminal/output.ts";
+import { createPaint } from "../../terminal/paint.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { write } from "../../terminal/terminal.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { visible } from "../../terminal/visible.ts";
+
+/** As `dev` has it. */
+const usualFolder = "./scripts";
+
+/** `scripts check`: a folder of scripts as `serve` would take it up. It needs no latchkey. */
+export const checkCommand = (terminal: Terminal): OwnCommand => ({
+  name: "check",
+  summary: "read a folder of scripts as `serve` would, and print each mistake; exit code 1 when there is one",
+  arguments: ["[folder]"],
+  canJson: true,
+  helpText:
+    "FOLDER is what LATCHKEY_SCRIPTS names where it is not said, else ./scripts. With --json a mistake is an object a line.\n",
+  async run([given], { json }) {
+    const folder = given ?? (terminal.env.LATCHKEY_SCRIPTS || usualFolder);
+    await requireFolder(folder);
+    const { good, broken, mistakes } = await read(folder, terminal);
+    const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
+    for (const mistake of mistakes) {
+      if (json === true) await output.document(mistake);
+      else await output.line(`${output.paint("bad", visible(placeOf(mistake)))}: ${visible(mistake.message)}`);
+    }
+    const all = counted(good + broken, "script");
+    if (broken > 0) await output.note(`${broken} of ${all} ${broken === 1 ? "is" : "are"} broken`);
+    else if (good > 0) await output.note(`${all}, and nothing wrong`);
+    else await output.note(`no scripts in ${folder}: <integration>/{syncs,actions,events}/<name>.ts is looked for`);
+    return broken === 0 ? exitCodes.ok : exitCodes.failed;
+  },
+});
+
+async function requireFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch(() => undefined);
+  if (found?.isDirectory() === true) return;
+  const hint = folder === usualFolder ? ": say which one to read, or set LATCHKEY_SCRIPTS" : "";
+  throw new UsageMistake(`there is no folder ${folder}${hint}`);
+}
+
+async function read(folder: string, { stderr }: Terminal) {
+  // What is wrong with a script is told below; this is for what goes wrong with reading.
+  const log = createLog({ level: "error", format: "pretty", write: (line) => void write(stderr, line) });
+  // Loaded when it is wanted: it brings a compiler along.
+  const { createScriptHost } = await import("../../../scripts/host.ts");
+  const host = await createScriptHost({ folder, world: { log, now: Date.now }, isOwnPath });
+  try {
+    const broken = host.broken();
+    const mistakes = broken.flatMap((one) =>
+      one.mistakes.map((mistake) => ({ ...mistake, file: join(folder, mistake.file) })),
+    );
+    return { good: host.all().length, broken: broken.length, mistakes };
+  } finally {
+    await host.close();
+  }
+}
+
+const placeOf = ({ file, line, column }: ScriptMistake): string =>
+  [file, line, column].filter((part) => part !== undefined).join(":");

@@ -1,0 +1,118 @@
+import { type Command, Option } from "commander";
+import { kindName } from "../../../core/scripts/run-ending.ts";
+import {
+  Run_State,
+  Script_Kind,
+  SyncService,
+  type TestScriptResponse,
+  TestScriptResponseSchema,
+} from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { visible } from "../../terminal/visible.ts";
+import { type ConnectionName, connectionName, refOf } from "../connections/names.ts";
+import { inputHelp, readValue, runAction } from "./action-runs.ts";
+import { runStory } from "./run-states.ts";
+import { runOver, runTimeoutMs, tellRun } from "./run-waiting.ts";
+import { trigger } from "./syncs.ts";
+
+const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
+
+interface Given {
+  readonly kind?: keyof typeof kinds;
+  readonly dryRun?: true;
+  readonly input?: string;
+  readonly webhook?: true;
+}
+
+/** `scripts run`: a script now, for good or to see what it would do. */
+export function addTrial(group: Command, act: Act): void {
+  group
+    .command("run")
+    .argument("<integration/connection>", "such as calendar/ada", connectionName)
+    .argument("<script>", "its name")
+    .option("--dry-run", "change nothing here: say what would be; what it asks of the provider, it asks")
+    .option("--input <json>", inputHelp)
+    .option("--webhook", "with --dry-run, of a sync: what it does on a notification, which is the input")
+    .addOption(new Option("--kind <kind>", "where several have that name").choices(Object.keys(kinds)))
+    .summary("run a script once, and see all that comes of it")
+    .addHelpText("after", helpText)
+    .action(act(run));
+}
+
+const helpText = `
+Exit code: 0 when the script came to its end, 1 when it did not.`;
+
+async function run(session: Session, place: ConnectionName, name: string, given: Given): Promise<number> {
+  if (given.dryRun === true) return dryRun(session, place, name, given);
+  if (given.webhook === true) throw new UsageMistake("--webhook is for --dry-run: notifications are sent by providers");
+  const kind = await kindOf(session, place, name, given);
+  if (kind === Script_Kind.EVENT)
+    throw new UsageMistake(`${name} runs when something happens to a connection; --dry-run tries it`);
+  if (kind === Script_Kind.ACTION) {
+    const input = await readValue(given.input, session.terminal);
+    return runAction(session, place, { action: name, input, isAsync: false });
+  }
+  if (given.input !== undefined) throw new UsageMistake("a sync is given no input");
+  const { runIds } = await trigger(session, place, { names: [name], mode: "incremental" });
+  const [id] = runIds;
+  if (id === undefined) throw new Error(`nothing runs ${name}`);
+  return tellRun(session, await runOver(session, id));
+}
+
+async function dryRun(session: Session, place: ConnectionName, name: string, given: Given): Promise<number> {
+  const { client, output, timeoutMs = runTimeoutMs } = session;
+  const { kind, webhook = false } = given;
+  const input = await readValue(given.input, session.terminal);
+  const answer = await client(SyncService).testScript(
+    {
+      connection: refOf(session, place),
+      name,
+      kind: kind === undefined ? Script_Kind.UNSPECIFIED : kinds[kind],
+      ...(input && { input }),
+      onWebhook: webhook,
+    },
+    { timeoutMs },
+  );
+  if (output.json) await output.one(TestScriptResponseSchema, answer);
+  else if (answer.run !== undefined) {
+    await output.line(runStory(answer.run, answer.lines, output.paint));
+    if (answer.run.kind === Script_Kind.SYNC) await output.line(trialStory(answer));
+  }
+  return answer.run?.state === Run_State.SUCCEEDED ? exitCodes.ok : exitCodes.failed;
+}
+
+/** What a sync began with and would have written, record by record. */
+function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointCleared }: TestScriptResponse): string {
+  const records = recordChanges.flatMap(({ model, action, count, records: shown }) => [
+    `would ${action} ${counted(Number(count), "record")} of ${model}:`,
+    ...shown.map((record) => `  ${JSON.stringify(record)}`),
+    ...(Number(count) > shown.length ? [`  and ${Number(count) - shown.length} more`] : []),
+  ]);
+  const began = checkpoint === undefined ? "began without a checkpoint" : `began at ${JSON.stringify(checkpoint)}`;
+  const left =
+    savedCheckpoint === undefined
+      ? checkpointCleared
+        ? ["would clear the checkpoint"]
+        : []
+      : [`would save the checkpoint ${JSON.stringify(savedCheckpoint)}`];
+  return ["", began, ...records, ...left].map(visible).join("\n");
+}
+
+/** Which there is of that name; of several the person must say. */
+async function kindOf(session: Session, place: ConnectionName, name: string, { kind }: Given): Promise<Script_Kind> {
+  if (kind !== undefined) return kinds[kind];
+  const { scripts } = await session.client(SyncService).listScripts({ integration: place.integration });
+  const found = scripts.filter((script) => script.name === name);
+  const [only, ...others] = found;
+  if (only === undefined)
+    throw new Error(
+      `${place.integration} has no script ${name}: \`scripts list ${place.integration}\` says which it has`,
+    );
+  if (others.length === 0) return only.kind;
+  throw new UsageMistake(
+    `${found.map((one) => kindName(one.kind)).join(" and ")} are called ${name}: --kind says which`,
+  );
+}

@@ -1,0 +1,79 @@
+import { toJsonString } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { InvalidArgumentError } from "commander";
+import { kindName, stateName } from "../../../core/scripts/run-ending.ts";
+import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
+import { type RecordCounts, type Run, Run_State, Run_StateSchema } from "../../../gen/latchkey/v1/sync_pb.ts";
+import { counted, took } from "../../terminal/amounts.ts";
+import { moment } from "../../terminal/moment.ts";
+import type { Paint, Tone } from "../../terminal/paint.ts";
+import { visible, visibleLines } from "../../terminal/visible.ts";
+import { nameOf } from "../connections/names.ts";
+import { told } from "../log-lines.ts";
+
+const states: ReadonlyMap<string, Run_State> = new Map(
+  Run_StateSchema.values.flatMap(({ number }) =>
+    number === Run_State.UNSPECIFIED ? [] : [[stateName(number as Run_State), number as Run_State]],
+  ),
+);
+
+export const runStates: readonly string[] = [...states.keys()];
+
+/** Collects states by their names. */
+export function runStatesNamed(text: string, before: readonly Run_State[] = []): readonly Run_State[] {
+  const state = states.get(text);
+  if (state === undefined) throw new InvalidArgumentError(`It must be one of ${runStates.join(", ")}.`);
+  return [...before, state];
+}
+
+/** With the reason, where there is one: `failed: script_error`. */
+export function runStateText({ state, problem }: Run): string {
+  const name = stateName(state) || `state ${state}`;
+  return problem === undefined || problem.code === name ? name : `${name}: ${problem.code}`;
+}
+
+export function runStateTone({ state }: Run): Tone {
+  if (state === Run_State.SUCCEEDED) return "good";
+  if (state === Run_State.FAILED) return "bad";
+  return state === Run_State.QUEUED || state === Run_State.RUNNING ? "plain" : "warning";
+}
+
+export const isOver = ({ state }: Run): boolean => state !== Run_State.QUEUED && state !== Run_State.RUNNING;
+
+/** `Event +3 ~1 -2`: added, updated, deleted. */
+export const countsText = ({ counts }: Run): string =>
+  Object.entries(counts)
+    .map(([model, { added, updated, deleted }]) => `${model} +${added} ~${updated} -${deleted}`)
+    .join(", ");
+
+/** A run as it is read: what it was, how it ended, and what was said meanwhile. */
+export function runStory(run: Run, lines: readonly LogLine[], paint: Paint): string {
+  const { id, script, kind, connection, cause, version, dueAt, startedAt, duration, counts, problem, output } = run;
+  const about = `${kindName(kind)} ${script} of ${nameOf(connection)}`;
+  const times = [
+    ["due", moment(dueAt)],
+    ["began", moment(startedAt)],
+    ["took", took(duration)],
+    ["version", version],
+  ].flatMap(([what, text]) => (text === "" ? [] : [`${what} ${text}`]));
+  return [
+    `${paint("bold", visible(`run ${id}`))}  ${visible(about)}  ${paint(runStateTone(run), visible(runStateText(run)))}`,
+    paint("dim", visible([`by ${cause}`, ...times].join(", "))),
+    ...Object.entries(counts).map(([model, of]) => visible(`${model}: ${changed(of)}`)),
+    ...(problem === undefined ? [] : [paint("bad", visibleLines(problem.message)), ...stackOf(lines).map(indented)]),
+    ...(output === undefined ? [] : ["", visibleLines(toJsonString(ValueSchema, output, { prettySpaces: 2 }))]),
+    ...(lines.length === 0 ? [] : ["", ...lines.flatMap((line) => told(line, paint))]),
+  ].join("\n");
+}
+
+const changed = ({ added, updated, deleted }: RecordCounts): string =>
+  `${counted(Number(added), "record")} added, ${updated} updated, ${deleted} deleted`;
+
+const indented = (line: string): string => `  at ${visible(line)}`;
+
+/** Lines of the customer's own files, the innermost first, as the last line of a run's log has them. */
+export function stackOf(lines: readonly LogLine[]): readonly string[] {
+  const stack = lines.findLast(({ fields }) => fields?.code !== undefined && fields["stack"] !== undefined)?.fields;
+  const text = stack?.["stack"];
+  return typeof text === "string" && text !== "" ? text.split(" < ") : [];
+}

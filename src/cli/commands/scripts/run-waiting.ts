@@ -1,0 +1,46 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
+import { LogService } from "../../../gen/latchkey/v1/log_pb.ts";
+import { type Run, Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Session } from "../../session.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { isOver, runStory } from "./run-states.ts";
+
+/** Longer than anything runs that is waited for: actions and trials, two minutes. */
+export const runTimeoutMs = 130_000;
+
+/** A run is looked at so often at first, and twice as seldom each time until the other. */
+const firstLookMs = 100;
+const lastLookMs = 2_000;
+
+/** Waits until a run is over, however long that takes. */
+export async function runOver({ client, environment, terminal }: Session, id: string): Promise<Run> {
+  for (let waitMs = firstLookMs; ; waitMs = Math.min(waitMs * 2, lastLookMs)) {
+    const { run } = await client(SyncService).getRun({ environment, id });
+    if (run === undefined) throw new Error(`there is no run ${id} any more`);
+    if (isOver(run)) return run;
+    await sleep(waitMs, undefined, { signal: terminal.signal });
+  }
+}
+
+/** What was said in it; nothing while it has no log, or when that is gone. */
+export async function linesOf({ client, environment }: Session, { logId }: Run): Promise<readonly LogLine[]> {
+  if (logId === "") return [];
+  try {
+    const { log } = await client(LogService).getLog({ environment, id: logId });
+    return log?.lines ?? [];
+  } catch (error) {
+    // Logs are kept for a while, and a run may be shown for longer.
+    if (error instanceof ConnectError && error.code === Code.NotFound) return [];
+    throw error;
+  }
+}
+
+/** Tells of a run that is over; the exit code says how it ended. */
+export async function tellRun(session: Session, run: Run): Promise<number> {
+  const { output } = session;
+  if (output.json) await output.one(RunSchema, run);
+  else await output.line(runStory(run, await linesOf(session, run), output.paint));
+  return run.state === Run_State.SUCCEEDED ? exitCodes.ok : exitCodes.failed;
+}

@@ -1,0 +1,68 @@
+import type { Command } from "commander";
+import { kindName } from "../../../core/scripts/run-ending.ts";
+import { type Script, ScriptSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
+import { addOwnCommand } from "../../process/own-command.ts";
+import type { Act } from "../../session.ts";
+import type { Tone } from "../../terminal/paint.ts";
+import type { Terminal } from "../../terminal/terminal.ts";
+import { visible } from "../../terminal/visible.ts";
+import { checkCommand } from "./check.ts";
+import { addTrial } from "./dry-run.ts";
+
+interface Around {
+  readonly terminal: Terminal;
+  readonly keepExitCode: (code: number) => void;
+}
+
+/** The verbs over the customer's scripts, as files. */
+export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: Around): void {
+  const group = program.command("scripts").summary("your own code on connections: which there is, is it good, try it");
+  addList(group, act);
+  addOwnCommand(group, checkCommand(terminal), keepExitCode);
+  addTrial(group, act);
+}
+
+function addList(group: Command, act: Act): void {
+  group
+    .command("list")
+    .argument("[integration]", "only those of this integration")
+    .summary("the scripts that latchkey runs, and those that it cannot")
+    .action(
+      act(async ({ client, output }, integration = "") => {
+        const { scripts } = await client(SyncService).listScripts({ integration });
+        await output.many({
+          schema: ScriptSchema,
+          none: "no scripts: LATCHKEY_SCRIPTS names the folder, <integration>/{syncs,actions,events}/<name>.ts",
+          pages: onePage(scripts),
+          columns: [
+            { title: "INTEGRATION", text: (script) => script.integration },
+            { title: "KIND", text: ({ kind }) => kindName(kind) },
+            { title: "NAME", text: ({ name }) => name },
+            { title: "STATE", text: stateText, tone: stateTone },
+            { title: "FREQUENCY", text: ({ frequency }) => frequency },
+            { title: "MODELS", text: ({ models }) => models.join(", ") },
+            { title: "ENDPOINTS", text: ({ endpoints }) => endpoints.join(", ") },
+            { title: "DESCRIPTION", text: ({ description }) => description },
+          ],
+        });
+        if (output.json) return;
+        for (const { path, message } of scripts.flatMap(({ problem }) => problem?.violations ?? []))
+          await output.line(`${output.paint("bad", visible(path))}: ${visible(message)}`);
+      }),
+    );
+}
+
+/** Of one that was good before, what was good goes on. */
+function stateText({ problem, version }: Script): string {
+  if (problem === undefined) return "good";
+  return version === "" ? "broken" : "broken, runs as it was";
+}
+
+function stateTone({ problem, version }: Script): Tone {
+  if (problem === undefined) return "good";
+  return version === "" ? "bad" : "warning";
+}
+
+async function* onePage<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
+  yield page;
+}

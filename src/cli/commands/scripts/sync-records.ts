@@ -1,0 +1,83 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Command, Option } from "commander";
+import { type Record, RecordSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { moment } from "../../terminal/moment.ts";
+import { count, listed, past } from "../../terminal/option-values.ts";
+import { createOutput } from "../../terminal/output.ts";
+import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import type { Tone } from "../../terminal/paint.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { type ConnectionName, connectionName, refOf } from "../connections/names.ts";
+import { gist } from "../webhooks/names.ts";
+
+const defaultLimit = 100;
+const maxPageSize = 10_000;
+
+interface Wanted extends Extent {
+  readonly variant?: string;
+  readonly cursor?: string;
+  readonly action?: string;
+  readonly id?: readonly string[];
+  readonly since?: number;
+}
+
+/** `syncs records`: what the syncs of a connection have saved, in the order of its changes. */
+export function addRecords(group: Command, act: Act): void {
+  group
+    .command("records")
+    .argument("<integration/connection>", "such as calendar/ada", connectionName)
+    .argument("<model>", "such as Event")
+    .option("--variant <name>", "of this variant of the sync")
+    .addOption(new Option("--action <action>", "only those that were last so").choices(["added", "updated", "deleted"]))
+    .option("--id <id>", "only this one; repeatable", listed)
+    .option("--since <time>", "only those that changed after it: 2h for as long ago, or 2030-01-01T00:00:00Z", past)
+    .option("--cursor <cursor>", "go on after the record that has it")
+    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
+    .option("--all", "all of them, as JSON, one a line")
+    .summary("what was saved, in the order of its changes")
+    .action(act(list));
+}
+
+async function list(session: Session, name: ConnectionName, model: string, given: Wanted): Promise<void> {
+  const { client, terminal } = session;
+  const { variant = "", cursor = "", action, id = [], since, limit, all = false } = given;
+  if (all && limit !== undefined) throw new UsageMistake("--all has no limit");
+  const output = all ? createOutput(terminal, { json: true, paint: session.output.paint }) : session.output;
+  const request = {
+    ...{ connection: refOf(session, name), model, variant },
+    actions: action === undefined ? [] : [action.toUpperCase()],
+    ids: [...id],
+    ...(since !== undefined && { modifiedAfter: timestampFromMs(since) }),
+  };
+  let more = false;
+  let last = cursor;
+  await output.many({
+    schema: RecordSchema,
+    none: "no records",
+    pages: pagesOf({
+      maxPageSize,
+      limit: all ? undefined : (limit ?? defaultLimit),
+      onMore: () => (more = true),
+      fetch: async ({ pageSize, pageToken }) => {
+        const asked = { ...request, pageSize, pageToken: pageToken || cursor };
+        const { records, nextPageToken } = await client(SyncService).listRecords(asked);
+        last = records.at(-1)?.cursor ?? last;
+        return { items: records, nextPageToken };
+      },
+    }),
+    columns: [
+      { title: "ID", text: ({ id: of }) => of },
+      { title: "LAST", text: ({ lastAction }) => lastAction.toLowerCase(), tone: actionTone },
+      { title: "FIRST SEEN", text: ({ firstSeenAt }) => moment(firstSeenAt) },
+      { title: "CHANGED", text: ({ lastModifiedAt }) => moment(lastModifiedAt) },
+      { title: "DATA", text: dataText },
+    ],
+  });
+  if (more) await output.note(`There may be more: --cursor ${last} goes on after these, --all lists them.`);
+}
+
+const actionTone = ({ lastAction }: Record): Tone => (lastAction === "DELETED" ? "dim" : "plain");
+
+const dataText = ({ data, prunedAt }: Record): string =>
+  prunedAt === undefined ? gist(Buffer.from(JSON.stringify(data ?? {}))) : `emptied ${moment(prunedAt)}`;

@@ -1,0 +1,285 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { parseFrequency } from "../../../core/scripts/frequency.ts";
+import {
+  TriggerSyncRequest_Mode as Mode,
+  type Run,
+  Run_State,
+  RunSchema,
+  type Sync,
+  Sync_State,
+  SyncSchema,
+  SyncService,
+  TriggerSyncResponseSchema,
+} from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { amount, took } from "../../terminal/amounts.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { moment } from "../../terminal/moment.ts";
+import { count, revision } from "../../terminal/option-values.ts";
+import { type Extent, pagesOf } from "../../terminal/paging.ts";
+import type { Tone } from "../../terminal/paint.ts";
+import { type ConnectionName, connectionName, nameOf, placeName, refOf } from "../connections/names.ts";
+import { countsText, runStateText, runStateTone } from "./run-states.ts";
+import { runOver, tellRun } from "./run-waiting.ts";
+import { addRecords } from "./sync-records.ts";
+import { addRuns } from "./sync-runs.ts";
+
+const defaultLimit = 100;
+const baseVariant = "base";
+
+export const modes = {
+  incremental: Mode.INCREMENTAL,
+  "full-refresh": Mode.FULL_REFRESH,
+  "full-refresh-and-clear-cache": Mode.FULL_REFRESH_AND_CLEAR_CACHE,
+} as const;
+
+/** A sync as a person names it: `events`, `events::bulk`. */
+interface SyncName {
+  readonly name: string;
+  readonly variant: string;
+}
+
+interface Expecting {
+  readonly expectedRevision?: bigint;
+}
+
+interface Triggering {
+  readonly mode: keyof typeof modes;
+  readonly wait?: true;
+}
+
+/** The verbs over syncs, and over whatever scripts did. */
+export function addSyncs(program: Command, act: Act): void {
+  const group = program.command("syncs").summary("scripts on a schedule: how they stand, what they did and saved");
+  addList(group, act);
+  addShow(group, act);
+  addTrigger(group, act);
+  for (const verb of ["start", "pause"] as const) addSwitch(group, act, verb);
+  addFrequency(group, act);
+  addRuns(group, act);
+  addRecords(group, act);
+}
+
+function addList(group: Command, act: Act): void {
+  group
+    .command("list")
+    .argument("<integration[/connection]>", "such as calendar, or calendar/ada", placeName)
+    .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
+    .option("--all", "all of them")
+    .summary("syncs, how they stand, and how many records they have")
+    .action(
+      act(async ({ client, output, environment }, place: ConnectionName, { limit, all }: Extent) => {
+        const most = limit ?? (all === true ? undefined : defaultLimit);
+        let more = false;
+        await output.many({
+          schema: SyncSchema,
+          none: "no syncs",
+          pages: pagesOf({
+            maxPageSize: 1_000,
+            limit: most,
+            onMore: () => (more = true),
+            fetch: async (page) => {
+              const request = { environment, integration: place.integration, connectionId: place.id, ...page };
+              const { syncs, nextPageToken } = await client(SyncService).listSyncs(request);
+              return { items: syncs, nextPageToken };
+            },
+          }),
+          columns: [
+            { title: "CONNECTION", text: ({ ref }) => nameOf(ref?.connection) },
+            { title: "SYNC", text: syncText },
+            { title: "STATE", text: stateText, tone: stateTone },
+            { title: "FREQUENCY", text: ({ frequency }) => frequency },
+            { title: "NEXT RUN", text: ({ nextRunAt }) => moment(nextRunAt) },
+            { title: "LAST RUN", text: ({ lastRunAt }) => moment(lastRunAt) },
+            { title: "RECORDS", text: recordsText },
+          ],
+        });
+        if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+      }),
+    );
+}
+
+function addShow(group: Command, act: Act): void {
+  named(group.command("show"))
+    .summary("one sync: how it stands, its checkpoint, its latest run")
+    .action(
+      act(async (session, place: ConnectionName, sync: SyncName) => {
+        const { client, output, environment } = session;
+        const request = { environment, integration: place.integration, connectionId: place.id };
+        const { syncs } = await client(SyncService).listSyncs({ ...request, names: [fullName(sync)] });
+        const found = syncs.find(({ ref }) => ref?.name === sync.name && variantOf(ref) === variantOf(sync));
+        if (found === undefined) throw new Error(`${place.integration}/${place.id} has no sync ${fullName(sync)}`);
+        await output.one(SyncSchema, found);
+      }),
+    );
+}
+
+function addTrigger(group: Command, act: Act): void {
+  group
+    .command("trigger")
+    .argument("<integration[/connection]>", "such as calendar, or calendar/ada", placeName)
+    .argument("[syncs...]", "these, as name or name::variant (default: all)")
+    .addOption(
+      new Option("--mode <mode>", "from the checkpoint, from the beginning, or with all records dropped first")
+        .choices(Object.keys(modes))
+        .default("incremental"),
+    )
+    .option("--wait", "until they are over; exit code 1 when one of them failed")
+    .summary("run syncs now")
+    .action(
+      act(async (session, place: ConnectionName, names: string[], { mode, wait }: Triggering) => {
+        const { output } = session;
+        const answer = await trigger(session, place, { names, mode });
+        if (wait === true) return waitFor(session, answer.runIds);
+        const ids = answer.runIds.join(", ");
+        const sentence = ids === "" ? "nothing to run: no connection, or no sync" : `to be run: ${ids}`;
+        await output.done(TriggerSyncResponseSchema, answer, sentence);
+        if (!output.json && ids !== "") await output.note("`syncs run ID` tells what becomes of one.");
+        return exitCodes.ok;
+      }),
+    );
+}
+
+/** What is to run, and by which runs it does. */
+export const trigger = (
+  { client, environment }: Session,
+  place: ConnectionName,
+  { names, mode }: { readonly names: readonly string[]; readonly mode: keyof typeof modes },
+) =>
+  client(SyncService).triggerSync({
+    environment,
+    integration: place.integration,
+    connectionId: place.id,
+    names: [...names],
+    mode: modes[mode],
+  });
+
+/** Until each is over. Of one alone everything is told, of several a line. */
+async function waitFor(session: Session, ids: readonly string[]): Promise<number> {
+  const [only] = ids;
+  if (ids.length === 1 && only !== undefined) return tellRun(session, await runOver(session, only));
+  const ended: Run[] = [];
+  async function* eachOver(): AsyncGenerator<readonly Run[]> {
+    for (const id of ids) {
+      const run = await runOver(session, id);
+      ended.push(run);
+      yield [run];
+    }
+  }
+  await session.output.many({
+    schema: RunSchema,
+    none: "nothing to run: no connection, or no sync",
+    pages: eachOver(),
+    columns: [
+      { title: "RUN", text: ({ id }) => id },
+      { title: "SYNC", text: ({ script }) => script },
+      { title: "CONNECTION", text: ({ connection }) => nameOf(connection) },
+      { title: "STATE", text: runStateText, tone: runStateTone },
+      { title: "TOOK", text: ({ duration }) => took(duration) },
+      { title: "RECORDS", text: countsText },
+    ],
+  });
+  const good = ended.filter(({ state }) => state === Run_State.SUCCEEDED).length;
+  if (good === ended.length) return exitCodes.ok;
+  return good === 0 ? exitCodes.failed : exitCodes.partial;
+}
+
+function addSwitch(group: Command, act: Act, verb: "start" | "pause"): void {
+  const does = { start: "let a sync run by its schedule again", pause: "stop a sync's schedule" } as const;
+  named(group.command(verb))
+    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
+    .summary(does[verb])
+    .action(
+      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: Expecting) => {
+        const client = session.client(SyncService);
+        const request = { ref: refOfSync(session, place, name), expectedRevision };
+        const { sync } = await (verb === "start" ? client.startSync(request) : client.pauseSync(request));
+        if (sync !== undefined) await session.output.done(SyncSchema, sync, sentenceOf(sync));
+      }),
+    );
+}
+
+function addFrequency(group: Command, act: Act): void {
+  named(group.command("frequency"))
+    .argument("<frequency>", "such as 'every 5 minutes' or 1d; script: what its script says", frequencyOf)
+    .option("--expected-revision <revision>", "refuse when it has changed since", revision)
+    .summary("how often a sync runs for one connection")
+    .action(
+      act(
+        async (
+          session,
+          place: ConnectionName,
+          name: SyncName,
+          frequency: string,
+          { expectedRevision = 0n }: Expecting,
+        ) => {
+          const request = { ref: refOfSync(session, place, name), frequency, expectedRevision };
+          const { sync } = await session.client(SyncService).setSyncFrequency(request);
+          if (sync !== undefined) await session.output.done(SyncSchema, sync, sentenceOf(sync));
+        },
+      ),
+    );
+}
+
+const named = (command: Command): Command =>
+  command
+    .argument("<integration/connection>", "such as calendar/ada", connectionName)
+    .argument("<sync>", "its name, or name::variant", syncName);
+
+function syncName(text: string): SyncName {
+  const [name = "", variant = "", ...more] = text.split("::");
+  if (name === "" || more.length > 0) throw new InvalidArgumentError("Write it as name or name::variant.");
+  return { name, variant };
+}
+
+/** Empty for the wire: as the script has it. */
+function frequencyOf(text: string): string {
+  if (/^script('?s)?$/.test(text)) return "";
+  const parsed = parseFrequency(text);
+  if (!parsed.ok) throw new InvalidArgumentError(`It ${parsed.problem}; or script, for its script's.`);
+  return text;
+}
+
+const refOfSync = (session: Session, place: ConnectionName, { name, variant }: SyncName) => ({
+  connection: refOf(session, place),
+  name,
+  variant,
+});
+
+const variantOf = ({ variant }: SyncName): string => variant || baseVariant;
+
+const fullName = (sync: SyncName): string =>
+  variantOf(sync) === baseVariant ? sync.name : `${sync.name}::${sync.variant}`;
+
+const syncText = ({ ref }: Sync): string => (ref === undefined ? "" : fullName(ref));
+
+const states: Readonly<Partial<Record<Sync_State, string>>> = {
+  [Sync_State.SCHEDULED]: "scheduled",
+  [Sync_State.RUNNING]: "running",
+  [Sync_State.PAUSED]: "paused",
+  [Sync_State.FAILED]: "failed",
+};
+
+/** With the reason of a failure: `failed: script_error`. */
+function stateText({ state, latestRun }: Sync): string {
+  const name = states[state] ?? `state ${state}`;
+  const why = state === Sync_State.FAILED ? latestRun?.problem?.code : undefined;
+  return why === undefined ? name : `${name}: ${why}`;
+}
+
+function stateTone({ state }: Sync): Tone {
+  if (state === Sync_State.FAILED) return "bad";
+  if (state === Sync_State.PAUSED) return "dim";
+  return state === Sync_State.SCHEDULED ? "good" : "plain";
+}
+
+const recordsText = ({ recordCounts }: Sync): string =>
+  Object.entries(recordCounts)
+    .map(([model, of]) => `${model} ${amount(Number(of))}`)
+    .join(", ");
+
+function sentenceOf(sync: Sync): string {
+  const next = moment(sync.nextRunAt);
+  const about = `${syncText(sync)} of ${nameOf(sync.ref?.connection)} is ${stateText(sync)}, ${sync.frequency}`;
+  return next === "" ? about : `${about}, next at ${next}`;
+}

@@ -1,0 +1,82 @@
+import type { Command } from "commander";
+import { GetStoreStatusResponseSchema, SealKeySchema, StoreService } from "../../gen/latchkey/v1/store_pb.ts";
+import { addBackup } from "../offline/backup.ts";
+import { moveCommand } from "../offline/move.ts";
+import { restoreCommand } from "../offline/restore.ts";
+import { addReseal, addScrub } from "../offline/upkeep.ts";
+import { verifyCommand } from "../offline/verify.ts";
+import { addOwnCommand } from "../process/own-command.ts";
+import type { Act } from "../session.ts";
+import { amount, counted } from "../terminal/amounts.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+
+interface Around {
+  readonly terminal: Terminal;
+  readonly keepExitCode: (code: number) => void;
+}
+
+/** `store`: what looks after a store as a whole. Some of it asks a running latchkey, some needs none. */
+export function addStore(program: Command, act: Act, { terminal, keepExitCode }: Around): void {
+  const group = program.command("store").summary("back the store up, restore and move it, check it and its keys");
+
+  group
+    .command("status")
+    .summary("what kind of store it is, how large, and whether it takes writes")
+    .action(
+      act(async ({ client, output }) => {
+        await output.one(GetStoreStatusResponseSchema, await client(StoreService).getStoreStatus({}));
+      }),
+    );
+  addBackup(group, act);
+  for (const own of [verifyCommand, restoreCommand, moveCommand]) addOwnCommand(group, own(terminal), keepExitCode);
+  addScrub(group, act);
+  addReseal(group, act);
+
+  group
+    .command("keys")
+    .option("--count", "count the values that depend on each, for which everything is read")
+    .summary("the seal keys, and which of them may be taken out of LATCHKEY_SEAL_KEYS")
+    .addHelpText("after", keysHelp)
+    .action(
+      act(async ({ client, output }, { count = false }: { readonly count?: boolean }) => {
+        const { keys } = await client(StoreService).listSealKeys({ countValues: count });
+        const [first] = keys;
+        await output.many({
+          schema: SealKeySchema,
+          none: "no seal keys",
+          pages: onePage(keys),
+          columns: [
+            { title: "KEY", text: ({ id }) => id },
+            { title: "CONFIGURED", text: ({ configured }) => (configured ? "yes" : "no") },
+            { title: "DATA KEYS", text: ({ dataKeys }) => amount(dataKeys) },
+            ...(count
+              ? [
+                  {
+                    title: "VALUES",
+                    text: ({ sealedValues = 0n }: (typeof keys)[number]) => amount(Number(sealedValues)),
+                  },
+                ]
+              : []),
+            {
+              title: "MAY BE TAKEN OUT",
+              text: ({ id, dataKeys, needed }) => {
+                if (!needed) return "yes";
+                if (id === first?.id) return "no: it seals";
+                return `no: it wraps ${counted(dataKeys, "data key")}; \`latchkey store reseal\` ends that`;
+              },
+              tone: ({ needed }) => (needed ? "plain" : "good"),
+            },
+          ],
+        });
+      }),
+    );
+}
+
+const keysHelp = `
+To change the seal key: put a new one first in LATCHKEY_SEAL_KEYS and leave the old one behind it; restart every
+replica; run \`latchkey store reseal\`; take the old one out when this says so. Keep it for as long as you keep
+backups that were taken before: \`latchkey store verify FILE\` says which keys a backup needs.`;
+
+async function* onePage<T>(page: readonly T[]): AsyncGenerator<readonly T[]> {
+  yield page;
+}

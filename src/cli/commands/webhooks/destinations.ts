@@ -1,0 +1,55 @@
+import { durationMs as msOf } from "@bufbuild/protobuf/wkt";
+import type { Command } from "commander";
+import {
+  type Destination,
+  DestinationSchema,
+  ResumeDestinationResponseSchema,
+  WebhookService,
+} from "../../../gen/latchkey/v1/webhook_pb.ts";
+import type { Act } from "../../session.ts";
+import { amount, counted, span } from "../../terminal/amounts.ts";
+import { moment } from "../../terminal/moment.ts";
+
+/** `webhooks destinations` and `webhooks resume`: the application's addresses. */
+export function addDestinations(group: Command, act: Act): void {
+  group
+    .command("destinations")
+    .summary("the addresses that forwards go to, and how many wait for each")
+    .action(
+      act(async ({ client, output, environment }) => {
+        async function* pages() {
+          yield (await client(WebhookService).listDestinations({ environment })).destinations;
+        }
+        await output.many({
+          schema: DestinationSchema,
+          none: "no destinations: the environment has no forward URL, and nothing waits for another",
+          pages: pages(),
+          columns: [
+            { title: "DESTINATION", text: ({ url }) => url },
+            { title: "STATE", text: stateOf, tone: ({ paused }) => (paused ? "bad" : "good") },
+            { title: "WAITING", text: ({ pending }) => amount(Number(pending)) },
+            { title: "OLDEST", text: oldestOf },
+            { title: "LAST DELIVERED", text: ({ lastDeliveredAt }) => moment(lastDeliveredAt) },
+          ],
+        });
+      }),
+    );
+
+  group
+    .command("resume")
+    .argument("<url>", "the address, as `webhooks destinations` shows it")
+    .summary("let a paused address have its forwards again")
+    .action(
+      act(async ({ client, output, environment }, url: string) => {
+        const answer = await client(WebhookService).resumeDestination({ environment, url });
+        const waiting = Number(answer.destination?.pending ?? 0n);
+        const sentence = `${url} is not paused any more; ${counted(waiting, "forward")} on the way`;
+        await output.done(ResumeDestinationResponseSchema, answer, sentence);
+      }),
+    );
+}
+
+const stateOf = ({ paused, pausedReason }: Destination): string => (paused ? `paused: ${pausedReason}` : "open");
+
+const oldestOf = ({ pending, oldest }: Destination): string =>
+  pending === 0n || oldest === undefined ? "" : span(msOf(oldest));

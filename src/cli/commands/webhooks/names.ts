@@ -1,0 +1,50 @@
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Forward, Notification } from "../../../gen/latchkey/v1/webhook_pb.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { visible, visibleLines } from "../../terminal/visible.ts";
+
+/** `calendar/ada`; of what concerns no connection, its integration. */
+export const subjectOf = ({ integration, connectionId }: Forward): string =>
+  connectionId === "" ? integration : `${integration}/${connectionId}`;
+
+/** Its provider's own id, which may be of several parts; empty: it has none. */
+export const messageOf = ({ messageId }: Notification): string => messageId.split(/\0+/).join(" ");
+
+const shownConnections = 3;
+
+/** The connections that it concerns, the first few of many by name. */
+export function connectionsOf({ matches }: Pick<Notification, "matches">): string {
+  const shown = matches.slice(0, shownConnections).map(({ id }) => id);
+  const more = matches.length - shown.length;
+  return more === 0 ? shown.join(",") : `${shown.join(",")} and ${more} more`;
+}
+
+export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
+
+/** As text where it is text, of several lines. */
+export function bodyText(body: Uint8Array): string {
+  const text = textIn(body);
+  return text === undefined ? `${counted(body.length, "byte")}, which are no text; --json has them in base64` : text;
+}
+
+/** On one line, and no more of it than fits there. */
+export function gist(body: Uint8Array): string {
+  const text = textIn(body)?.replace(/\s+/g, " ").trim();
+  if (text === undefined) return counted(body.length, "byte");
+  return visible(text.length > gistLength ? `${text.slice(0, gistLength)}…` : text);
+}
+
+const gistLength = 60;
+
+function textIn(body: Uint8Array): string | undefined {
+  try {
+    return visibleLines(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    /* It is something else, such as a picture. */
+    return undefined;
+  }
+}
+
+/** The bound of a filter. */
+export const bound = (ms: number | undefined): Timestamp | undefined =>
+  ms === undefined ? undefined : timestampFromMs(ms);

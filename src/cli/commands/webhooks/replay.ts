@@ -1,0 +1,90 @@
+import type { Command } from "commander";
+import { ReplayForwardsResponseSchema, WebhookService } from "../../../gen/latchkey/v1/webhook_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { confirmed } from "../../terminal/confirm.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
+import { pagesOf } from "../../terminal/paging.ts";
+import { UsageMistake } from "../../terminal/usage-mistake.ts";
+import { visible } from "../../terminal/visible.ts";
+import { type ForwardsFilter, forwardFilterOf, withForwardFilter } from "./forwards.ts";
+
+const maxIds = 1_000;
+
+interface Given extends ForwardsFilter {
+  readonly yes?: boolean;
+}
+
+/** `webhooks replay`: by id at once, by filter once somebody has seen how many that are. */
+export function addReplay(group: Command, act: Act): void {
+  withForwardFilter(group.command("replay").argument("[forward...]", "their ids; or else a filter"))
+    .option("-y, --yes", "by filter: do not ask first")
+    .summary("send forwards again, under the ids that they have")
+    .addHelpText("after", help)
+    .action(
+      act(async (session, ids: readonly string[], { yes = false, ...given }: Given) => {
+        const isByFilter = Object.keys(given).length > 0;
+        if (ids.length > 0 && isByFilter) throw new UsageMistake("name forwards, or give a filter, and not both");
+        if (ids.length > 0) return replayEach(session, ids);
+        if (given.state === undefined)
+          throw new UsageMistake("name forwards, or say in which state they are: --state dead");
+        return replayFound(session, given, yes);
+      }),
+    );
+}
+
+const help = `
+What has been delivered before goes out again as well where it is named, or --state delivered asks for it. The
+application knows it by its webhook-id, which stays the same.`;
+
+async function replayEach(session: Session, ids: readonly string[]): Promise<number> {
+  const { client, environment } = session;
+  let worst: number = exitCodes.ok;
+  for (let at = 0; at < ids.length; at += maxIds) {
+    const answer = await client(WebhookService).replayForwards({ environment, ids: ids.slice(at, at + maxIds) });
+    worst = Math.max(worst, await tell(session, answer));
+  }
+  return worst;
+}
+
+async function replayFound(session: Session, given: ForwardsFilter, isSure: boolean): Promise<number> {
+  const { client, output, environment, terminal } = session;
+  const filter = forwardFilterOf(given);
+  if (!isSure) {
+    if (!terminal.isTerminal) throw new UsageMistake("what a filter finds is sent again once you say --yes");
+    const found = await countOf(session, filter);
+    if (found === 0) await output.note("no forwards");
+    if (found === 0) return exitCodes.ok;
+    if (!(await confirmed(terminal, `Send ${counted(found, "forward")} again?`))) {
+      await output.note("nothing is sent");
+      return exitCodes.failed;
+    }
+  }
+  return tell(session, await client(WebhookService).replayForwards({ environment, filter }));
+}
+
+async function countOf({ client, environment }: Session, filter: ReturnType<typeof forwardFilterOf>): Promise<number> {
+  let found = 0;
+  const pages = pagesOf({
+    maxPageSize: 1_000,
+    fetch: async (page) => {
+      const { forwards, nextPageToken } = await client(WebhookService).listForwards({ environment, filter, ...page });
+      return { items: forwards, nextPageToken };
+    },
+  });
+  for await (const page of pages) found += page.length;
+  return found;
+}
+
+type Answer = Awaited<ReturnType<ReturnType<typeof clientOf>["replayForwards"]>>;
+const clientOf = ({ client }: Session) => client(WebhookService);
+
+async function tell({ output }: Session, answer: Answer): Promise<number> {
+  const refused = Object.entries(answer.refused);
+  const sentence = `${counted(Number(answer.replayed), "forward")} on the way again`;
+  await output.done(ReplayForwardsResponseSchema, answer, sentence);
+  if (!output.json) {
+    for (const [id, { message, code }] of refused) await output.line(visible(`left ${id}: ${message} (${code})`));
+  }
+  return refused.length === 0 ? exitCodes.ok : exitCodes.partial;
+}

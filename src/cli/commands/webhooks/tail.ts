@@ -1,0 +1,76 @@
+import { toJsonString } from "@bufbuild/protobuf";
+import type { Command } from "commander";
+import {
+  type Forward,
+  type WatchNotificationsResponse,
+  WatchNotificationsResponseSchema,
+  WebhookService,
+} from "../../../gen/latchkey/v1/webhook_pb.ts";
+import type { Act } from "../../session.ts";
+import { moment } from "../../terminal/moment.ts";
+import type { Tone } from "../../terminal/paint.ts";
+import { type Column, createTable } from "../../terminal/table.ts";
+import { write } from "../../terminal/terminal.ts";
+import { visibleLines } from "../../terminal/visible.ts";
+import { forwardStateText, forwardStateTone } from "./forward-states.ts";
+import { connectionsOf, messageOf, subjectOf } from "./names.ts";
+
+/** `webhooks tail`: what comes and where it goes, a line for each step, until it is interrupted. */
+export function addTail(group: Command, act: Act): void {
+  group
+    .command("tail")
+    .option("--integration <key>", "only those of this integration")
+    .summary("notifications and forwards as they happen, until interrupted")
+    .action(
+      act(async ({ client, output, environment, terminal }, given: { readonly integration?: string }) => {
+        const request = { environment, integration: given.integration ?? "" };
+        const table = createTable(columns, output.paint);
+        await output.note("what comes from now on; interrupt to end");
+        try {
+          for await (const step of client(WebhookService).watchNotifications(request)) {
+            const text = output.json
+              ? visibleLines(toJsonString(WatchNotificationsResponseSchema, step, { useProtoFieldName: true }))
+              : table.draw([step.event]).trimEnd();
+            await write(terminal.stdout, `${text}\n`);
+          }
+        } catch (error) {
+          // Being interrupted is how it ends.
+          if (!terminal.signal.aborted) throw error;
+        }
+      }),
+    );
+}
+
+type Event = WatchNotificationsResponse["event"];
+
+const columns: readonly Column<Event>[] = [
+  { title: "WHEN", text: whenOf, tone: () => "dim" },
+  { title: "WHAT", text: ({ case: kind, value }) => (kind === "forward" ? wordOf(value) : "came") },
+  { title: "OF", text: ofWhat },
+  { title: "OUTCOME", text: outcomeOf, tone: toneOf },
+  { title: "ID", text: ({ value }) => value?.id ?? "", tone: () => "dim" },
+];
+
+const wordOf = ({ type }: Forward): string => (type === "forward" ? "goes" : type);
+
+function whenOf({ case: kind, value }: Event): string {
+  if (kind === undefined) return "";
+  return moment(kind === "forward" ? value.updatedAt : value.receivedAt);
+}
+
+function ofWhat({ case: kind, value }: Event): string {
+  if (kind === undefined) return "";
+  return kind === "forward" ? subjectOf(value) : `${value.integration} ${messageOf(value)}`.trim();
+}
+
+function outcomeOf({ case: kind, value }: Event): string {
+  if (kind === undefined) return "";
+  if (kind === "notification") return value.matches.length === 0 ? "for no connection" : `for ${connectionsOf(value)}`;
+  const { attemptCount } = value;
+  return attemptCount === 0 ? forwardStateText(value) : `${forwardStateText(value)}, attempt ${attemptCount}`;
+}
+
+function toneOf({ case: kind, value }: Event): Tone {
+  if (kind === "forward") return forwardStateTone(value);
+  return kind === "notification" && value.matches.length === 0 ? "warning" : "plain";
+}

@@ -1,0 +1,83 @@
+import { type Command, InvalidArgumentError } from "commander";
+import {
+  type ExplainWebhookResponse,
+  ExplainWebhookResponseSchema,
+  SendTestNotificationResponseSchema,
+  WebhookService,
+} from "../../../gen/latchkey/v1/webhook_pb.ts";
+import type { Act, Session } from "../../session.ts";
+import { counted } from "../../terminal/amounts.ts";
+import { readInputBytes } from "../../terminal/input.ts";
+import type { Paint } from "../../terminal/paint.ts";
+import { visible } from "../../terminal/visible.ts";
+import { connectionsOf } from "./names.ts";
+
+type HeaderLine = readonly [name: string, value: string];
+
+interface Given {
+  readonly header?: readonly HeaderLine[];
+  readonly body?: string;
+}
+
+/** `webhooks explain` and `webhooks send`: what would become of a notification, and what does. */
+export function addTrials(group: Command, act: Act): void {
+  withNotification(group.command("explain"))
+    .summary("which connections a notification would reach, by which rule, or why it would be refused; nothing is sent")
+    .action(
+      act(async (session, integration: string, given: Given) => {
+        const request = await requestOf(session, integration, given);
+        const answer = await session.client(WebhookService).explainWebhook(request);
+        if (session.output.json) return session.output.one(ExplainWebhookResponseSchema, answer);
+        await session.output.line(explanation(integration, answer, session.output.paint));
+      }),
+    );
+
+  withNotification(group.command("send"))
+    .summary("treat a notification as if its provider had sent it, and proven it")
+    .action(
+      act(async (session, integration: string, given: Given) => {
+        const request = await requestOf(session, integration, given);
+        const answer = await session.client(WebhookService).sendTestNotification(request);
+        const { id = "", matches = [] } = answer.notification ?? {};
+        const concerned = matches.length === 0 ? "no connection" : connectionsOf({ matches });
+        const sentence = `notification ${id} is taken; it concerns ${concerned}`;
+        await session.output.done(SendTestNotificationResponseSchema, answer, sentence);
+        if (!session.output.json) await session.output.note(`\`webhooks show ${id}\` tells what became of it.`);
+      }),
+    );
+}
+
+const withNotification = (command: Command): Command =>
+  command
+    .argument("<integration>", "its key, such as calendar")
+    .option("-H, --header <name: value>", "a header of it; repeatable", headers)
+    .option("--body <file>", "a file that holds its body; - for what is piped in");
+
+function headers(text: string, before: readonly HeaderLine[] = []): readonly HeaderLine[] {
+  const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.*?)\s*$/.exec(text) ?? [];
+  if (name === undefined || value === undefined) throw new InvalidArgumentError("Write it as 'name: value'.");
+  return [...before, [name.toLowerCase(), value]];
+}
+
+async function requestOf({ environment, terminal }: Session, integration: string, { header = [], body }: Given) {
+  return {
+    environment,
+    integration,
+    headers: header.map(([name, value]) => ({ name, value: Buffer.from(value) })),
+    body: body === undefined ? new Uint8Array() : await readInputBytes(body, terminal),
+  };
+}
+
+function explanation(integration: string, answer: ExplainWebhookResponse, paint: Paint): string {
+  const { problem, matches, matchedRule, field } = answer;
+  const found =
+    matches.length === 0
+      ? "no rule leads to a connection: it would go to the application once, without one"
+      : `rule ${matchedRule}, ${field}, leads to ${counted(matches.length, "connection")}:`;
+  const refusal = problem && paint("bad", visible(`it would be refused: ${problem.message} (${problem.code})`));
+  return [
+    ...(refusal === undefined ? [] : [refusal]),
+    paint(matches.length === 0 ? "warning" : "plain", visible(found)),
+    ...matches.map(({ id }) => `  ${visible(`${integration}/${id}`)}`),
+  ].join("\n");
+}

@@ -1,0 +1,19 @@
+import type { Command } from "commander";
+import type { Act } from "../../session.ts";
+import { addDestinations } from "./destinations.ts";
+import { addForwards } from "./forwards.ts";
+import { addNotifications } from "./notifications.ts";
+import { addReplay } from "./replay.ts";
+import { addTail } from "./tail.ts";
+import { addTrials } from "./trials.ts";
+
+/** The verbs over what providers sent, and what became of it. */
+export function addWebhooks(program: Command, act: Act): void {
+  const group = program.command("webhooks").summary("what providers sent, where it went, and sending it again");
+  addNotifications(group, act);
+  addForwards(group, act);
+  addReplay(group, act);
+  addDestinations(group, act);
+  addTrials(group, act);
+  addTail(group, act);
+}

@@ -1,0 +1,88 @@
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { createLog } from "../../base/log.ts";
+import { createMetrics } from "../../base/metrics/metrics.ts";
+import type { Backend } from "../../store/contract.ts";
+import {
+  describeStoreLocation,
+  parseStoreLocation,
+  type StoreLocation,
+  storeLocationForms,
+} from "../../store/location.ts";
+import { openBackend } from "../../store/open.ts";
+import type { OwnOption } from "../process/own-command.ts";
+import { readSecret } from "../terminal/input.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { UsageMistake } from "../terminal/usage-mistake.ts";
+
+type Side = "from" | "to";
+
+/** The two ways to name a store: a password in a command line can be seen by others on the machine. */
+export const locationOptions = (side: Side, meaning: string): readonly OwnOption[] => [
+  { flags: `--${side} <location>`, summary: `${meaning}: ${storeLocationForms}` },
+  { flags: `--${side}-file <file>`, summary: "a file that holds the same, where it has a password in it" },
+];
+
+export interface NamedStore {
+  readonly location: StoreLocation;
+  /** For messages: without a password, and the same from every folder. */
+  readonly name: string;
+}
+
+interface Naming {
+  readonly side: Side;
+  readonly options: Readonly<Record<string, string | true>>;
+  readonly terminal: Terminal;
+  /** What stands in for it when nothing was typed. */
+  readonly fallback?: "LATCHKEY_STORE";
+}
+
+export async function storeNamed({ side, options, terminal, fallback }: Naming): Promise<NamedStore> {
+  const [source, text] = await whatWasGiven({ side, options, terminal, ...(fallback && { fallback }) });
+  const location = parseStoreLocation(text.trim());
+  // Not quoted: it may hold a password.
+  if (location === undefined) throw new UsageMistake(`${source} must be ${storeLocationForms}`);
+  if (location.kind === "postgres") return { location, name: describeStoreLocation(location) };
+  const placed = { ...location, folder: resolve(location.folder) };
+  return { location: placed, name: describeStoreLocation(placed) };
+}
+
+async function whatWasGiven({ side, options, terminal, fallback }: Naming): Promise<readonly [string, string]> {
+  const { [side]: typed, [`${side}-file`]: file } = options;
+  if (typeof typed === "string") return [`--${side}`, typed];
+  if (typeof file === "string") return [file, await readSecret(file, terminal)];
+  if (fallback !== undefined) {
+    const { [fallback]: value, [`${fallback}_FILE`]: valueFile } = terminal.env;
+    if (value) return [fallback, value];
+    if (valueFile) return [valueFile, await readSecret(valueFile, terminal)];
+  }
+  const where = side === "to" ? "where to" : "where from";
+  throw new UsageMistake(`say ${where}: --${side} ${storeLocationForms}${fallback ? `, or set ${fallback}` : ""}`);
+}
+
+/** A folder that holds anything is not filled, be it ours or not. What a database holds, it says when it is filled. */
+export async function requireEmpty({ location, name }: NamedStore): Promise<void> {
+  if (location.kind !== "level") return;
+  const names = await readdir(join(location.folder, "store")).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
+  if (names.length > 0) throw new UsageMistake(`${name} is not empty: its folder "store" holds ${names.length} files`);
+}
+
+/** What goes wrong is thrown; what else a store has to say is for those who serve it. */
+const log = createLog({ level: "error", format: "json", write: () => {} });
+
+/** Opens a store for as long as it is used. */
+export async function withStore<T>(
+  { location }: NamedStore,
+  { create }: { readonly create: boolean },
+  use: (store: Backend) => Promise<T>,
+): Promise<T> {
+  const store = await openBackend(location, { log, metrics: createMetrics(), create });
+  try {
+    return await use(store);
+  } finally {
+    await store.close();
+  }
+}

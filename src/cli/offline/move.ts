@@ -1,0 +1,100 @@
+import type { Backend } from "../../store/contract.ts";
+import type { OwnCommand } from "../process/own-command.ts";
+import { amount } from "../terminal/amounts.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { createPhases, type Phases } from "../terminal/phases.ts";
+import { type Terminal, write } from "../terminal/terminal.ts";
+import { copyInto } from "./copy.ts";
+import { locationOptions, type NamedStore, requireEmpty, storeNamed, withStore } from "./location.ts";
+
+const helpText = `Stop every latchkey that uses the store first: a folder that is in use is refused, and where several replicas may
+share a store, a commit that comes in meanwhile ends the move. Everything is copied, read again and compared; only
+then the old store is retired: it says where it went and opens no more. Until then it stays as it was.
+
+Seal keys, the control key and the like stay where they are: whoever serves the new store needs the same ones.
+Without --from it is the store that LATCHKEY_STORE names.
+
+Examples:
+  latchkey store move --from level:/var/lib/latchkey --to postgres://latchkey@db/latchkey
+  latchkey store move --from-file /run/secrets/store --to level:/var/lib/latchkey
+`;
+
+/** `store move`: the same store in another place, and the old one never again served by accident. It needs no key. */
+export const moveCommand = (terminal: Terminal): OwnCommand => ({
+  name: "move",
+  summary: "move a store that nobody uses to another place, or into PostgreSQL and back",
+  options: [
+    ...locationOptions("from", "the store to move"),
+    ...locationOptions("to", "where to, which must never have been used"),
+    { flags: "--quiet", summary: "show no progress" },
+  ],
+  helpText,
+  async run(_words, options) {
+    const phases = createPhases(terminal, { quiet: options["quiet"] === true });
+    const from = await storeNamed({ side: "from", options, terminal, fallback: "LATCHKEY_STORE" });
+    const to = await storeNamed({ side: "to", options, terminal });
+    await requireEmpty(to);
+    const count = await withStore(from, { create: false }, (source) => move({ from, to, source, terminal, phases }));
+    await write(
+      terminal.stdout,
+      `moved ${amount(count)} entries from ${from.name} to ${to.name}; set LATCHKEY_STORE to the new place\n`,
+    );
+    return exitCodes.ok;
+  },
+});
+
+interface Move {
+  readonly from: NamedStore;
+  readonly to: NamedStore;
+  readonly source: Backend;
+  readonly terminal: Terminal;
+  readonly phases: Phases;
+}
+
+/** How far it has come, and what that means for the two stores when it comes no further. */
+const stages = {
+  copying: "the old store is as it was; if the new one holds anything now, empty it before you try again",
+  retiring: "whether the old store is retired is not known: try to serve it, and it will say; the new one is complete",
+  checking:
+    "serve neither: the old store is retired, and the new one may lack its last commits. Stop what used the old one, take moved_to out of its head, empty the new one, and move again",
+} as const;
+
+/** Moves everything and returns how many entries that was. The source is retired last, when nothing can fail any more. */
+export async function move({ from, to, source, terminal, phases }: Move): Promise<number> {
+  let stage: keyof typeof stages = "copying";
+  const snapshot = await source.snapshot();
+  const { revision } = snapshot;
+  try {
+    const restoration = await source.restoration();
+    const { count } = await withStore(to, { create: true }, async (target) => {
+      const content = { revision, pages: snapshot.pages() };
+      const copied = await copyInto({ content, total: undefined, to, target, terminal, phases });
+      if (restoration !== undefined) await target.noteRestoration(restoration);
+      return copied;
+    });
+    // Looked at twice: now it can still stay as it was, and only behind the retirement it is certain.
+    await requireUnchanged({ from, source, revision });
+    stage = "retiring";
+    await source.retire(to.name);
+    stage = "checking";
+    await requireUnchanged({ from, source, revision });
+    return Number(count);
+  } catch (error) {
+    await write(terminal.stderr, `${stages[stage]}\n`);
+    throw error;
+  } finally {
+    await snapshot.close();
+  }
+}
+
+interface Unchanged extends Pick<Move, "from" | "source"> {
+  readonly revision: number;
+}
+
+/** What was committed since the snapshot is not in the copy. */
+async function requireUnchanged({ from, source, revision }: Unchanged): Promise<void> {
+  const now = await source.snapshot();
+  await now.close();
+  if (now.revision === revision) return;
+  throw new Error(`${from.name} is in use: it was at revision ${revision} and is at ${now.revision} now`);
+}

@@ -1,0 +1,53 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { OwnCommand } from "../process/own-command.ts";
+import { amount } from "../terminal/amounts.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { createPhases } from "../terminal/phases.ts";
+import { type Terminal, write } from "../terminal/terminal.ts";
+import { UsageMistake } from "../terminal/usage-mistake.ts";
+import { copyInto, isSame } from "./copy.ts";
+import { openBackup } from "./file.ts";
+import { locationOptions, requireEmpty, storeNamed, withStore } from "./location.ts";
+
+const helpText = `All of the backup is read before anything is written, and what was written is read again and compared. The store
+that it is restored to must never have been used. Without --to it is the one that LATCHKEY_STORE names.
+
+Examples:
+  latchkey store restore latchkey.backup --to level:/var/lib/latchkey
+  LATCHKEY_STORE=postgres://latchkey@db/latchkey latchkey store restore latchkey.backup
+`;
+
+/** `store restore`: a store made of a backup. It needs no key and no latchkey. */
+export const restoreCommand = (terminal: Terminal): OwnCommand => ({
+  name: "restore",
+  summary: "make a store of a backup, where there is none yet",
+  arguments: ["<file>"],
+  options: [...locationOptions("to", "the store to make"), { flags: "--quiet", summary: "show no progress" }],
+  helpText,
+  async run([file = ""], options) {
+    const phases = createPhases(terminal, { quiet: options["quiet"] === true });
+    if (file === "-") throw new UsageMistake("a backup to restore must be a file: it is read twice");
+    const to = await storeNamed({ side: "to", options, terminal, fallback: "LATCHKEY_STORE" });
+    await requireEmpty(to);
+    const backup = await openBackup(file, terminal);
+    const manifest = await phases(`reading all of ${file}`, (progress) => backup.verify(progress));
+    const { revision, count, keyIds, createdAt } = manifest;
+    const content = { revision: Number(revision), pages: backup.pages() };
+    await withStore(to, { create: true }, async (target) => {
+      const copied = await copyInto({ content, total: Number(count), to, target, terminal, phases });
+      if (!isSame(copied, manifest)) throw new Error(`${file} was changed while it was read; empty ${to.name}`);
+      // Refresh tokens that were renewed since the backup are older in the store than at their providers.
+      await target.noteRestoration({
+        backupRevision: Number(revision),
+        backupAtMs: createdAt === undefined ? 0 : timestampMs(createdAt),
+        restoredAtMs: Date.now(),
+      });
+    });
+    const keys = keyIds.map((id) => `"${id}"`).join(", ");
+    await write(
+      terminal.stdout,
+      `restored ${amount(Number(count))} entries at revision ${revision} to ${to.name}; it takes the seal keys ${keys}\n`,
+    );
+    return exitCodes.ok;
+  },
+});

@@ -1,0 +1,74 @@
+import type { Command } from "commander";
+import {
+  type ResealResponse,
+  ResealResponseSchema,
+  type ScrubResponse,
+  ScrubResponseSchema,
+  StoreService,
+} from "../../gen/latchkey/v1/store_pb.ts";
+import type { Act } from "../session.ts";
+import { counted } from "../terminal/amounts.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { progressOn } from "../terminal/progress.ts";
+
+interface Given {
+  readonly quiet?: boolean;
+}
+
+/** `store scrub`: reads everything once. */
+export function addScrub(group: Command, act: Act): void {
+  group
+    .command("scrub")
+    .option("--quiet", "show no progress")
+    .summary("read everything and check it; exit code 1 when something is damaged")
+    .action(
+      act(async ({ terminal, client, output }, { quiet = false }: Given) => {
+        const progress = progressOn(terminal, { quiet });
+        let last: ScrubResponse | undefined;
+        try {
+          for await (const step of client(StoreService).scrub({})) {
+            last = step;
+            progress.update({ done: 0, total: undefined, items: Number(step.checked), failed: Number(step.damaged) });
+          }
+        } finally {
+          progress.end();
+        }
+        if (!last?.done) throw new Error("the answer ended before everything was read");
+        const read = counted(Number(last.checked), "value");
+        const isSound = last.damaged === 0n;
+        const verdict = isSound
+          ? `read ${read}; nothing is damaged`
+          : `read ${read}; damaged: ${last.damaged}, such as ${last.examples.join(", ")}`;
+        await output.done(ScrubResponseSchema, last, verdict);
+        return isSound ? exitCodes.ok : exitCodes.failed;
+      }),
+    );
+}
+
+/** `store reseal`: seals everything anew, so that nothing depends on any but the first seal key. */
+export function addReseal(group: Command, act: Act): void {
+  group
+    .command("reseal")
+    .option("--quiet", "show no progress")
+    .summary("seal everything anew under the first seal key; interrupted, it goes on from there when run again")
+    .action(
+      act(async ({ terminal, client, output }, { quiet = false }: Given) => {
+        const progress = progressOn(terminal, { quiet });
+        let last: ResealResponse | undefined;
+        try {
+          for await (const step of client(StoreService).reseal({})) {
+            last = step;
+            progress.update({ done: Number(step.done), total: Number(step.total), items: Number(step.done) });
+          }
+        } catch (error) {
+          if (last !== undefined) progress.say(`${last.done} of ${last.total} are sealed anew; run it again to go on`);
+          throw error;
+        } finally {
+          progress.end();
+        }
+        if (last === undefined) throw new Error("the answer says nothing");
+        const sentence = `sealed ${counted(Number(last.done), "value")} anew; \`latchkey store keys\` says which keys are needed now`;
+        await output.done(ResealResponseSchema, last, sentence);
+      }),
+    );
+}

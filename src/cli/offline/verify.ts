@@ -1,0 +1,26 @@
+import { BackupManifestSchema } from "../../gen/latchkey/v1/store_pb.ts";
+import type { OwnCommand } from "../process/own-command.ts";
+import { exitCodes } from "../terminal/exit-codes.ts";
+import { createOutput } from "../terminal/output.ts";
+import { createPaint } from "../terminal/paint.ts";
+import { progressOn } from "../terminal/progress.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { openBackup } from "./file.ts";
+
+/** `store verify`: whether a backup is whole, and what it holds. It needs no key and no latchkey. */
+export const verifyCommand = (terminal: Terminal): OwnCommand => ({
+  name: "verify",
+  summary: "read all of a backup and say what it holds; exit code 1 when it is not whole",
+  arguments: ["<file>"],
+  options: [{ flags: "--quiet", summary: "show no progress" }],
+  canJson: true,
+  helpText: "FILE is what `latchkey store backup` wrote; - reads what is piped in.\n",
+  async run([file = ""], { quiet, json }) {
+    const progress = progressOn(terminal, { quiet: quiet === true });
+    const backup = await openBackup(file, terminal);
+    const manifest = await backup.verify(progress).finally(() => progress.end());
+    const output = createOutput(terminal, { json: json === true, paint: createPaint(terminal) });
+    await output.one(BackupManifestSchema, manifest);
+    return exitCodes.ok;
+  },
+});

@@ -1,0 +1,167 @@
+import { createLog, type Log } from "../../base/log.ts";
+import { createMetrics } from "../../base/metrics/metrics.ts";
+import type { World } from "../../base/world.ts";
+import { type Config, ConfigMistakes, parseChangeable, parseConfig } from "../../config/config.ts";
+import { type Sidecar, StartFailure, startSidecar } from "../../sidecar.ts";
+import { StoreRefused } from "../../store/contract.ts";
+import { describeStoreLocation } from "../../store/location.ts";
+import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
+import { adminKeyFile, type KeyFile, secretKeyFile } from "./key-files.ts";
+import type { Process, Signal } from "./process.ts";
+import { createReader, createReloading } from "./reloading.ts";
+
+/** EX_CONFIG and EX_SOFTWARE of sysexits.h. */
+const configExitCode = 78;
+const softwareExitCode = 70;
+const failedExitCode = 1;
+
+interface ServeOptions {
+  readonly process: Process;
+  /** Over the environment's own variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Once everything runs. */
+  readonly onStarted?: (sidecar: Sidecar, config: Config) => Promise<void>;
+}
+
+/** Runs a sidecar until it is told to stop. */
+export async function serve({ process, env: extra = {}, onStarted }: ServeOptions): Promise<number> {
+  const env = { ...process.env, ...extra };
+  const files = createReader();
+  let config: Config;
+  let made: readonly KeyFile[];
+  try {
+    [config, made] = withKeyFiles(parseConfig({ env, files }));
+  } catch (error) {
+    if (!(error instanceof ConfigMistakes)) throw error;
+    return sayMistakes(error, process);
+  }
+  const metrics = createMetrics();
+  const log = createLog({
+    level: config.logLevel,
+    format: config.logFormat ?? (process.isTerminal ? "pretty" : "json"),
+    write(line) {
+      process.stdout.write(line, (error) => {
+        // Whom should it tell? It is no reason to serve nobody.
+        if (error != null) metrics.logLinesLost.inc();
+      });
+    },
+  });
+  for (const warning of config.warnings) log.warn(warning);
+  for (const { path } of made) log.info("a key was made and written to a file", { path });
+  const world: World = { now: Date.now, log, metrics };
+
+  // Listened for before anything starts: a signal that nobody listens for ends the process as it stands.
+  const signals = listenForSignals(process);
+  const told = signals.untilStarted();
+  let sidecar: Sidecar;
+  try {
+    sidecar = await startSidecar(config, world, { signal: told });
+  } catch (error) {
+    if (told.aborted) return 0;
+    if (error instanceof ConfigMistakes) return sayMistakes(error, process);
+    return explain(error, { log, config });
+  }
+  const { configFile } = config;
+  const reloading =
+    configFile === undefined
+      ? undefined
+      : createReloading({
+          process,
+          read: (reader) => parseChangeable({ path: configFile, env, files: reader }),
+          apply: (read) => sidecar.reload(read),
+          inForce: files.texts,
+        });
+
+  let isStopping = false;
+  const ended = new Promise<number>((resolve) => {
+    signals.handle((signal) => {
+      if (signal === "SIGHUP") {
+        reloading?.reload();
+        return;
+      }
+      log.info("stopping", { signal });
+      isStopping = true;
+      reloading?.end();
+      sidecar.stop().then(
+        () => resolve(0),
+        (err: unknown) => {
+          log.error("could not stop in order", { err });
+          resolve(failedExitCode);
+        },
+      );
+    });
+    process.onUnhandled((kind, err) => {
+      world.metrics.unhandled.inc();
+      log.error("an error that no code caught", { kind, err });
+      // One request's promise is one request's trouble. After an exception nobody knows what state we are in.
+      if (kind === "exception") sidecar.stop().finally(() => resolve(softwareExitCode));
+    });
+  });
+  try {
+    await onStarted?.(sidecar, config);
+  } catch (error) {
+    // Stopped in the middle of it: nothing is amiss.
+    if (isStopping) return ended;
+    reloading?.end();
+    await sidecar.stop();
+    throw error;
+  }
+  return ended;
+}
+
+/** Keeps the signals that come while we start, for when they can be heeded. */
+function listenForSignals(process: Process) {
+  const early: Signal[] = [];
+  let handler = (signal: Signal): void => void early.push(signal);
+  process.onSignal((signal) => handler(signal));
+  return {
+    /** Aborted by a signal to stop, when one comes before there is anything to stop. */
+    untilStarted(): AbortSignal {
+      const told = new AbortController();
+      const keep = handler;
+      handler = (signal) => {
+        if (signal !== "SIGHUP") told.abort();
+        keep(signal);
+      };
+      return told.signal;
+    },
+    handle(heed: (signal: Signal) => void): void {
+      handler = heed;
+      for (const signal of early.splice(0)) heed(signal);
+    },
+  };
+}
+
+function sayMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "stderr">): number {
+  stderr.write(`latchkey: the configuration is not valid:\n${mistakes.map((one) => `  - ${one}\n`).join("")}`);
+  return configExitCode;
+}
+
+/** Keys that nobody pinned are made on first start, and their files named, never their values. */
+function withKeyFiles(config: Config): [Config, readonly KeyFile[]] {
+  if (config.store.kind !== "level") return [config, []];
+  const { folder } = config.store;
+  const needsSecretKey = config.secretKey === undefined && config.declared.environments.length === 0;
+  const admin = config.adminKey === undefined ? adminKeyFile(folder) : undefined;
+  const secret = needsSecretKey ? secretKeyFile(folder) : undefined;
+  const completed = {
+    ...config,
+    adminKey: admin?.value ?? config.adminKey,
+    secretKey: secret?.value ?? config.secretKey,
+  };
+  return [completed, [admin, secret].filter((file) => file?.isNew === true) as KeyFile[]];
+}
+
+function explain(error: unknown, { log, config }: { readonly log: Log; readonly config: Config }): number {
+  if (error instanceof SealKeyMissing) {
+    log.error("the store cannot be opened with the configured seal keys", { reason: error.message });
+    return configExitCode;
+  }
+  const store = describeStoreLocation(config.store);
+  if (error instanceof StartFailure || error instanceof StoreRefused) {
+    log.error("latchkey cannot start", { reason: error.message, store });
+  } else {
+    log.error("latchkey cannot start", { reason: (error as Error).message, store, err: error });
+  }
+  return failedExitCode;
+}

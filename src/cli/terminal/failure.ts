@@ -1,0 +1,136 @@
+import { toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { ScriptErrorSchema } from "../../gen/latchkey/v1/sync_pb.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { UsageMistake } from "./usage-mistake.ts";
+import { visible } from "./visible.ts";
+import { type WrongDoor, wordsForWrongDoor } from "./wrong-address.ts";
+
+/** Why a command did not do what it was asked, for a person. */
+export interface Failure {
+  readonly exitCode: number;
+  /** A fault code such as `unknown_connection`; absent when the mistake is on this side of the wire. */
+  readonly code?: string;
+  readonly message: string;
+  readonly violations: readonly { readonly path: string; readonly message: string }[];
+  /** What to do next, where that is known, and what else is worth saying. */
+  readonly notes: readonly string[];
+}
+
+/** What the command knew that the error does not. */
+interface Circumstances {
+  /** Where the control plane was looked for. */
+  readonly address: string;
+  /** Who answers there in place of the control plane, where that was found out. */
+  readonly wrongDoor?: WrongDoor | undefined;
+  /** The person had enough. */
+  readonly interrupted: boolean;
+}
+
+/** Whatever was thrown, as a Failure. */
+export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: Circumstances): Failure {
+  const nothingMore = { violations: [], notes: [] };
+  if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
+  if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };
+  if (!(thrown instanceof ConnectError)) {
+    const message = thrown instanceof Error ? thrown.message : "something that is no error was thrown";
+    return { exitCode: exitCodes.failed, message, ...nothingMore };
+  }
+  if (wrongDoor !== undefined) {
+    const { message, note } = wordsForWrongDoor(wrongDoor, address);
+    return { exitCode: exitCodes.failed, code: "unavailable", message, violations: [], notes: [note] };
+  }
+  const violations = thrown
+    .findDetails(BadRequestSchema)
+    .flatMap((details) =>
+      details.fieldViolations.map(({ field, description }) => ({ path: field, message: description })),
+    );
+  const hint = hintFor(thrown, address);
+  return {
+    exitCode: exitCodes.failed,
+    ...wordsFor(thrown),
+    violations,
+    notes: [...scriptNotes(thrown), hint, logHint(thrown)].filter((note) => note !== undefined),
+  };
+}
+
+/** What the script threw, where a script failed. */
+function scriptNotes(error: ConnectError): readonly string[] {
+  return error.findDetails(ScriptErrorSchema).flatMap(({ code, payload, payloadOmitted, upstreamResponse, runId }) => {
+    const status = upstreamResponse === undefined ? "" : ` (the provider answered ${upstreamResponse.status})`;
+    if (payloadOmitted) return [`${code}${status}; its payload is large: \`syncs run ${runId}\` shows it`];
+    return [`${code}${status}${payload === undefined ? "" : `: ${JSON.stringify(toJson(ValueSchema, payload))}`}`];
+  });
+}
+
+function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
+  if (unreachable(error)) return { code: "unavailable", message: "the control plane cannot be reached" };
+  if (causesOf(error).some(({ code }) => code === "ERR_HTTP2_ERROR")) {
+    return { code: "unavailable", message: "what answers there does not speak HTTP/2, as the control plane does" };
+  }
+  return { code: codeOf(error), message: error.rawMessage || "the call failed" };
+}
+
+/** `latchkey: <message> (<code>)`, and below it, indented, what was wrong where and what to do. */
+export function failureText({ message, code, violations, notes }: Omit<Failure, "exitCode">): string {
+  const lines = [
+    `latchkey: ${code === undefined ? message : withCode(message, code)}`,
+    ...violations.map(({ path, message: wrong }) => `  ${path === "" ? "" : `${path}: `}${wrong}`),
+    ...notes.map((note) => `  ${note}`),
+  ];
+  return lines.map((line) => `${visible(line)}\n`).join("");
+}
+
+/** The code belongs to the first sentence; what names there are comes behind it. */
+function withCode(message: string, code: string): string {
+  const [, first = message, known = ""] = /^(.*?)(\. (?:You have: |There are none).*)$/s.exec(message) ?? [];
+  return `${first} (${code})${known}`;
+}
+
+/** What latchkey itself answered names its own code; what stands between it and us has only that of gRPC. */
+export const codeOf = (error: ConnectError): string =>
+  error.findDetails(ErrorInfoSchema)[0]?.reason || error.metadata.get("latchkey-error") || snakeCase(Code[error.code]);
+
+const snakeCase = (name: string | undefined) => (name ?? "unknown").replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
+
+function hintFor(error: ConnectError, address: string): string | undefined {
+  if (wordsFor(error).code === "unavailable" && error.cause !== undefined) {
+    return `is latchkey running at ${address}? --address or LATCHKEY_CONTROL says where it is`;
+  }
+  const wait = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
+  if (wait !== undefined) return `try again in ${wait} s`;
+  if (codeOf(error) === "conflict")
+    return "it was changed meanwhile: read it again, and repeat the change on what it is now";
+  return hints[error.code];
+}
+
+/** Where a log tells more than the error says. */
+function logHint(error: ConnectError): string | undefined {
+  const id = error.findDetails(ErrorInfoSchema)[0]?.metadata["log_id"];
+  return id === undefined || id === "" ? undefined : `\`latchkey logs ${id}\`, of its environment, tells what happened`;
+}
+
+const hints: Partial<Record<Code, string>> = {
+  [Code.Unauthenticated]:
+    "give a key with --key-file FILE or LATCHKEY_KEY; `latchkey dev` writes one to ./.latchkey/admin-key, which is read from its folder",
+  [Code.PermissionDenied]: "the key may not do this: `latchkey keys list` shows what each key may do",
+  [Code.DeadlineExceeded]: "--timeout gives it longer",
+};
+
+/** The whole call was turned away, and not something in it. */
+export const isRefusal = (thrown: unknown): boolean =>
+  thrown instanceof ConnectError && (refusals.includes(thrown.code) || unreachable(thrown));
+
+const refusals: readonly Code[] = [Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented];
+
+const networkErrors = ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"];
+
+/** No connection came about at all: the name, the port, the socket. Of a name, Node tries every address at once. */
+const unreachable = (error: ConnectError): boolean =>
+  causesOf(error).some((cause) => networkErrors.includes(cause.code ?? "") || cause instanceof AggregateError);
+
+function causesOf(error: Error): readonly NodeJS.ErrnoException[] {
+  return error.cause instanceof Error ? [error.cause, ...causesOf(error.cause)] : [];
+}

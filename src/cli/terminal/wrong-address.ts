@@ -1,0 +1,87 @@
+import http from "node:http";
+import https from "node:https";
+import tls from "node:tls";
+import { ConnectError } from "@connectrpc/connect";
+import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+
+/** What listens at an address that is not the control plane's, or is spoken to in the wrong way. */
+export type WrongDoor = "plain" | "tls" | "untrusted" | "data" | "ops";
+
+const withinMs = 2_000;
+
+/** Looks who answers at an address where a call failed in a way that no control plane fails; undefined: no one knows. */
+export async function findWrongDoor(thrown: unknown, address: string): Promise<WrongDoor | undefined> {
+  if (!(thrown instanceof ConnectError) || address.startsWith("unix:")) return undefined;
+  // The control plane says of each failure what it is.
+  if (thrown.findDetails(ErrorInfoSchema).length > 0) return undefined;
+  const url = new URL(/^https?:\/\//.test(address) ? address : `http://${address}`);
+  const codes = causesOf(thrown).map(({ code = "" }) => code);
+  if (codes.some((code) => untrusted.test(code))) return "untrusted";
+  if (url.protocol === "https:" && codes.some((code) => wrongVersion.test(code))) return "plain";
+  if ((await statusAt(url, "/livez")) === 200) return "ops";
+  if ((await statusAt(url, "/health")) === 200) return "data";
+  return url.protocol === "http:" && (await speaksTls(url)) ? "tls" : undefined;
+}
+
+const wrongVersion = /^(?:ERR_SSL_|EPROTO)/;
+const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS_/;
+
+/** For a person, what is wrong and what to write. */
+export function wordsForWrongDoor(
+  door: WrongDoor,
+  address: string,
+): { readonly message: string; readonly note: string } {
+  const other = (scheme: string) => `${scheme}://${address.replace(/^https?:\/\//, "")}`;
+  switch (door) {
+    case "plain":
+      return { message: `${address} does not speak TLS`, note: `write ${other("http")}` };
+    case "tls":
+      return { message: `${address} speaks TLS alone`, note: `write ${other("https")}` };
+    case "untrusted":
+      return {
+        message: `the certificate of ${address} is not trusted`,
+        note: "NODE_EXTRA_CA_CERTS names a PEM file of the authority that issued it",
+      };
+    default:
+      return {
+        message: `${address} is latchkey's ${door} door, not its control plane`,
+        note: "--address or LATCHKEY_CONTROL must name what LATCHKEY_CONTROL_LISTEN says, by default http://127.0.0.1:3004",
+      };
+  }
+}
+
+function causesOf(error: Error): readonly NodeJS.ErrnoException[] {
+  return error.cause instanceof Error ? [error.cause, ...causesOf(error.cause)] : [];
+}
+
+/** No key is sent, and nothing of the answer but its status is used. */
+function statusAt(url: URL, path: string): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const { request } = url.protocol === "https:" ? https : http;
+    const options = {
+      agent: false,
+      timeout: withinMs,
+      ...(url.protocol === "https:" && { rejectUnauthorized: false }),
+    };
+    const asked = request(new URL(path, url), options, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    });
+    asked.on("timeout", () => asked.destroy());
+    asked.on("error", () => resolve(undefined)).end();
+    asked.on("close", () => resolve(undefined));
+  });
+}
+
+function speaksTls({ hostname, port }: URL): Promise<boolean> {
+  return new Promise((resolve) => {
+    const host = hostname.replace(/^\[|\]$/g, "");
+    const socket = tls.connect({ host, port: Number(port || 80), rejectUnauthorized: false, timeout: withinMs });
+    const end = (speaks: boolean) => {
+      resolve(speaks);
+      socket.destroy();
+    };
+    socket.once("secureConnect", () => end(true)).once("timeout", () => end(false));
+    socket.on("error", () => end(false));
+  });
+}

@@ -1,0 +1,68 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Fault, FaultCode } from "../../base/fault.ts";
+import { scriptErrorMessage } from "../../core/scripts/script-error-message.ts";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { type Problem, ProblemSchema } from "../../gen/latchkey/v1/problem_pb.ts";
+import { ScriptErrorSchema } from "../../gen/latchkey/v1/sync_pb.ts";
+
+const errorInfo = (reason: FaultCode, metadata: Readonly<Record<string, string>> = {}) => ({
+  desc: ErrorInfoSchema,
+  value: { reason, domain: "latchkey", metadata: { ...metadata } },
+});
+
+/** Details travel as a header, in base64: clients read 8 KiB of headers at the least. */
+const maxDetailBytes = 4 * 1024;
+
+/** A fault as gRPC and Connect say it: the code as `ErrorInfo.reason`, mistakes as `BadRequest`. */
+export function connectErrorOf(fault: Fault): ConnectError {
+  const violations = fault.mistakes.map(({ path, message }) => ({ field: path.join("."), description: message }));
+  return new ConnectError(
+    fault.message,
+    Code[fault.rpc],
+    { "latchkey-error": fault.code },
+    [
+      errorInfo(fault.code, fault.metadata),
+      ...(fault.script === undefined
+        ? []
+        : [{ desc: ScriptErrorSchema, value: scriptErrorMessage(fault.script, maxDetailBytes) }]),
+      ...(violations.length === 0 ? [] : [{ desc: BadRequestSchema, value: { fieldViolations: violations } }]),
+      ...(fault.retryAfterSeconds === undefined
+        ? []
+        : [{ desc: RetryInfoSchema, value: { retryDelay: durationFromMs(fault.retryAfterSeconds * 1_000) } }]),
+    ],
+    fault.cause,
+  );
+}
+
+const reasons: Partial<Record<Code, FaultCode>> = {
+  [Code.InvalidArgument]: "invalid_body",
+  [Code.NotFound]: "not_found",
+  [Code.Unimplemented]: "not_implemented",
+  [Code.ResourceExhausted]: "payload_too_large",
+  [Code.DeadlineExceeded]: "request_timeout",
+  [Code.Internal]: "malformed_request",
+};
+
+/**
+ * Gives an error of the protocol library's own, such as a message that does not parse, the names that ours have. It
+ * is changed in place: it never passes through our hands, and is written as it is.
+ */
+export function nameError(error: ConnectError): void {
+  if (error.details.length > 0) return;
+  // The library takes bytes that are no message for a defect of the server's; they are a mistake of the caller's.
+  if (error.rawMessage.startsWith("parse binary: ")) Object.assign(error, { code: Code.InvalidArgument });
+  const reason = reasons[error.code];
+  if (reason === undefined) return;
+  error.details.push(errorInfo(reason));
+  error.metadata.set("latchkey-error", reason);
+}
+
+/** A fault as the status of one item of a batch. */
+export const problemOf = ({ code, message, mistakes }: Fault): Problem =>
+  create(ProblemSchema, {
+    code,
+    message,
+    violations: mistakes.map((one) => ({ path: one.path.join("."), message: one.message })),
+  });

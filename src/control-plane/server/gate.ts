@@ -1,0 +1,79 @@
+import { type DescMethod, getOption, hasOption } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import { createContextKey, type HandlerContext } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
+import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
+import { scope } from "../../gen/latchkey/v1/access_pb.ts";
+
+/** Judges a call by its head, before any of its body is read. Throws what the caller is answered. */
+export type Gate = (context: HandlerContext) => void | Promise<void>;
+
+/** Who asks. Set for every method that names a scope. */
+export const callerKey = createContextKey<Caller | undefined>(undefined, { description: "the caller" });
+
+/** Before there is a store to ask: all but health and reflection wait. */
+export const refuseUntilReady: Gate = ({ method }) => {
+  if (hasOption(method, scope)) throw new Fault("not_ready", "latchkey is starting", { retryAfterSeconds: 1 });
+};
+
+/** Methods say in the proto which scope they need. Those of health and reflection name none, and are open to all. */
+export const requireKey =
+  (access: Access): Gate =>
+  async ({ method, requestHeader, values }) => {
+    values.set(callerKey, await authorize({ access, method, header: requestHeader }));
+  };
+
+interface Authorization {
+  readonly access: Access;
+  readonly method: DescMethod;
+  readonly header: Headers;
+}
+
+/** The caller, once it is certain that it may call the method; nobody where the method is open to all. */
+export async function authorize({ access, method, header }: Authorization): Promise<Caller | undefined> {
+  if (!hasOption(method, scope)) return undefined;
+  const caller = await access.authenticate(bearerOf(header));
+  requireScope(caller, getOption(method, scope));
+  return caller;
+}
+
+function bearerOf(header: Headers): string {
+  const value = header.get("authorization");
+  if (value === null) throw new Fault("missing_auth_header", "send a key: authorization: Bearer <key>");
+  const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(value) ?? [];
+  if (secret === undefined) throw new Fault("malformed_auth_header", "the authorization header must be: Bearer <key>");
+  return secret;
+}
+
+/** A method that does nothing yet says so, whatever it is asked. */
+export const requireImplemented =
+  (implemented: ReadonlySet<DescMethod>): Gate =>
+  ({ method }) => {
+    if (!hasOption(method, scope) || implemented.has(method)) return;
+    throw new Fault("not_implemented", `this version does not do ${method.parent.typeName}/${method.name} yet`);
+  };
+
+/** Where a head holds bytes they are in base64: headers whose names end in `-bin`, and the message of a Connect GET. */
+export const requireBase64: Gate = ({ requestHeader, requestMethod, url }) => {
+  for (const [name, value] of requestHeader) {
+    if (!name.endsWith("-bin")) continue;
+    // Several of one name are joined by commas (gRPC over HTTP/2, custom metadata).
+    for (const part of value.split(",")) {
+      if (!isBase64(part.trim())) throw new Fault("invalid_headers", `the header ${name} must be base64`);
+    }
+  }
+  if (requestMethod !== "GET") return;
+  const query = new URL(url).searchParams;
+  if (query.get("base64") === "1" && !isBase64(query.get("message") ?? "")) {
+    throw new Fault("invalid_query_params", "the message must be base64");
+  }
+};
+
+function isBase64(text: string): boolean {
+  try {
+    base64Decode(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

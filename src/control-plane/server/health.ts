@@ -1,0 +1,41 @@
+import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import type { Readiness } from "../../base/readiness.ts";
+import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
+
+/** `grpc.health.v1`: what Kubernetes and load balancers ask. One answer for the whole and for each service. */
+export function healthService(readiness: Readiness, services: ReadonlySet<string>): ServiceImpl<typeof Health> {
+  const isKnown = (service: string) => service === "" || services.has(service);
+  const status = () => (readiness.phase() === "ready" ? Status.SERVING : Status.NOT_SERVING);
+  return {
+    check({ service }) {
+      if (!isKnown(service)) throw new ConnectError("the service is not known", Code.NotFound);
+      return { status: status() };
+    },
+    list: () => ({ statuses: Object.fromEntries(["", ...services].map((name) => [name, { status: status() }])) }),
+    async *watch({ service }, { signal }) {
+      let wake = () => {};
+      const unwatch = readiness.watch(() => wake());
+      const stop = () => wake();
+      signal.addEventListener("abort", stop);
+      let told: Status | undefined;
+      try {
+        for (;;) {
+          const now = isKnown(service) ? status() : Status.SERVICE_UNKNOWN;
+          if (now !== told) {
+            told = now;
+            yield { status: now };
+            continue;
+          }
+          // Only now: what ends the stream may be what there is to tell, as when latchkey drains.
+          if (signal.aborted) return;
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      } finally {
+        signal.removeEventListener("abort", stop);
+        unwatch();
+      }
+    },
+  };
+}

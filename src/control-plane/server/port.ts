@@ -1,0 +1,203 @@
+import http from "node:http";
+import type { Server, Socket } from "node:net";
+import { Fault } from "../../base/fault.ts";
+import type { ConnectionLimit } from "../../base/http/connection-limit.ts";
+import type { DoorGuard } from "../../base/http/door-guard.ts";
+import { endSocket } from "../../base/http/end-socket.ts";
+import { errorBody } from "../../base/http/error-body.ts";
+import { createHttp2Sessions } from "../../base/http/http2-sessions.ts";
+import type { ListenerTls } from "../../base/http/listener.ts";
+import { faultOfParser, isGone, rawAnswer } from "../../base/http/malformed.ts";
+import { createTwoProtocols } from "../../base/http/two-protocols.ts";
+import type { RareWarning } from "../../base/rare-warning.ts";
+import type { World } from "../../base/world.ts";
+import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
+import type { NodeResponse } from "./slow-readers.ts";
+
+/** The control plane's port: gRPC, gRPC-Web and Connect together, over HTTP/1.1 and HTTP/2, plain or TLS. */
+export interface ControlPort {
+  readonly server: Server;
+  /** What answers from now on. Until then everything is answered `not_ready`. */
+  serve(handlers: Handlers): void;
+  /** Takes what comes, and has callers come anew for what they ask next: they are led to another instance. */
+  leave(): void;
+  /** Takes no more; ends when what is under way has ended. */
+  drain(): Promise<void>;
+  /** Ends what is still under way. */
+  destroy(): void;
+}
+
+export interface ControlPortOptions {
+  readonly guard: DoorGuard;
+  readonly maxMessageBytes: number;
+  readonly maxHeadBytes: number;
+  readonly maxHeadLines: number;
+  readonly tls: ListenerTls | undefined;
+  readonly warn: RareWarning;
+  readonly world: World;
+  /** So long may a reader take nothing of its answer. */
+  readonly stallMs?: number;
+  /** Undefined: any number of connections. */
+  readonly connections?: ConnectionLimit | undefined;
+}
+
+const door = "control";
+const defaultStallMs = 60_000;
+
+/** A peer that is gone without a word is noticed by the system. */
+const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
+/** A second one of these, and whoever stands before us may have read another one than we. */
+const singleHeaders = ["authorization", "host", "content-type"];
+
+export function createControlPort(options: ControlPortOptions): ControlPort {
+  const {
+    guard,
+    maxMessageBytes,
+    maxHeadBytes,
+    maxHeadLines,
+    tls: pair,
+    warn,
+    world,
+    stallMs = defaultStallMs,
+  } = options;
+  let calls: Calls = () => new Fault("not_ready", "latchkey is starting");
+  let leaving = false;
+  let draining = false;
+
+  function refuse(fault: Fault, { message, peer }: { readonly message: string; readonly peer: string }): void {
+    world.metrics.refused.inc({ door, reason: fault.code });
+    warn(message, { door, peer, reason: fault.code });
+  }
+
+  function handle(request: NodeRequest, response: NodeResponse): void {
+    try {
+      checkHead(request, { guard, maxHeadLines });
+    } catch (error) {
+      const fault = Fault.from(error);
+      refuse(fault, { message: "a request was turned away", peer: peerOf(request.socket) });
+      answer({ request, response, fault });
+      return;
+    }
+    const fault = calls(request, response);
+    if (fault !== undefined) answer({ request, response, fault });
+  }
+
+  /** Of HTTP/1.1, and those of them with a request to answer. */
+  const ofHttp1 = new Set<Socket>();
+  const busy = new Set<Socket>();
+
+  const http1 = http.createServer(
+    { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
+    (request, response) => {
+      // Once it is to stop, every connection ends with its answer.
+      if (leaving) response.setHeader("connection", "close");
+      busy.add(request.socket);
+      response.once("close", () => {
+        busy.delete(request.socket);
+        if (draining) request.socket.destroySoon();
+      });
+      handle(request, response);
+    },
+  );
+  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  http1.emit("listening");
+  // Counted by us, and answered 431: Node would leave lines out without a word.
+  http1.maxHeadersCount = 0;
+  http1.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    if (isGone(error)) {
+      socket.destroy();
+      return;
+    }
+    const fault = faultOfParser(error);
+    refuse(fault, { message: "a peer sent what is not HTTP", peer: peerOf(socket as Socket) });
+    endSocket(socket, rawAnswer(fault));
+  });
+
+  function serveHttp1(socket: Socket): void {
+    ofHttp1.add(socket);
+    socket.once("close", () => ofHttp1.delete(socket));
+    http1.emit("connection", socket);
+  }
+
+  const sessions = createHttp2Sessions({
+    maxHeadBytes,
+    maxHeadLines,
+    handle,
+    refuse: (fault, peer) => refuse(fault, { message: "a peer broke the rules of HTTP/2", peer }),
+  });
+  const both = createTwoProtocols({
+    tls: pair,
+    socketOptions,
+    limit: options.connections,
+    serveHttp1,
+    serveHttp2: sessions.serve,
+    refuse: (fault, socket) =>
+      refuse(fault, { message: "a peer did not complete the TLS handshake", peer: peerOf(socket) }),
+  });
+  const { server } = both;
+  return {
+    server,
+    leave() {
+      leaving = true;
+      sessions.leave();
+    },
+    serve(handlers) {
+      calls = createCalls({ ...handlers, maxMessageBytes, stallMs, world });
+    },
+    async drain() {
+      leaving = true;
+      draining = true;
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      http1.close();
+      sessions.drain();
+      // Where nothing was asked, nothing is to be waited for.
+      both.dropUndecided();
+      for (const socket of ofHttp1) if (!busy.has(socket)) socket.destroy();
+      await closed;
+      sessions.destroy();
+    },
+    destroy() {
+      sessions.destroy();
+      both.destroy();
+    },
+  };
+}
+
+interface HeadRules {
+  readonly guard: DoorGuard;
+  readonly maxHeadLines: number;
+}
+
+function checkHead({ rawHeaders, headers }: NodeRequest, { guard, maxHeadLines }: HeadRules): void {
+  if (rawHeaders.length / 2 > maxHeadLines) {
+    throw new Fault("headers_too_large", `the head must have at most ${maxHeadLines} lines`);
+  }
+  for (const name of singleHeaders) {
+    const count = rawHeaders.filter((one, i) => i % 2 === 0 && one.toLowerCase() === name).length;
+    if (count > 1) throw new Fault("duplicate_header", `the header ${name} is there ${count} times`);
+  }
+  guard.check({
+    host: first(headers[":authority"]) ?? headers.host,
+    origin: first(headers.origin),
+    fetchSite: first(headers["sec-fetch-site"]),
+  });
+}
+
+const first = (value: string | string[] | undefined): string | undefined => (Array.isArray(value) ? value[0] : value);
+
+const peerOf = (socket: Socket | undefined): string => socket?.remoteAddress ?? "unix";
+
+interface Answering {
+  readonly request: NodeRequest;
+  readonly response: NodeResponse;
+  readonly fault: Fault;
+}
+
+function answer({ request, response, fault }: Answering): void {
+  if (!request.complete) leaveUnread(response);
+  response.statusCode = fault.status;
+  response.setHeader("content-type", "application/json; charset=utf-8");
+  response.setHeader("latchkey-error", fault.code);
+  if (fault.metadata["allow"] !== undefined) response.setHeader("allow", fault.metadata["allow"]);
+  response.end(errorBody(fault));
+}

@@ -1,0 +1,77 @@
+import { createRegistry, type DescFile, type Registry, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { Code, type ServiceImpl } from "@connectrpc/connect";
+import type { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+
+type Reflection = ServiceImpl<typeof ServerReflection>;
+type Request = Parameters<Reflection["serverReflectionInfo"]>[0] extends AsyncIterable<infer R> ? R : never;
+
+/** Lets `buf curl` and its like learn the API from the server. The two versions of the protocol differ in name alone. */
+export function reflectionService(roots: readonly DescFile[], services: readonly string[]): Reflection {
+  const files = withDependencies(roots);
+  const registry = createRegistry(...files.values());
+
+  function answer({ messageRequest }: Request) {
+    switch (messageRequest.case) {
+      case "listServices":
+        return { case: "listServicesResponse" as const, value: { service: services.map((name) => ({ name })) } };
+      case "fileByFilename":
+        return describe(files.get(messageRequest.value));
+      case "fileContainingSymbol":
+        return describe(fileOf(registry, messageRequest.value));
+      case "fileContainingExtension": {
+        const { containingType, extensionNumber } = messageRequest.value;
+        const message = registry.getMessage(containingType);
+        return describe(message && registry.getExtensionFor(message, extensionNumber)?.file);
+      }
+      case "allExtensionNumbersOfType": {
+        const numbers = [...registry].flatMap((desc) =>
+          desc.kind === "extension" && desc.extendee.typeName === messageRequest.value ? [desc.number] : [],
+        );
+        const value = { baseTypeName: messageRequest.value, extensionNumber: numbers };
+        return { case: "allExtensionNumbersResponse" as const, value };
+      }
+      default:
+        return notFound("the request asks for nothing");
+    }
+  }
+
+  return {
+    async *serverReflectionInfo(requests) {
+      for await (const request of requests) {
+        yield { validHost: request.host, originalRequest: request, messageResponse: answer(request) };
+      }
+    },
+  };
+}
+
+/** Of a method or a field, the symbol without its last part names what it stands in. */
+const fileOf = (registry: Registry, symbol: string): DescFile | undefined =>
+  (registry.get(symbol) ?? registry.get(symbol.slice(0, Math.max(0, symbol.lastIndexOf(".")))))?.file;
+
+/** A file with all that it imports, itself first. */
+function describe(file: DescFile | undefined) {
+  if (file === undefined) return notFound("there is no such symbol or file");
+  const fileDescriptorProto = [...withDependencies([file]).values()].map(({ proto }) =>
+    toBinary(FileDescriptorProtoSchema, proto),
+  );
+  return { case: "fileDescriptorResponse" as const, value: { fileDescriptorProto } };
+}
+
+const notFound = (errorMessage: string) => ({
+  case: "errorResponse" as const,
+  value: { errorCode: Code.NotFound, errorMessage },
+});
+
+function withDependencies(
+  roots: readonly DescFile[],
+  found = new Map<string, DescFile>(),
+): ReadonlyMap<string, DescFile> {
+  for (const file of roots) {
+    const { name } = file.proto;
+    if (found.has(name)) continue;
+    found.set(name, file);
+    withDependencies(file.dependencies, found);
+  }
+  return found;
+}

@@ -1,0 +1,173 @@
+import {
+  type DescField,
+  type DescMessage,
+  getOption,
+  type JsonValue,
+  type Message,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { DurationSchema, StructSchema, TimestampSchema, ValueSchema } from "@bufbuild/protobuf/wkt";
+import { field as fieldRules, Ignore } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import type { Mistake } from "../../base/fault.ts";
+import { inexactNumber } from "../../core/dialect/exact-json.ts";
+
+/**
+ * What of a message cannot be kept and said again in every form: a number that JSON rounds (or, where the message
+ * was JSON, has rounded), a number that is none, an instant beyond the year 9999, text that is not well-formed.
+ * Stored, one of these would break every answer that shows it. What the proto leaves to be judged item by item is
+ * passed over.
+ */
+export function findUnsayable(schema: DescMessage, message: Message): Mistake[] {
+  const walk: Walk = { at: [], found: [] };
+  inMessage(walk, schema, message as unknown as Held);
+  return walk.found;
+}
+
+/** Every request is walked, and most are in order: where we are is copied only for a mistake. */
+interface Walk {
+  readonly at: string[];
+  readonly found: Mistake[];
+}
+
+/** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
+type Held = Readonly<Record<string, unknown>>;
+
+function inMessage(walk: Walk, desc: DescMessage, message: Held): void {
+  const limit = instants[desc.typeName];
+  if (limit !== undefined) {
+    if (!isWithin(message as unknown as Instant, limit)) mistake(walk, limit.message);
+    return;
+  }
+  for (const field of concerned(desc)) {
+    const value = valueIn(message, field);
+    if (value === undefined) continue;
+    walk.at.push(field.name);
+    inField(walk, field, value);
+    walk.at.pop();
+  }
+}
+
+function valueIn(message: Held, { oneof, localName }: DescField): unknown {
+  if (oneof === undefined) return message[localName];
+  const chosen = message[oneof.localName] as { readonly case?: string; readonly value?: unknown };
+  return chosen.case === localName ? chosen.value : undefined;
+}
+
+function inField(walk: Walk, field: DescField, value: unknown): void {
+  if (field.fieldKind === "list") {
+    for (const [i, item] of (value as readonly unknown[]).entries())
+      under(walk, String(i), () => inValue(walk, field, item));
+  } else if (field.fieldKind === "map") {
+    for (const [key, item] of Object.entries(value as Held)) {
+      inText(walk, key);
+      under(walk, key, () => inValue(walk, field, item));
+    }
+  } else inValue(walk, field, value);
+}
+
+function under(walk: Walk, step: string, look: () => void): void {
+  walk.at.push(step);
+  look();
+  walk.at.pop();
+}
+
+function inValue(walk: Walk, { message, parent }: DescField, value: unknown): void {
+  if (message?.typeName === StructSchema.typeName) inJson(walk, value as JsonValue);
+  else if (message !== undefined) inMessage(walk, message, value as Held);
+  else if (typeof value === "string") inText(walk, value);
+  else if (typeof value === "bigint" && (value > maxExact || value < -maxExact))
+    mistake(walk, `must be at most ${maxExact}`);
+  else if (typeof value === "number") {
+    const wrong = parent.typeName === ValueSchema.typeName ? inexactNumber(value) : undefined;
+    if (wrong !== undefined) mistake(walk, wrong);
+    else if (!Number.isFinite(value)) mistake(walk, "must be a number");
+  }
+}
+
+/** NUL parts the keys of the store, and ends a text where C reads it. */
+function inText(walk: Walk, text: string): void {
+  if (text.includes("\0")) mistake(walk, "must hold no NUL");
+  if (!text.isWellFormed()) mistake(walk, "must be well-formed Unicode");
+}
+
+/** What is free in form may hold any text. */
+function inJson(walk: Walk, value: JsonValue): void {
+  if (typeof value === "string" && !value.isWellFormed()) mistake(walk, "must be well-formed Unicode");
+  const inexact = typeof value === "number" ? inexactNumber(value) : undefined;
+  if (inexact !== undefined) mistake(walk, inexact);
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, item] of Object.entries(value)) {
+    if (!key.isWellFormed()) mistake(walk, "must be well-formed Unicode");
+    under(walk, key, () => inJson(walk, item));
+  }
+}
+
+const mistake = ({ at, found }: Walk, message: string) => void found.push({ path: [...at], message });
+
+const maxExact = BigInt(Number.MAX_SAFE_INTEGER);
+
+interface Limit {
+  readonly least: bigint;
+  readonly most: bigint;
+  readonly message: string;
+}
+
+/** Of these, JSON has a form of its own that does not reach as far as their numbers do. */
+const instants: Readonly<Record<string, Limit>> = {
+  [TimestampSchema.typeName]: {
+    least: -62_135_596_800n,
+    most: 253_402_300_799n,
+    message: "must be an instant from the year 1 to the year 9999",
+  },
+  [DurationSchema.typeName]: {
+    least: -315_576_000_000n,
+    most: 315_576_000_000n,
+    message: "must be at most 10,000 years",
+  },
+};
+
+/** Both messages have these two fields, and no others. */
+type Instant = Message & { readonly seconds: bigint; readonly nanos: number };
+
+function isWithin({ $typeName, seconds, nanos }: Instant, { least, most }: Limit): boolean {
+  if (seconds < least || seconds > most || Math.abs(nanos) > 999_999_999) return false;
+  if ($typeName === TimestampSchema.typeName) return nanos >= 0;
+  return nanos === 0 || seconds === 0n || nanos > 0 === seconds > 0n;
+}
+
+const known = new WeakMap<DescMessage, readonly DescField[]>();
+
+/** The fields that can hold such a thing. */
+function concerned(desc: DescMessage): readonly DescField[] {
+  const before = known.get(desc);
+  if (before !== undefined) return before;
+  const found = desc.fields.filter((field) => !isJudgedApart(field) && concerns(field, new Set([desc])));
+  known.set(desc, found);
+  return found;
+}
+
+const doubtful: ReadonlySet<ScalarType | undefined> = new Set([
+  ScalarType.INT64,
+  ScalarType.UINT64,
+  ScalarType.SINT64,
+  ScalarType.FIXED64,
+  ScalarType.SFIXED64,
+  ScalarType.DOUBLE,
+  ScalarType.FLOAT,
+  ScalarType.STRING,
+]);
+
+function concerns(field: DescField, within: Set<DescMessage>): boolean {
+  if (doubtful.has(field.scalar)) return true;
+  const inner = field.message;
+  if (inner === undefined) return false;
+  if (within.has(inner)) return true;
+  within.add(inner);
+  return inner.typeName in instants || inner.fields.some((one) => concerns(one, within));
+}
+
+function isJudgedApart(field: DescField): boolean {
+  const { ignore, type } = getOption(field, fieldRules);
+  const ofItems = type.case === "repeated" ? type.value.items?.ignore : undefined;
+  return ignore === Ignore.ALWAYS || ofItems === Ignore.ALWAYS;
+}

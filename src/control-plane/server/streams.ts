@@ -1,0 +1,92 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
+
+interface StreamsOptions {
+  /** Aborts when the port drains. */
+  readonly shutdown: AbortSignal;
+  /** Rejects when the caller may no longer call the method. */
+  readonly authorize: (call: { readonly method: DescMethod; readonly header: Headers }) => Promise<unknown>;
+}
+
+/** A key that was revoked must not see more than this of what happens after it. */
+const recheckEveryMs = 500;
+
+/**
+ * A stream lives on long after its head was judged. It ends, and says why, when its deadline passes, when its key is
+ * revoked, and when the port drains; of what a caller sends, nothing more is taken from then on, and what was taken is
+ * finished.
+ */
+export const endStreams =
+  ({ shutdown, authorize }: StreamsOptions): Interceptor =>
+  (next) =>
+  async (request) => {
+    if (!request.stream) return next(request);
+    const { method, header, signal: left } = request;
+    const over = new AbortController();
+    const onLeft = () => over.abort(left.reason);
+    const onShutdown = () =>
+      over.abort(new Fault("not_ready", "latchkey is stopping; try another instance", { retryAfterSeconds: 1 }));
+    const recheck = setInterval(() => {
+      authorize({ method, header }).catch((error: unknown) => over.abort(error));
+    }, recheckEveryMs);
+    const settle = () => {
+      clearInterval(recheck);
+      left.removeEventListener("abort", onLeft);
+      shutdown.removeEventListener("abort", onShutdown);
+    };
+    left.addEventListener("abort", onLeft);
+    shutdown.addEventListener("abort", onShutdown);
+    if (left.aborted) onLeft();
+    if (shutdown.aborted) onShutdown();
+    const { signal } = over;
+    const message = method.methodKind === "bidi_streaming" ? taken(request.message, signal) : request.message;
+    try {
+      const response = await next({ ...request, signal, message });
+      if (!response.stream) throw new Error("a stream is answered by a stream");
+      return { ...response, message: told(response.message, { signal, settle }) };
+    } catch (error) {
+      settle();
+      throw error;
+    }
+  };
+
+interface Ending {
+  readonly signal: AbortSignal;
+  readonly settle: () => void;
+}
+
+/** What a stream says and, where it was ended rather than at its end, why. */
+async function* told<T>(messages: AsyncIterable<T>, { signal, settle }: Ending): AsyncIterable<T> {
+  try {
+    yield* messages;
+    if (signal.aborted) throw signal.reason;
+  } finally {
+    settle();
+  }
+}
+
+/** What a caller sends, for as long as it is listened to. */
+async function* taken<T>(messages: AsyncIterable<T>, signal: AbortSignal): AsyncIterable<T> {
+  const iterator = messages[Symbol.asyncIterator]();
+  let stop = () => {};
+  const onAbort = () => stop();
+  signal.addEventListener("abort", onAbort);
+  try {
+    while (!signal.aborted) {
+      // Not a race with one lasting promise: every message would leave something behind in it.
+      const next = await new Promise<IteratorResult<T> | undefined>((resolve, reject) => {
+        stop = () => resolve(undefined);
+        iterator.next().then(resolve, reject);
+      });
+      if (next === undefined || next.done === true) return;
+      yield next.value;
+    }
+  } catch (error) {
+    if (error instanceof ConnectError) throw error;
+    // What does not come from the protocol comes from the connection.
+    throw new ConnectError("the caller has left", Code.Canceled, undefined, undefined, error);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

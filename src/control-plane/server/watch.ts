@@ -1,0 +1,22 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { FeedRequest, FeedStep } from "../../broker/stored/watch-feed.ts";
+import { WatchMarker_Kind } from "../../gen/latchkey/v1/watch_pb.ts";
+import { readerKey } from "./slow-readers.ts";
+
+const kinds = {
+  snapshot_begin: WatchMarker_Kind.SNAPSHOT_BEGIN,
+  snapshot_end: WatchMarker_Kind.SNAPSHOT_END,
+  resumed: WatchMarker_Kind.RESUMED,
+  progress: WatchMarker_Kind.PROGRESS,
+} as const;
+
+export const markerOf = ({ kind, revision }: Extract<FeedStep<never>, { readonly kind: keyof typeof kinds }>) => ({
+  kind: kinds[kind],
+  revision: BigInt(revision),
+});
+
+/** Who watches: until when, and what becomes of them when they fall behind. */
+export const watcherOf = ({ signal, values }: HandlerContext): Pick<FeedRequest, "signal" | "onOverrun"> => ({
+  signal,
+  onOverrun: () => values.get(readerKey)?.hurry(),
+});

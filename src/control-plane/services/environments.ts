@@ -1,0 +1,77 @@
+import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import type { EnvironmentSettings } from "../../broker/setup/environments.ts";
+import { defaultOverlapMs } from "../../broker/setup/signing-secrets.ts";
+import type { EnvironmentService } from "../../gen/latchkey/v1/environment_pb.ts";
+import { callerOf, pageOf } from "../server/context.ts";
+
+export const environmentService = ({
+  environments,
+  access,
+  signingSecrets,
+}: Broker): ServiceImpl<typeof EnvironmentService> => ({
+  async createEnvironment({ name, forwardUrl, secondaryForwardUrl, allowedOrigins }, context) {
+    const wanted = { name, forwardUrl, secondaryForwardUrl, allowedOrigins };
+    return { environment: await environments.create(wanted, callerOf(context).keyId) };
+  },
+  async getEnvironment({ name }, context) {
+    return { environment: await environments.get(await environments.of(callerOf(context), name)) };
+  },
+  async listEnvironments(request, context) {
+    const { environment } = callerOf(context);
+    if (environment !== undefined) return { environments: [await environments.get(environment)] };
+    const { items, next } = await environments.list(pageOf(request));
+    return { environments: [...items], nextPageToken: next };
+  },
+  async updateEnvironment({ environment, updateMask, expectedRevision }, context) {
+    if (environment === undefined) throw new Error("a validated request names its environment");
+    const paths = updateMask?.paths ?? [];
+    const settings = settingsOf(environment, paths.length === 0 ? Object.keys(settable) : paths);
+    const asked = { name: environment.name, settings, expectedRevision };
+    return { environment: await environments.update(asked, callerOf(context).keyId) };
+  },
+  async deleteEnvironment({ name, expectedRevision }, context) {
+    await environments.delete({ name, expectedRevision }, callerOf(context).keyId);
+    return {};
+  },
+  async createKey({ id, environment, scopes, expiresAt }, context) {
+    const expiresAtMs = expiresAt === undefined ? undefined : timestampMs(expiresAt);
+    return access.create({ id, environment, scopes, expiresAtMs }, callerOf(context).keyId);
+  },
+  async listKeys({ environment, ...request }) {
+    if (environment !== "") await environments.get(environment);
+    const { items, next } = await access.list({ environment }, pageOf(request));
+    return { keys: [...items], nextPageToken: next };
+  },
+  async revokeKey({ id, expectedRevision }, context) {
+    await access.revoke({ id, expectedRevision }, callerOf(context).keyId);
+    return {};
+  },
+  async listSigningSecrets({ environment: asked, reveal }, context) {
+    const environment = await environments.of(callerOf(context), asked);
+    return { secrets: [...(await signingSecrets.list(environment, { reveal }))] };
+  },
+  async rotateSigningSecret({ environment: asked, overlap }, context) {
+    const caller = callerOf(context);
+    const environment = await environments.of(caller, asked);
+    const overlapMs = overlap === undefined ? defaultOverlapMs : durationMs(overlap);
+    return { secret: await signingSecrets.rotate({ environment, overlapMs }, caller.keyId) };
+  },
+});
+
+const settable = {
+  forward_url: ({ forwardUrl }: EnvironmentSettings) => ({ forwardUrl }),
+  secondary_forward_url: ({ secondaryForwardUrl }: EnvironmentSettings) => ({ secondaryForwardUrl }),
+  allowed_origins: ({ allowedOrigins }: EnvironmentSettings) => ({ allowedOrigins }),
+} as const;
+
+function settingsOf(from: EnvironmentSettings, paths: readonly string[]): Partial<EnvironmentSettings> {
+  const parts = paths.map((path) => {
+    if (Object.hasOwn(settable, path)) return settable[path as keyof typeof settable](from);
+    const message = `cannot be changed: ${path}`;
+    throw new Fault("invalid_body", message, { mistakes: [{ path: ["update_mask"], message }] });
+  });
+  return Object.assign({}, ...parts) as Partial<EnvironmentSettings>;
+}

@@ -1,0 +1,89 @@
+import { create } from "@bufbuild/protobuf";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import type { Imported } from "../../broker/connect/imports.ts";
+import type { Caller } from "../../broker/setup/access.ts";
+import {
+  type ConnectionImport,
+  ConnectionImportSchema,
+  ConnectionRefSchema,
+  type ConnectionService,
+  type ImportResult,
+  ImportResultSchema,
+} from "../../gen/latchkey/v1/connection_pb.ts";
+import { eachOf } from "../server/batch.ts";
+import { callerOf } from "../server/context.ts";
+import { problemOf } from "../server/errors.ts";
+import type { RequireValid } from "../server/validate.ts";
+import { batches } from "./import-stream.ts";
+
+type Methods = Pick<
+  ServiceImpl<typeof ConnectionService>,
+  "importConnection" | "batchImportConnections" | "streamImportConnections"
+>;
+
+interface Item {
+  readonly connection?: ConnectionImport | undefined;
+  readonly runHooks: boolean;
+}
+
+/** The three ways to import connections: one, a batch, a stream. */
+export const importMethods = ({ imports, environments, connections }: Broker, requireValid: RequireValid): Methods => {
+  /** Items that are not valid, or name an environment the caller may not enter, fail one by one. */
+  async function importItems(caller: Caller, items: readonly Item[]): Promise<ImportResult[]> {
+    const placed = await eachOf(items, async ({ connection: item, runHooks }) => {
+      if (item === undefined) throw new Fault("invalid_body", "the item is empty");
+      requireValid(ConnectionImportSchema, item);
+      return { item: { ...item, environment: await environments.of(caller, item.environment) }, runHooks };
+    });
+    const good = placed.flatMap((one) => (one.fault === undefined ? [one.value] : []));
+    const imported = [...(await imports.importAll(good, caller.keyId))].values();
+    return placed.map((one, i) => {
+      if (one.fault !== undefined) return refused(items[i]?.connection, one.fault);
+      const { value } = imported.next();
+      return value === undefined
+        ? refused(items[i]?.connection, new Fault("internal", "an item has no result"))
+        : resultOf(value);
+    });
+  }
+
+  return {
+    async importConnection({ connection: item }, context) {
+      if (item === undefined) throw new Error("a validated request holds its connection");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, item.environment);
+      const { connection, created } = await imports.importOne({ ...item, environment }, caller.keyId);
+      const [shown = connection] = await connections.withLastUse([connection]);
+      return { connection: shown, created };
+    },
+    async batchImportConnections({ connections: items, runHooks }, context) {
+      const asked = items.map((connection) => ({ connection, runHooks }));
+      return { results: await importItems(callerOf(context), asked) };
+    },
+    async *streamImportConnections(requests, context) {
+      const caller = callerOf(context);
+      let index = 0n;
+      for await (const batch of batches(requests)) {
+        for (const result of await importItems(caller, batch)) {
+          yield { index, result };
+          index += 1n;
+        }
+      }
+    },
+  };
+};
+
+function resultOf(imported: Imported): ImportResult {
+  const { ref } = imported;
+  if (imported.fault !== undefined) return create(ImportResultSchema, { ref, problem: problemOf(imported.fault) });
+  const { created, connection } = imported;
+  return create(ImportResultSchema, { ref, created, revision: connection.revision });
+}
+
+/** The result of an item that did not get as far as the import, naming it as far as it names itself. */
+function refused(item: ConnectionImport | undefined, fault: Fault): ImportResult {
+  const { environment = "", integration = "", id = "" } = item ?? {};
+  const ref = create(ConnectionRefSchema, { environment, integration, id });
+  return create(ImportResultSchema, { ref, problem: problemOf(fault) });
+}

@@ -1,0 +1,90 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { Broker } from "../../broker/broker.ts";
+import { requireScope } from "../../broker/setup/access.ts";
+import { isConfusable } from "../../core/callback-address.ts";
+import { integrationWarnings, sharedCallback, webhooksUnproven } from "../../core/integration-warnings.ts";
+import { wantsWebhookSecret } from "../../core/notifications/proof.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { Integration, IntegrationService, IntegrationWarning } from "../../gen/latchkey/v1/integration_pb.ts";
+import { callerOf, pageOf } from "../server/context.ts";
+import { markerOf, watcherOf } from "../server/watch.ts";
+
+export const integrationService = ({
+  integrations,
+  providers,
+  environments,
+  webhookUrls,
+  authorizations,
+  sharedCallbacks,
+  feeds,
+}: Broker): ServiceImpl<typeof IntegrationService> => {
+  const shown = async (integration: Integration): Promise<Integration> => ({
+    ...integration,
+    webhookUrl: await webhookUrls.of(integration),
+    callbackUrl: await authorizations.callbackUrl(integration),
+    warnings: await warningsOf(integration),
+  });
+
+  async function warningsOf(integration: Integration): Promise<IntegrationWarning[]> {
+    const provider = providers.lookUp(integration.provider);
+    const shared = isConfusable(integration, provider)
+      ? sharedCallback(integration, provider, sharedCallbacks.othersThan(integration, 3))
+      : undefined;
+    const warnings = [...integrationWarnings(integration, provider), ...(shared === undefined ? [] : [shared])];
+    // Secrets are opened only for those to whom it matters whether there is one.
+    if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
+    const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};
+    return [
+      ...warnings,
+      ...[webhooksUnproven(provider, { webhookSecret, clientSecret })].filter((one) => one !== undefined),
+    ];
+  }
+
+  return {
+    async createIntegration({ integration }, context) {
+      if (integration === undefined) throw new Error("a validated request holds its integration");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, integration.environment);
+      return { integration: await shown(await integrations.create({ ...integration, environment }, caller.keyId)) };
+    },
+    async getIntegration({ environment: asked, key, includeSecrets }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      if (includeSecrets) requireScope(caller, Scope.CREDENTIALS_READ);
+      const { value } = await integrations.get({ environment, key });
+      const secrets = includeSecrets ? await integrations.secretsOf({ environment, key }) : undefined;
+      const integration = await shown(value);
+      return { integration: secrets === undefined ? integration : { ...integration, secrets } };
+    },
+    async listIntegrations({ environment: asked, provider, ...request }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const { items, next } = await integrations.list({ environment, provider }, pageOf(request));
+      return { integrations: await Promise.all(items.map(shown)), nextPageToken: next };
+    },
+    async updateIntegration({ integration, updateMask, expectedRevision }, context) {
+      if (integration === undefined) throw new Error("a validated request holds its integration");
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, integration.environment);
+      const paths = updateMask?.paths ?? [];
+      const asked = { integration: { ...integration, environment }, paths, expectedRevision };
+      return { integration: await shown(await integrations.update(asked, caller)) };
+    },
+    async deleteIntegration({ environment: asked, key, expectedRevision }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      await integrations.delete({ environment, key, expectedRevision }, caller.keyId);
+      return {};
+    },
+    async *watchIntegrations({ environment: asked, fromRevision }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const request = { under: [environment], from: Number(fromRevision), changesOnly: false, ...watcherOf(context) };
+      for await (const step of feeds.integrations(request)) {
+        if (step.kind === "put") yield { event: { case: "put" as const, value: await shown(step.value) } };
+        else if (step.kind === "deleted") {
+          const [, key = ""] = step.parts;
+          yield { event: { case: "deleted" as const, value: { environment, key, revision: BigInt(step.revision) } } };
+        } else yield { event: { case: "marker" as const, value: markerOf(step) } };
+      }
+    },
+  };
+};

@@ -1,0 +1,111 @@
+import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import { anyForward } from "../../broker/deliveries/forwards.ts";
+import type { Header, WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { callerOf, pageOf } from "../server/context.ts";
+import { problemOf } from "../server/errors.ts";
+import { maxPageBytes } from "../server/page-bytes.ts";
+import { watcherOf } from "../server/watch.ts";
+
+type Methods = ServiceImpl<typeof WebhookService>;
+
+export const webhookService = (broker: Broker): Methods => {
+  const { environments, notifications, forwards, destinations, webhooks, webhookReceivers, feeds } = broker;
+
+  async function receiverOf(environment: string, integration: string) {
+    return webhookReceivers.of(await environments.get(environment), integration);
+  }
+
+  return {
+    async listNotifications(
+      { environment: asked, integration, connectionId, unmatched, since, until, ...request },
+      context,
+    ) {
+      requireIntegration({ integration, connectionId });
+      const environment = await environments.of(callerOf(context), asked);
+      const filter = {
+        ...{ environment, integration, connectionId, unmatched },
+        sinceMs: msOf(since),
+        untilMs: msOf(until),
+      };
+      const { items, next } = await notifications.list(filter, { ...pageOf(request), maxBytes: maxPageBytes });
+      return { notifications: [...items], nextPageToken: next };
+    },
+    async getNotification({ environment: asked, id }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const notification = await notifications.get({ environment, id });
+      return { notification, forwards: [...(await forwards.ofNotification(environment, id))] };
+    },
+    async *watchNotifications({ environment: asked, integration }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      for await (const step of feeds.webhooks({ environment, integration, ...watcherOf(context) }))
+        yield { event: step };
+    },
+    async listForwards({ environment: asked, filter = anyForward, ...request }, context) {
+      requireIntegration(filter);
+      const environment = await environments.of(callerOf(context), asked);
+      const { items, next } = await forwards.list(
+        { environment, filter },
+        { ...pageOf(request), maxBytes: maxPageBytes },
+      );
+      return { forwards: [...items], nextPageToken: next };
+    },
+    async getForward({ environment: asked, id }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      const { forward, attempts } = await forwards.get({ environment, id });
+      return { forward, attempts: [...attempts] };
+    },
+    async replayForwards({ environment: asked, ids, filter }, context) {
+      if ((ids.length === 0) === (filter === undefined)) {
+        throw new Fault("invalid_body", "say which forwards: by ids, or by a filter, and not by both");
+      }
+      if (filter !== undefined) requireIntegration(filter);
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      const { replayed, refused } = await forwards.replay({ environment, ids, filter }, caller.keyId);
+      const problems = [...refused].map(([id, fault]) => [id, problemOf(fault)] as const);
+      return { replayed: BigInt(replayed), refused: Object.fromEntries(problems) };
+    },
+    async listDestinations({ environment: asked }, context) {
+      const environment = await environments.of(callerOf(context), asked);
+      return { destinations: [...broker.destinationsOf(environment)] };
+    },
+    async resumeDestination({ environment: asked, url }, context) {
+      const caller = callerOf(context);
+      const environment = await environments.of(caller, asked);
+      await destinations.resume({ environment, url }, caller.keyId);
+      return { destination: broker.destinationsOf(environment).find((one) => one.url === url) };
+    },
+    async sendTestNotification({ environment: asked, integration, headers, body }, context) {
+      const receiver = await receiverOf(await environments.of(callerOf(context), asked), integration);
+      return { notification: await webhooks.accept(receiver, receivedOf(headers, body)) };
+    },
+    async explainWebhook({ environment: asked, integration, headers, body }, context) {
+      const receiver = await receiverOf(await environments.of(callerOf(context), asked), integration);
+      const { rule, field, matches, fault } = await webhooks.explain(receiver, receivedOf(headers, body));
+      return { matchedRule: rule, field, matches: [...matches], ...(fault && { problem: problemOf(fault) }) };
+    },
+  };
+};
+
+const msOf = (at: Timestamp | undefined): number | undefined => (at === undefined ? undefined : timestampMs(at));
+
+function requireIntegration({
+  integration,
+  connectionId,
+}: {
+  readonly integration: string;
+  readonly connectionId: string;
+}) {
+  if (connectionId === "" || integration !== "") return;
+  const message = "must be given with connection_id, which names a connection of one integration";
+  throw new Fault("invalid_body", "the filter is not valid", { mistakes: [{ path: ["integration"], message }] });
+}
+
+const receivedOf = (headers: readonly Header[], body: Uint8Array) => ({
+  headers: headers.map(({ name, value }) => [name.toLowerCase(), Buffer.from(value).toString("latin1")] as const),
+  query: "",
+  body,
+});

@@ -1,0 +1,26 @@
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
+import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
+
+type Kind = Exclude<Credentials["kind"]["case"], undefined>;
+
+/** How the SDK's dialect names a kind of credentials. A kind that the proto has and this table lacks does not compile. */
+export const authModes = {
+  oauth2: "OAUTH2",
+  oauth2Client: "OAUTH2_CC",
+  oauth1: "OAUTH1",
+  apiKey: "API_KEY",
+  basic: "BASIC",
+  tba: "TBA",
+  app: "APP",
+  jwt: "JWT",
+  twoStep: "TWO_STEP",
+  signature: "SIGNATURE",
+  awsSigv4: "AWS_SIGV4",
+  clientCertificate: "CLIENT_CERTIFICATE",
+  none: "NONE",
+} as const satisfies { readonly [K in Kind]: string };
+
+export type AuthMode = (typeof authModes)[Kind];
+
+/** The kind of credentials that a provider's connections hold. */
+export const authModeOf = ({ auth }: Provider): string => authModes[auth.case ?? "none"];

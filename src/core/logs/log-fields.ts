@@ -1,0 +1,92 @@
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { type Redact, redacted } from "../secrets/redaction.ts";
+
+/**
+ * Every field that a line of a log may have, and what may stand in it. What is not in this table is in no log:
+ * `word` is a name or a code, `text` what somebody else said, which is cut short and looked at hardest.
+ */
+const table = {
+  attempt: "number",
+  cause: "word",
+  code: "word",
+  count: "number",
+  credentials: "word",
+  credentials_expire_at: "time",
+  detail: "text",
+  failing_since: "time",
+  failure: "word",
+  failures: "number",
+  grant: "word",
+  granted_at: "time",
+  host: "word",
+  key: "word",
+  keys: "text",
+  last_succeeded_at: "time",
+  live_grants: "number",
+  message: "text",
+  method: "word",
+  model: "word",
+  most_grants: "number",
+  ms: "number",
+  next_attempt_at: "time",
+  provider: "word",
+  publishing: "word",
+  reason: "word",
+  retry_after_ms: "number",
+  scopes: "text",
+  script: "word",
+  stack: "text",
+  state: "word",
+  status: "number",
+  trigger: "word",
+  variant: "word",
+  version: "word",
+} as const satisfies Readonly<Record<string, Kind>>;
+
+type Kind = "number" | "word" | "time" | "text";
+/** A time is milliseconds since 1970. */
+type ValueOf<K extends Kind> = K extends "number" | "time" ? number : string;
+
+export type LogFields = { readonly [N in keyof typeof table]?: ValueOf<(typeof table)[N]> | undefined };
+
+const maxWordLength = 128;
+export const maxTextLength = 400;
+/** More than is shown is looked at, so that what is cut off is no half of a secret. */
+const maxLookedAt = 4_096;
+
+/** The fields of a line as they are kept. */
+export function keptFields(fields: LogFields, redact: Redact): JsonObject {
+  const kept: JsonObject = {};
+  for (const [name, value] of Object.entries(fields)) {
+    const shown = kinds.has(name) && value !== undefined ? keptValue(kinds.get(name), value, redact) : undefined;
+    if (shown !== undefined) kept[name] = shown;
+  }
+  return kept;
+}
+
+const kinds: ReadonlyMap<string, Kind> = new Map(Object.entries(table));
+
+function keptValue(kind: Kind | undefined, value: unknown, redact: Redact): JsonValue | undefined {
+  if (kind === "number") return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+  if (kind === "time") return typeof value === "number" ? isoOf(value) : undefined;
+  if (typeof value !== "string" || value === "") return undefined;
+  if (kind === "text") return keptText(value, redact);
+  const isWord = value.length <= maxWordLength && /^[\x21-\x7e]+$/.test(value);
+  return isWord ? redact(value) : redacted;
+}
+
+function isoOf(ms: number): string | undefined {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}
+
+/** What somebody else said: on one line, without secrets, and not much of it. */
+export function keptText(text: string, redact: Redact): string {
+  const isLong = text.length > maxLookedAt;
+  // The last word may be half of something.
+  const looked = isLong ? text.slice(0, maxLookedAt).replace(/\S*$/, "") : text;
+  const shown = redact(looked)
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
+    .trim();
+  return shown.length <= maxTextLength && !isLong ? shown : `${shown.slice(0, maxTextLength).trimEnd()}…`;
+}

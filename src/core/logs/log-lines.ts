@@ -1,0 +1,95 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type LogLine, LogLineSchema } from "../../gen/latchkey/v1/log_pb.ts";
+import type { Redact } from "../secrets/redaction.ts";
+import { keptFields, keptText, type LogFields } from "./log-fields.ts";
+
+/** One line as it was said: nothing in it has been blanked yet. */
+export interface RawLine {
+  readonly atMs: number;
+  readonly level: "debug" | "info" | "warn" | "error";
+  /** A constant sentence: what it is about stands in the fields. */
+  readonly sentence: string;
+  readonly fields: LogFields;
+}
+
+/** Both ends of a long log are kept: how it began, and how it ended. */
+export const maxLinesPerEnd = 100;
+const maxBytesPerEnd = 16 * 1024;
+const maxLineBytes = 2 * 1024;
+
+/** Collects lines, and holds no more of them than will be kept. */
+export interface LineCollector {
+  add(line: RawLine): void;
+  readonly head: readonly RawLine[];
+  readonly tail: readonly RawLine[];
+  readonly isTruncated: boolean;
+}
+
+export function createLineCollector(): LineCollector {
+  const head: RawLine[] = [];
+  const tail: RawLine[] = [];
+  let isTruncated = false;
+  return {
+    head,
+    tail,
+    get isTruncated() {
+      return isTruncated;
+    },
+    add(line) {
+      if (head.length < maxLinesPerEnd) {
+        head.push(line);
+        return;
+      }
+      tail.push(line);
+      if (tail.length <= maxLinesPerEnd) return;
+      tail.shift();
+      isTruncated = true;
+    },
+  };
+}
+
+export interface KeptLines {
+  readonly lines: LogLine[];
+  readonly isTruncated: boolean;
+}
+
+/** The lines as they are stored: without secrets, and bounded. */
+export function keptLines({ head, tail, isTruncated }: Omit<LineCollector, "add">, redact: Redact): KeptLines {
+  const beginning = fitting(head, redact);
+  const end = fitting(tail.toReversed(), redact);
+  const all = [...beginning, ...end.reverse()];
+  return {
+    lines: all.map(({ line }) => line),
+    isTruncated: isTruncated || all.length < head.length + tail.length || all.some((one) => one.isCut),
+  };
+}
+
+interface KeptLine {
+  readonly line: LogLine;
+  readonly bytes: number;
+  /** Its fields were left out. */
+  readonly isCut: boolean;
+}
+
+function keptLine({ atMs, level, sentence, fields }: RawLine, redact: Redact): KeptLine {
+  const kept: JsonObject = keptFields(fields, redact);
+  const message = keptText(sentence, redact);
+  const bytes = Buffer.byteLength(JSON.stringify(kept)) + Buffer.byteLength(message);
+  const isCut = bytes > maxLineBytes;
+  const line = create(LogLineSchema, { at: timestampFromMs(atMs), level, message, fields: isCut ? {} : kept });
+  return { line, bytes: isCut ? Buffer.byteLength(message) : bytes, isCut };
+}
+
+/** The first of them, as many as there is room for. No more are looked at: to blank a long line takes its time. */
+function fitting(lines: readonly RawLine[], redact: Redact): KeptLine[] {
+  let room = maxBytesPerEnd;
+  const kept: KeptLine[] = [];
+  for (const raw of lines) {
+    const line = keptLine(raw, redact);
+    room -= line.bytes;
+    if (room < 0) break;
+    kept.push(line);
+  }
+  return kept;
+}

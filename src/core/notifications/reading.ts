@@ -1,0 +1,205 @@
+import { TextDecoder } from "node:util";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { valuesAt } from "../../providers/dotted-path.ts";
+import { isObject } from "../dialect/json-fields.ts";
+import type { Received } from "./notification.ts";
+
+/**
+ * A notification as it is looked at: each part is read when it is first asked for, and once. Nothing here throws,
+ * whatever strangers send. A class, because there is one for each.
+ */
+export class Reading {
+  readonly received: Received;
+  #headers: Received["headers"] | undefined;
+  #form: Once<readonly (readonly [name: string, value: string])[] | undefined>;
+  #json: Once<ReadJson | undefined>;
+
+  constructor(received: Received) {
+    this.received = received;
+  }
+
+  /** Each name once, with text; several lines of one are joined (RFC 9110, section 5.3). */
+  get headers(): Received["headers"] {
+    this.#headers ??= joinedHeaders(this.received);
+    return this.#headers;
+  }
+
+  /**
+   * Undefined also where the field is there more than once: which of them the provider means is not known, and a value
+   * joined from them names nothing.
+   */
+  header(name: string): string | undefined {
+    let found: string | undefined;
+    for (const [one, value] of this.received.headers) {
+      if (one !== name) continue;
+      if (found !== undefined) return undefined;
+      found = value;
+    }
+    return found === undefined ? undefined : textOfField(found);
+  }
+
+  /** The first parameter of that name; undefined where it does not decode. */
+  query(name: string): string | undefined {
+    return parameter(this.received.query, name);
+  }
+
+  /** Fields of a form in their order; undefined where the body is none. */
+  form(): readonly (readonly [name: string, value: string])[] | undefined {
+    this.#form ??= { made: isForm(this.header("content-type")) ? formOf(this.received.body) : undefined };
+    return this.#form.made;
+  }
+
+  /** The body where it is a JSON object or a list. */
+  json(): JsonValue | undefined {
+    return this.#readJson()?.value;
+  }
+
+  /** Texts and numbers of the body, as many as the path leads to; undefined in place of anything else. */
+  textsAt(path: string): readonly (string | undefined)[] {
+    return this.#readJson()?.textsAt(path) ?? [];
+  }
+
+  #readJson(): ReadJson | undefined {
+    this.#json ??= { made: readJson(this.received.body) };
+    return this.#json.made;
+  }
+}
+
+export const readingOf = (received: Received): Reading => new Reading(received);
+
+type Once<T> = { readonly made: T } | undefined;
+
+/**
+ * Bytes as text: UTF-8 where they are, and otherwise Latin-1, in which every byte means something. The same bytes are
+ * always the same text, and a byte order mark stays.
+ */
+export function textOf(bytes: Uint8Array): string {
+  return utf8Of(bytes) ?? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+}
+
+export function utf8Of(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // Not UTF-8: that is the answer.
+    return undefined;
+  }
+}
+
+/** Of a field's value, with one character a byte, what it says. */
+export const textOfField = (value: string): string =>
+  beyondAscii.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
+const beyondAscii = /[\x80-\xff]/;
+
+/** Most have no name twice and nothing but ASCII, and stay as they are. */
+function joinedHeaders({ headers }: Received): Received["headers"] {
+  if (isPlain(headers)) return headers;
+  const joined = new Map<string, string>();
+  for (const [name, value] of headers) {
+    const before = joined.get(name);
+    const text = textOfField(value);
+    joined.set(name, before === undefined ? text : `${before}, ${text}`);
+  }
+  return [...joined];
+}
+
+/** So few names are compared with each other sooner than they are filed. */
+const fewHeaders = 24;
+
+function isPlain(headers: Received["headers"]): boolean {
+  if (headers.length > fewHeaders) return false;
+  for (let i = 0; i < headers.length; i += 1) {
+    const [name, value] = headers[i] as Received["headers"][number];
+    if (beyondAscii.test(value)) return false;
+    for (let j = 0; j < i; j += 1) if (headers[j]?.[0] === name) return false;
+  }
+  return true;
+}
+
+/** JSON of a value that a notification holds, with its numbers as they are written. */
+export interface ReadJson {
+  readonly value: JsonValue;
+  textsAt(path: string): readonly (string | undefined)[];
+}
+
+export function readJson(bytes: Uint8Array): ReadJson | undefined {
+  const text = utf8Of(bytes);
+  // A list or an object begins so; who sends another kind of body is not made to wait for a parser.
+  if (text === undefined || !/^[ \t\r\n]*[{[]/.test(text) || isDeep(text)) return undefined;
+  const value = parsed(text);
+  if (value === undefined || !(isObject(value) || Array.isArray(value))) return undefined;
+  const exact = once(() => JSON.parse(text, numbersAsText) as JsonValue);
+  return {
+    value,
+    textsAt(path) {
+      const found = valuesAt(path, value);
+      // A number that JavaScript rounds would be another's id: `9007199254740993`.
+      const isRounded = found.some((one) => typeof one === "number" && !Number.isSafeInteger(one));
+      const texts = isRounded ? valuesAt(path, exact()) : found;
+      return texts.map((one) => (typeof one === "number" ? String(one) : typeof one === "string" ? one : undefined));
+    },
+  };
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    // Not JSON: that is the answer.
+    return undefined;
+  }
+}
+
+/** ECMAScript 2026 hands a reviver the text of what it revives; TypeScript does not know of it yet. */
+type Reviver = (this: unknown, name: string, value: unknown, context?: { readonly source?: string }) => unknown;
+const numbersAsText: Reviver = (_name, value, context) => (typeof value === "number" ? context?.source : value);
+
+/** Deeper than anybody means it. Two million levels take the parser a second, and a reviver more than the stack. */
+const maxDepth = 500;
+
+function isDeep(text: string): boolean {
+  let depth = 0;
+  let isInText = false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) isInText = !isInText;
+    else if (isInText) at += code === backslash ? 1 : 0;
+    else if (code === openBracket || code === openBrace) {
+      depth++;
+      if (depth > maxDepth) return true;
+    } else if (code === closeBracket || code === closeBrace) depth--;
+  }
+  return false;
+}
+
+const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
+
+const isForm = (type: string | undefined): boolean =>
+  /^[ \t]*application\/x-www-form-urlencoded[ \t]*(?:;|$)/i.test(type ?? "");
+
+const formOf = (body: Uint8Array) => [...new URLSearchParams(textOf(body))];
+
+function parameter(query: string, wanted: string): string | undefined {
+  for (const part of query.split("&")) {
+    const [name = ""] = part.split("=", 1);
+    if (decoded(name) === wanted) return decoded(part.slice(name.length + 1));
+  }
+  return undefined;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    // Not percent-encoding: nothing that anybody could have meant.
+    return undefined;
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

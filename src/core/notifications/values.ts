@@ -1,0 +1,174 @@
+import {
+  type LookupRule,
+  LookupRule_Transform,
+  type NotificationRules,
+  type ValueRule,
+} from "../../gen/latchkey/v1/provider_pb.ts";
+import { schemeFacts, schemeOf } from "../../providers/signature-scheme.ts";
+import { emailHash } from "./email-hash.ts";
+import type { Lookup } from "./notification.ts";
+import { type Reading, readJson } from "./reading.ts";
+
+/** What a provider's rules find in a notification. */
+export interface NotificationValues {
+  /** The same when the message comes again; undefined where it says too little to know. */
+  readonly messageId: string | undefined;
+  /** In the order of the rules. */
+  readonly lookups: readonly Lookup[];
+  /** The channel that it came over, and its number there, as received. */
+  readonly channel: string | undefined;
+  readonly number: string | undefined;
+  /** The provider's id of what that channel watches. */
+  readonly resourceId: string | undefined;
+  /** What it tells of, in the provider's words, such as `push`; none where it does not say. */
+  readonly kinds: readonly string[];
+  /** It announces the channel, and no change. */
+  readonly isSync: boolean;
+}
+
+/** No field of a connection is as long, and none of a head. */
+const maxLength = 16_384;
+/** Several times as many notifications as any provider puts into one body. */
+const maxValues = 1_000;
+
+export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
+  if (rules === undefined) return nothing;
+  const { messageId, lookups, channel, number, state, syncState, resourceId, kind } = rules;
+  const read = new ValuesRead(rules, reading);
+  return {
+    messageId: messageIdOf(messageId.map((name) => read.all(name))) ?? signedIdOf(rules, reading),
+    lookups: lookups.map((rule, i) => new ReadLookup(i, rule, read)),
+    channel: read.first(channel),
+    number: read.first(number),
+    resourceId: read.first(resourceId),
+    kinds: read.all(kind),
+    isSync: state !== "" && syncState !== "" && read.first(state) === syncState,
+  };
+}
+
+/** Of a scheme that signs an id of the message, that id, where the rules name no other. */
+function signedIdOf({ messageId, signature }: NotificationRules, reading: Reading): string | undefined {
+  const scheme = schemeOf(signature);
+  if (messageId.length > 0 || signature === undefined || scheme === undefined || scheme === "none") return undefined;
+  const header = schemeFacts[scheme].signedIdHeader(signature);
+  const id = header === undefined ? undefined : reading.header(header);
+  return id !== undefined && isUsable(id) ? id : undefined;
+}
+
+const none: readonly string[] = [];
+const nothing: NotificationValues = {
+  ...{ messageId: undefined, lookups: [], channel: undefined, number: undefined, resourceId: undefined },
+  ...{ kinds: none, isSync: false },
+};
+
+/** What rules find, by their names, each looked for once. There are few: a map of them would cost more. */
+class ValuesRead {
+  readonly #rules: NotificationRules;
+  readonly #reading: Reading;
+  readonly #names: string[] = [];
+  readonly #found: (readonly string[])[] = [];
+
+  constructor(rules: NotificationRules, reading: Reading) {
+    this.#rules = rules;
+    this.#reading = reading;
+  }
+
+  all(name: string): readonly string[] {
+    const known = this.#found[this.#names.indexOf(name)];
+    if (known !== undefined) return known;
+    const { values } = this.#rules;
+    const rule = Object.hasOwn(values, name) ? values[name] : undefined;
+    const found = rule === undefined ? none : valuesOf(rule, this.#reading);
+    this.#names.push(name);
+    this.#found.push(found);
+    return found;
+  }
+
+  first(name: string): string | undefined {
+    return this.all(name)[0];
+  }
+}
+
+/** What a rule finds is looked for when it is its turn: the first is most often the last. */
+class ReadLookup implements Lookup {
+  readonly rule: number;
+  readonly field: string;
+  readonly #name: string;
+  readonly #transform: LookupRule_Transform;
+  readonly #read: ValuesRead;
+
+  constructor(rule: number, { field, value, transform }: LookupRule, read: ValuesRead) {
+    this.rule = rule;
+    this.field = field;
+    this.#name = value;
+    this.#transform = transform;
+    this.#read = read;
+  }
+
+  get values(): readonly string[] {
+    const found = this.#read.all(this.#name);
+    if (this.#transform === LookupRule_Transform.EMAIL_HASH) return found.map(emailHash);
+    return this.#transform === LookupRule_Transform.LOWER_CASE ? found.map((value) => value.toLowerCase()) : found;
+  }
+}
+
+/** The message of this number of a channel; undefined where something else makes it the same message. */
+export function messageIdIn(
+  { messageId, channel, number }: Pick<NotificationRules, "messageId" | "channel" | "number">,
+  of: { readonly channel: string; readonly number: bigint },
+): string | undefined {
+  const isOfBoth = messageId.length === 2 && messageId.includes(channel) && messageId.includes(number);
+  if (!isOfBoth || channel === "" || number === "" || channel === number) return undefined;
+  return messageIdOf(messageId.map((name) => [name === channel ? of.channel : String(of.number)]));
+}
+
+function messageIdOf(parts: readonly (readonly string[])[]): string | undefined {
+  if (parts.length === 0 || parts.some((values) => values.length === 0)) return undefined;
+  // No value is empty or holds NUL (see `isUsable`): no two messages have one id.
+  return parts.map((values) => values.join("\0\0")).join("\0");
+}
+
+/** The values that a rule finds, each once. */
+export function valuesOf(rule: ValueRule, reading: Reading): readonly string[] {
+  const { base64, json, segmentAfter: mark } = rule;
+  let found = placedAt(rule, reading);
+  if (base64) found = found.flatMap(decodedFrom);
+  if (json !== "") found = found.flatMap((value) => textsIn(value, json));
+  if (mark !== "") found = found.flatMap((value) => segmentAfter(mark, value));
+  if (!found.every(isUsable)) found = found.filter(isUsable);
+  return found.length < 2 ? found : [...new Set(found)].slice(0, maxValues);
+}
+
+const textsIn = (value: string, path: string): readonly string[] =>
+  readJson(Buffer.from(value))
+    ?.textsAt(path)
+    .filter((text) => text !== undefined) ?? [];
+
+/** What is empty would match whatever else is empty; NUL and halves of a character cannot be filed. */
+const isUsable = (value: string): boolean =>
+  value !== "" && value.length <= maxLength && !value.includes("\0") && value.isWellFormed();
+
+function placedAt({ header, body, query, form }: ValueRule, reading: Reading): readonly string[] {
+  if (body !== "") return reading.textsAt(body).filter((value) => value !== undefined);
+  const fields = form === "" ? [] : (reading.form() ?? []);
+  if (form !== "") return fields.filter(([name]) => name === form).map(([, value]) => value);
+  const value = header === "" ? reading.query(query) : reading.header(header);
+  return value === undefined ? [] : [value];
+}
+
+/** Base64 of either alphabet (RFC 4648), as text. */
+function decodedFrom(value: string): readonly string[] {
+  return /^[A-Za-z0-9+/_-]+={0,2}$/.test(value) ? [Buffer.from(value, "base64").toString("utf8")] : [];
+}
+
+function segmentAfter(mark: string, value: string): readonly string[] {
+  const at = value.indexOf(mark);
+  if (at === -1) return [];
+  const [segment = ""] = value.slice(at + mark.length).split(/[/?]/, 1);
+  try {
+    return [decodeURIComponent(segment)];
+  } catch {
+    // What does not decode is the name of nothing. The value as a whole can still be looked for.
+    return [];
+  }
+}

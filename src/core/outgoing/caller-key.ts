@@ -1,0 +1,29 @@
+import { Fault } from "../../base/fault.ts";
+
+/** Where a caller of the proxy may put its key, the first that is there: SDKs of providers leave little choice. */
+const places = ["latchkey-key", "proxy-authorization", "authorization"] as const;
+
+/** Throws `missing_auth_header` and `malformed_auth_header`. `header` gives a field by its name in lower case. */
+export function callerKey(header: (name: string) => string | undefined): string {
+  for (const place of places) {
+    const value = header(place);
+    if (value === undefined || value === "") continue;
+    const key = place === "latchkey-key" ? value : keyIn(value);
+    if (key !== undefined && /^[\x21-\x7e]+$/.test(key)) return key;
+    throw new Fault("malformed_auth_header", `the ${place} header must hold a key: Bearer <key>, token <key> or Basic`);
+  }
+  throw new Fault("missing_auth_header", "send a key: Authorization: Bearer <key>");
+}
+
+const prefix = "lk_";
+
+function keyIn(value: string): string | undefined {
+  const [, scheme = "", rest = ""] = /^([A-Za-z]+) +(\S+)$/.exec(value) ?? [];
+  const lower = scheme.toLowerCase();
+  if (lower === "bearer" || lower === "token") return rest;
+  if (lower !== "basic") return undefined;
+  const [user = "", ...rests] = Buffer.from(rest, "base64").toString().split(":");
+  const password = rests.join(":");
+  // Some SDKs have a user name of their own beside the key, some a password: ours are known by their beginning.
+  return user === "" || (password.startsWith(prefix) && !user.startsWith(prefix)) ? password : user;
+}

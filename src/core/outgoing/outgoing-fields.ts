@@ -1,0 +1,140 @@
+import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
+
+/** The fields of a request on its way to a provider: what the caller sent, without what is ours or the connection's. */
+export interface OutgoingFields {
+  /** Name, value, name, value. */
+  readonly pairs: string[];
+  /** Announced by the caller: how its body is framed. */
+  readonly contentLength: string | undefined;
+}
+
+/** RFC 9110, 7.6.1, and what belongs to the connection between the caller and us. */
+const hopByHop = [
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authorization",
+  "proxy-authenticate",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "expect",
+  "host",
+  "http2-settings",
+];
+/** Ours to read, and nobody else's. */
+const own = [
+  "authorization",
+  "provider-config-key",
+  "connection-id",
+  "base-url-override",
+  "retries",
+  "retry-on",
+  "decompress",
+  "forward-headers-on-redirect",
+  "nango-activity-log-id",
+  "nango-is-sync",
+  "nango-is-script",
+  "nango-is-dry-run",
+];
+/** What would tell a provider of the caller's network, or of another user's session. */
+const revealing = ["cookie", "forwarded", "x-real-ip"];
+const dropped = new Set([...hopByHop, ...own, ...revealing, "content-length"]);
+/** A caller's field in disguise: it loses the prefix, takes the place of its plain twin, and is judged like any other. */
+const disguise = "nango-proxy-";
+
+interface Name {
+  readonly lower: string;
+  /** An underscore is judged as the hyphen that it becomes behind CGI and whatever copies it (RFC 3875, 4.1.18). */
+  readonly plain: string;
+  readonly isDropped: boolean;
+  readonly isDisguised: boolean;
+}
+
+const nameOf = byFieldName((lower): Name => {
+  const plain = lower.replaceAll("_", "-");
+  return {
+    lower,
+    plain,
+    isDropped: dropped.has(plain) || plain.startsWith("latchkey-") || plain.startsWith("x-forwarded-"),
+    isDisguised: lower.startsWith(disguise),
+  };
+});
+
+export interface Withheld {
+  /** The names, in lower case, that the credentials bring themselves. */
+  readonly replaced: ReadonlySet<string>;
+  /** The caller's key is for us alone, also where the caller has written it into a field of another name. */
+  readonly key: string | undefined;
+}
+
+export function outgoingFields(rawHeaders: readonly string[], { replaced, key }: Withheld): OutgoingFields {
+  const { nominated, disguised } = specialIn(rawHeaders);
+  const pairs: string[] = [];
+  let contentLength: string | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const written = rawHeaders[i] ?? "";
+    const name = nameOf(written);
+    const value = rawHeaders[i + 1] ?? "";
+    if (name.lower === "content-length") contentLength = value;
+    if (name.isDisguised || disguised?.has(name.lower) === true) continue;
+    if (isSentOn(name, value)) pairs.push(written, value);
+  }
+  for (const { written, value } of disguised?.values() ?? []) {
+    if (isSentOn(nameOf(written), value)) pairs.push(written, value);
+  }
+  return { pairs, contentLength };
+
+  function isSentOn({ lower, plain, isDropped }: Name, value: string): boolean {
+    if (isDropped || replaced.has(plain) || replaced.has(lower) || nominated?.has(lower) === true) return false;
+    return key === undefined || !value.includes(key);
+  }
+}
+
+interface Special {
+  /** What the caller says is for us alone; it cannot name what must go on. */
+  readonly nominated: ReadonlySet<string> | undefined;
+  /** By their plain names; of several of one name, the last counts. */
+  readonly disguised: ReadonlyMap<string, { readonly written: string; readonly value: string }> | undefined;
+}
+
+const nothing: Special = { nominated: undefined, disguised: undefined };
+
+/** Most requests have nothing of the kind. */
+function specialIn(rawHeaders: readonly string[]): Special {
+  let isSpecial = false;
+  for (let i = 0; i < rawHeaders.length && !isSpecial; i += 2) {
+    const { lower, isDisguised } = nameOf(rawHeaders[i] ?? "");
+    isSpecial = isDisguised || (lower === "connection" && !saysNothing(rawHeaders[i + 1] ?? ""));
+  }
+  if (!isSpecial) return nothing;
+  const nominated = nominatedIn(rawHeaders);
+  return { nominated, disguised: disguisedIn(rawHeaders, nominated) };
+}
+
+const saysNothing = (value: string): boolean => /^(?:keep-alive|close)$/i.test(value);
+
+function nominatedIn(rawHeaders: readonly string[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const value = rawHeaders[i + 1] ?? "";
+    if (lowerCase(rawHeaders[i] ?? "") !== "connection" || saysNothing(value)) continue;
+    for (const name of value.toLowerCase().split(",")) names.add(name.trim());
+  }
+  return names;
+}
+
+function disguisedIn(
+  rawHeaders: readonly string[],
+  nominated: ReadonlySet<string>,
+): ReadonlyMap<string, { written: string; value: string }> {
+  const found = new Map<string, { written: string; value: string }>();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const { lower, isDisguised } = nameOf(name);
+    if (!isDisguised || lower.length === disguise.length || nominated.has(lower)) continue;
+    found.set(lower.slice(disguise.length), { written: name.slice(disguise.length), value: rawHeaders[i + 1] ?? "" });
+  }
+  return found;
+}

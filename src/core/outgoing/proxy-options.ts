@@ -1,0 +1,44 @@
+import { Fault } from "../../base/fault.ts";
+
+/** What a caller asks of the proxy itself, beside the request. */
+export interface ProxyOptions {
+  /** Undefined: the provider's own. */
+  readonly baseUrl: string | undefined;
+  /** How often it may be tried again. */
+  readonly retries: number;
+  /** Further statuses that are tried again. */
+  readonly retryOn: readonly number[];
+}
+
+const maxRetries = 10;
+const maxBaseUrlLength = 2_048;
+
+/** Throws `invalid_headers`. `header` gives a field by its name in lower case; an empty one is none. */
+export function proxyOptions(header: (name: string) => string | undefined): ProxyOptions {
+  const baseUrl = header("base-url-override") || undefined;
+  if (baseUrl !== undefined && baseUrl.length > maxBaseUrlLength) {
+    throw new Fault("host_not_allowed", "the Base-Url-Override is longer than any that is allowed");
+  }
+  const retries = retriesOf(header("retries"));
+  const retryOn = statusesOf(header("retry-on"));
+  return baseUrl === undefined && retries === 0 && retryOn.length === 0 ? nothing : { baseUrl, retries, retryOn };
+}
+
+/** What most callers ask for: one for all of them. */
+const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [] };
+
+function retriesOf(text: string | undefined): number {
+  if (text === undefined || text === "") return 0;
+  const retries = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
+  if (retries <= maxRetries) return retries;
+  throw new Fault("invalid_headers", `Retries must be a number from 0 to ${maxRetries}`);
+}
+
+function statusesOf(text: string | undefined): number[] {
+  if (text === undefined || text.trim() === "") return [];
+  return text.split(",").map((part) => {
+    const status = /^\s*([1-5]\d\d)\s*$/.exec(part)?.[1];
+    if (status === undefined) throw new Fault("invalid_headers", "Retry-On must be statuses, comma-separated");
+    return Number(status);
+  });
+}

@@ -1,0 +1,14 @@
+import { Fault } from "../../base/fault.ts";
+import type { Binding } from "./binding.ts";
+
+/** For an address that a caller asked for and credentials may not travel to; says so where only its scheme is wrong. */
+export function refusedAddress(binding: Pick<Binding, "addressAt">, baseUrl?: string): Fault {
+  const secure = baseUrl?.replace(/^http:/i, "https:");
+  if (secure !== undefined && secure !== baseUrl && binding.addressAt(secure) !== undefined) {
+    return new Fault(
+      "host_not_allowed",
+      "the base URL override must begin with https://, as the provider's own address does; hosts that are spoken to without TLS are named in LATCHKEY_ALLOW_PRIVATE, as http://host:port",
+    );
+  }
+  return new Fault("host_not_allowed", "the credentials of this connection do not travel to that host");
+}

@@ -1,0 +1,188 @@
+import { create, type JsonObject } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  type StoredRun,
+  StoredRunSchema,
+  type StoredSync,
+  StoredSyncSchema,
+} from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import {
+  TriggerSyncRequest_Mode as Mode,
+  type Run,
+  Run_State,
+  RunSchema,
+  Script_Kind,
+} from "../../gen/latchkey/v1/sync_pb.ts";
+
+/**
+ * The life of a sync: pure moves of how it stands and of its runs, each committed as a whole. One run is under way at
+ * most, and one waits at most: whoever asks for another while one waits gets that one.
+ */
+
+/** What is called a variant where nobody has made one. */
+export const baseVariant = "base";
+
+export interface SyncPlace {
+  readonly ref: ConnectionRef;
+  readonly name: string;
+  readonly variant: string;
+}
+
+const placeOfSync = ({ environment, integration, connectionId, name, variant }: StoredSync): SyncPlace => ({
+  ref: { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id: connectionId },
+  name,
+  variant,
+});
+
+/** Those of one lane go one after another: the whole runs of a sync, and apart from them what notifications bring. */
+export const laneOf = ({ ref, name, variant }: SyncPlace, entry: "exec" | "onWebhook"): string =>
+  [ref.environment, ref.integration, ref.id, name, variant, entry].join("\0");
+
+interface NewSync extends SyncPlace {
+  readonly autoStart: boolean;
+  readonly nowMs: number;
+}
+
+export function newSync({ ref, name, variant, autoStart, nowMs }: NewSync): StoredSync {
+  const { environment, integration, id: connectionId } = ref;
+  return create(StoredSyncSchema, {
+    ...{ environment, integration, connectionId, name, variant },
+    paused: !autoStart,
+    dueMs: autoStart ? nowMs : 0,
+    createdAt: timestampFromMs(nowMs),
+  });
+}
+
+export interface NewRun extends SyncPlace {
+  readonly id: string;
+  readonly kind: Script_Kind;
+  readonly cause: string;
+  readonly lane: string;
+  readonly dueMs: number;
+  readonly environmentId: string;
+}
+
+export function newRun({ id, ref, name, variant, kind, cause, lane, dueMs, environmentId }: NewRun): StoredRun {
+  return create(StoredRunSchema, {
+    ...{ variant, lane, dueMs, environmentId },
+    run: create(RunSchema, {
+      ...{ id, script: name, kind, cause, connection: ref },
+      state: Run_State.QUEUED,
+      dueAt: timestampFromMs(dueMs),
+    }),
+  });
+}
+
+export function runOf({ run }: StoredRun): Run {
+  if (run === undefined) throw new Error("a stored run holds one");
+  return run;
+}
+
+export const isLive = (stored: StoredRun): boolean =>
+  runOf(stored).state === Run_State.QUEUED || runOf(stored).state === Run_State.RUNNING;
+
+/** What a move leaves: of the sync, and of a run. */
+export interface Moved {
+  readonly sync: StoredSync;
+  readonly run: StoredRun;
+}
+
+interface Asked {
+  readonly id: string;
+  readonly cause: string;
+  readonly mode: Mode;
+  readonly environmentId: string;
+  readonly nowMs: number;
+}
+
+const strength = (mode: Mode): number => (mode === Mode.UNSPECIFIED ? Mode.INCREMENTAL : mode);
+
+/** It is to run now. `queued` is the run that waits already, if one does. */
+export function asked(sync: StoredSync, queued: StoredRun | undefined, { id, mode, nowMs, ...more }: Asked): Moved {
+  if (queued !== undefined) {
+    const stronger = strength(mode) > strength(queued.mode) ? mode : queued.mode;
+    return { sync, run: { ...queued, mode: stronger, dueMs: Math.min(queued.dueMs, nowMs) } };
+  }
+  const place = placeOfSync(sync);
+  const run = newRun({ ...place, ...more, id, kind: Script_Kind.SYNC, lane: laneOf(place, "exec"), dueMs: nowMs });
+  return { sync: { ...sync, queuedId: id }, run: { ...run, mode } };
+}
+
+/** The run begins: what it is to forget is forgotten before. */
+export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: Beginning): Moved {
+  const isAnew = strength(run.mode) > Mode.INCREMENTAL;
+  const { checkpoint: _, lastRunAt: __, ...rest } = sync;
+  return {
+    sync: { ...(isAnew ? rest : sync), queuedId: "", runningId: runOf(run).id },
+    run: started(run, { nowMs, version }),
+  };
+}
+
+export interface Beginning {
+  readonly nowMs: number;
+  readonly version: string;
+}
+
+export const started = (run: StoredRun, { nowMs, version }: Beginning): StoredRun => ({
+  ...run,
+  attempts: run.attempts + 1,
+  run: { ...runOf(run), state: Run_State.RUNNING, version, startedAt: timestampFromMs(nowMs) },
+});
+
+/** The sync after a run of it has ended, well or not. */
+export function afterRun(sync: StoredSync, run: Run): StoredSync {
+  const isGood = run.state === Run_State.SUCCEEDED;
+  return {
+    ...sync,
+    ...(sync.runningId === run.id && { runningId: "" }),
+    ...(sync.queuedId === run.id && { queuedId: "" }),
+    endedId: run.id,
+    failed: run.state === Run_State.FAILED,
+    ...(isGood && run.startedAt !== undefined && { lastRunAt: run.startedAt }),
+  };
+}
+
+export const withCheckpoint = (sync: StoredSync, checkpoint: JsonObject | undefined): StoredSync => {
+  const { checkpoint: _, ...rest } = sync;
+  return checkpoint === undefined ? rest : { ...rest, checkpoint };
+};
+
+/** After so many interruptions in a row it is not begun again: what ends the process may be the run itself. */
+const maxInterruptions = 1;
+
+/** Whether a run that the process ended under is begun once more: what an action did may not be done twice. */
+export const mayRestart = (run: StoredRun): boolean =>
+  runOf(run).kind !== Script_Kind.ACTION && run.attempts <= maxInterruptions && !run.cancelling;
+
+/** What hooks and notifications wait between tries, in milliseconds; a sync has its schedule. */
+const retryAfterMs = [10_000, 60_000, 600_000] as const;
+
+/** When one that failed is tried again; undefined: not. A sync has its schedule, and an action whoever asked for it. */
+export function triedAgainMs(run: StoredRun, nowMs: number, random: number): number | undefined {
+  const isTried = runOf(run).kind === Script_Kind.EVENT || run.notificationId !== "";
+  const waitMs = isTried ? retryAfterMs[run.failures] : undefined;
+  return waitMs === undefined ? undefined : nowMs + Math.floor(waitMs * (1 + random / 4));
+}
+
+/** The same again, for a reason of ours: another run, which knows what went before. */
+export function again(run: StoredRun, { id, dueMs, isFailure }: Again): StoredRun {
+  const { script, kind, connection } = runOf(run);
+  const { variant, lane, mode, event, notificationId, environmentId } = run;
+  return create(StoredRunSchema, {
+    ...{ variant, lane, mode, event, notificationId, environmentId, dueMs },
+    attempts: isFailure ? 0 : run.attempts,
+    failures: run.failures + (isFailure ? 1 : 0),
+    run: create(RunSchema, {
+      ...{ id, script, kind, cause: "retry", state: Run_State.QUEUED, dueAt: timestampFromMs(dueMs) },
+      ...(connection !== undefined && { connection }),
+    }),
+  });
+}
+
+interface Again {
+  readonly id: string;
+  readonly dueMs: number;
+  /** Of its own; else the process ended under it. */
+  readonly isFailure: boolean;
+}

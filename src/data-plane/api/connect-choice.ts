@@ -1,0 +1,38 @@
+import type { Broker } from "../../broker/broker.ts";
+import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Choice } from "../pages/connect-page.ts";
+import { ownerOf, type SessionOwner } from "../pages/session-owner.ts";
+
+/** What the pages of a connect session show: what its holder may connect, who asks for it and for whom. */
+export interface ConnectChoices {
+  of(session: ConnectSession): Promise<Choice[]>;
+  ownerOf(session: ConnectSession): Promise<SessionOwner>;
+}
+
+type ChoicesOptions = Pick<Broker, "sessions" | "integrations" | "providers" | "environments" | "connections">;
+
+export function createConnectChoices(options: ChoicesOptions): ConnectChoices {
+  const { sessions, integrations, providers, environments, connections } = options;
+  return {
+    async of(session) {
+      const keys = await sessions.choices(session);
+      const found = await Promise.all(
+        keys.map(async (key) => {
+          const { value: integration } = await integrations.get({ environment: session.environment, key });
+          const provider = providers.lookUp(integration.provider);
+          return provider === undefined ? [] : [{ integration, provider }];
+        }),
+      );
+      return found.flat();
+    },
+    async ownerOf(session) {
+      const { reconnect, environment, endUser, tags } = session;
+      const { allowedOrigins } = await environments.get(environment);
+      // A session that authorises a connection again need not name the user: the connection does.
+      const [existing] = reconnect === undefined ? [] : await connections.getMany([reconnect]);
+      const user = endUser ?? existing?.endUser;
+      const described = { environment, tags: { ...existing?.tags, ...tags }, ...(user && { endUser: user }) };
+      return ownerOf({ session: described, allowedOrigins });
+    },
+  };
+}

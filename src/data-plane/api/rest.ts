@@ -1,0 +1,57 @@
+import type { Broker } from "../../broker/broker.ts";
+import type { Route } from "../server/routes.ts";
+import { actionRoutes } from "./action-routes.ts";
+import { apiAuthRoutes } from "./api-auth-routes.ts";
+import { createBrowserCookies } from "./browser-cookie.ts";
+import { createConnectChoices } from "./connect-choice.ts";
+import { connectRoutes } from "./connect-routes.ts";
+import type { ConnectSockets } from "./connect-sockets.ts";
+import { connectionRoutes } from "./connection-routes.ts";
+import { functionRoutes } from "./function-routes.ts";
+import { hostedRoutes } from "./hosted-routes.ts";
+import { integrationRoutes } from "./integration-routes.ts";
+import { metadataRoutes } from "./metadata-routes.ts";
+import { oauthRoutes } from "./oauth-routes.ts";
+import { providerRoutes } from "./provider-routes.ts";
+import { recordRoutes } from "./record-routes.ts";
+import { scriptRoutes } from "./script-routes.ts";
+import { createSessionBrowsers } from "./session-browser.ts";
+import { syncRoutes } from "./sync-routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
+
+interface RestOptions {
+  readonly broker: Broker;
+  readonly sockets: ConnectSockets;
+  /** As browsers and providers reach us. */
+  readonly publicUrl: () => string;
+}
+
+/** The JSON routes and the pages: rows over the verbs of the broker. The first that fits answers. */
+export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {
+  const cookies = createBrowserCookies(publicUrl);
+  const browsers = createSessionBrowsers({ sessions: broker.sessions, cookies });
+  const choices = createConnectChoices(broker);
+  return [
+    {
+      method: "GET",
+      path: "/health",
+      scope: undefined,
+      isPublic: true,
+      answer: () => ({ status: 200, body: { result: "ok" } }),
+    },
+    ...metadataRoutes(broker),
+    ...connectionRoutes(broker),
+    ...integrationRoutes(broker),
+    ...providerRoutes(broker),
+    ...connectRoutes(broker),
+    ...hostedRoutes({ broker, choices, browsers, publicUrl }),
+    ...oauthRoutes({ broker, choices, browsers, cookies, sockets, publicUrl }),
+    ...apiAuthRoutes(broker),
+    ...webhookRoutes({ webhooks: broker.webhooks, publicUrl }),
+    ...syncRoutes(broker),
+    ...actionRoutes(broker),
+    ...scriptRoutes(broker),
+    ...recordRoutes(broker),
+    ...functionRoutes(broker),
+  ];
+}

@@ -1,0 +1,27 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { Fault } from "../../base/fault.ts";
+import type { Broker } from "../../broker/broker.ts";
+import type { Query } from "../server/query.ts";
+
+/** The session that a script of a page shows: in the header, or where the frontend SDK puts it. */
+export async function sessionOf(
+  { sessions, origins }: Pick<Broker, "sessions" | "origins">,
+  { headers, query }: { readonly headers: IncomingHttpHeaders; readonly query?: Query },
+) {
+  const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? "") ?? [];
+  const token = query?.text("connect_session_token") ?? bearer;
+  if (token === undefined) {
+    throw new Fault("missing_auth_header", "send the token of a connect session: public keys are not taken here");
+  }
+  const session = await sessions.withToken(token);
+  requireOrigin(origins, headers.origin, session.value.environment);
+  return session;
+}
+
+/** That the door lets a page in says that some environment allows it, and not that this one does. */
+function requireOrigin(origins: Broker["origins"], origin: string | undefined, environment: string): void {
+  if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
+  throw new Fault("origin_not_allowed", "requests from that web page are not taken here", {
+    metadata: { environment },
+  });
+}

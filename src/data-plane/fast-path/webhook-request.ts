@@ -1,0 +1,168 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Fault } from "../../base/fault.ts";
+import { faultOfStore } from "../../broker/stored/store-fault.ts";
+import type { Received } from "../../core/notifications/notification.ts";
+import type { Line, Taken } from "../../relay/client/client-connection.ts";
+import type { Answering } from "../../relay/client/client-side.ts";
+import type { Exchange } from "../../relay/exchange.ts";
+import type { RequestHead } from "../../relay/http1/request-head.ts";
+import type { DoorAnswers } from "../server/answers.ts";
+import { bodyNotInTime, bodyWithinMs, headerPairs } from "../server/body.ts";
+import type { BodyRoom } from "../server/body-room.ts";
+import { type Query, readQuery } from "../server/query.ts";
+import type { DoorCount } from "../server/request-count.ts";
+import { type Match, patternOf, type RouteRequest } from "../server/routes.ts";
+
+/** What all requests have in common that are taken as they come. */
+export interface Receiving {
+  readonly count: DoorCount;
+  readonly textOf: DoorAnswers["textOf"];
+  readonly textOfAnswer: DoorAnswers["textOfAnswer"];
+  readonly room: BodyRoom;
+}
+
+interface Begun {
+  readonly line: Line;
+  readonly match: Match;
+  readonly head: RequestHead;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/**
+ * On the fast lane, a request whose row takes what comes as it came: a webhook. It stands where an exchange with a
+ * provider would, and takes the body. A class, because there is one for each request.
+ */
+export class ReceivedCall implements Answering, Taken, Exchange {
+  readonly mayHaveArrived = true;
+  readonly #shared: Receiving;
+  readonly #begun: Begun;
+  readonly #since = performance.now();
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  #slow: NodeJS.Timeout | undefined;
+  #isRefused = false;
+  #isOver = false;
+
+  constructor(shared: Receiving, begun: Begun) {
+    this.#shared = shared;
+    this.#begun = begun;
+    shared.count.begin();
+  }
+
+  begin(): void {
+    const { line, head } = this.#begun;
+    const { contentLength } = head.fields;
+    line.begin(this, this);
+    if (contentLength === 0) {
+      this.end();
+      return;
+    }
+    line.sendBody(this);
+    // Most come in one piece with their heads, and need nobody to look at the time.
+    if (this.#bytes < contentLength && !this.#isRefused) {
+      this.#slow = setTimeout(() => this.#refuse(bodyNotInTime()), bodyWithinMs);
+    }
+  }
+
+  write(bytes: Buffer): boolean {
+    if (this.#isRefused || this.#isOver) return true;
+    try {
+      this.#shared.room.take(bytes.length);
+      this.#bytes += bytes.length;
+      this.#chunks.push(bytes);
+    } catch (error) {
+      this.#isRefused = true;
+      // The line is in the middle of what it reads.
+      process.nextTick(() => this.#refuse(faultOfStore(error)));
+    }
+    return true;
+  }
+
+  /** All of the body is there. */
+  end(): void {
+    if (this.#isRefused || this.#isOver) return;
+    clearTimeout(this.#slow);
+    const [first] = this.#chunks;
+    void this.#answer(this.#chunks.length < 2 ? (first ?? noBytes) : Buffer.concat(this.#chunks, this.#bytes));
+  }
+
+  async #answer(body: Buffer): Promise<void> {
+    try {
+      const answer = await this.#begun.match.route.answer(new ReceivedRequest(this.#begun, body));
+      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOfAnswer(answer));
+    } catch (error) {
+      if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(faultOfStore(error)));
+    } finally {
+      this.#giveRoom();
+    }
+  }
+
+  #refuse(fault: Fault): void {
+    this.#isRefused = true;
+    this.#giveRoom();
+    if (!this.#isOver) this.#begun.line.answer(this.#shared.textOf(fault));
+  }
+
+  #giveRoom(): void {
+    this.#shared.room.give(this.#bytes);
+    this.#bytes = 0;
+  }
+
+  over(status: number): void {
+    const { count } = this.#shared;
+    this.#isOver = true;
+    clearTimeout(this.#slow);
+    count.end({ route: patternOf(this.#begun.match), status, since: this.#since });
+  }
+
+  /** Of what was not all said nothing is done; what was, is, though nobody waits for the answer. */
+  leave(): void {
+    if (this.#bytes < this.#begun.head.fields.contentLength) this.#giveRoom();
+  }
+
+  // No provider answers, and what is answered here is small.
+  fieldsFor(): readonly string[] {
+    return [];
+  }
+  linesFor(): string {
+    return "";
+  }
+  answerFailure(): void {}
+  passedOn(): void {}
+  takeMore(): void {}
+  cut(): void {}
+  resume(): void {}
+  abort(): void {}
+}
+
+/** What a row is asked of it. */
+class ReceivedRequest implements RouteRequest {
+  readonly caller = undefined;
+  readonly body = nothing;
+  readonly params: RouteRequest["params"];
+  readonly headers: IncomingHttpHeaders;
+  readonly target: string;
+  readonly rawQuery: string;
+  readonly received: Received;
+
+  constructor({ match, head, headers }: Begun, body: Buffer) {
+    this.params = match.params;
+    this.headers = headers;
+    this.target = head.url;
+    this.rawQuery = queryOf(head.url);
+    this.received = { headers: headerPairs(head.fields.rawHeaders), query: this.rawQuery, body };
+  }
+
+  /** Another one each time, for whoever wants it: most look at what came. */
+  get query(): Query {
+    return readQuery(this.rawQuery);
+  }
+}
+
+const nothing = {};
+const noBytes = Buffer.alloc(0);
+
+const queryOf = (target: string): string => {
+  const at = target.indexOf("?");
+  return at === -1 ? "" : target.slice(at + 1);
+};

@@ -1,0 +1,56 @@
+import { LRUCache } from "lru-cache";
+import type { Attachment } from "../../auth/attachment.ts";
+import { isNonce, isNonceWanted } from "../../auth/oauth2/dpop.ts";
+import { lowerCase } from "../../base/http/field-name.ts";
+import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
+
+/** What providers want to see in the proof of the next request (RFC 9449, section 8.2), by origin and connection. */
+export interface ProviderNonces {
+  /** The last that came; undefined: none has, or none is wanted. */
+  nextFor(call: Asked): string | undefined;
+  /** Keeps what an answer brings. True: for want of that, and of nothing else, the answer is a refusal. */
+  heard(call: Asked, answer: Answer): boolean;
+}
+
+interface Asked {
+  readonly attachment: Attachment;
+  readonly live: LiveConnection;
+  readonly origin: { readonly scheme: string };
+  readonly host: string;
+}
+
+interface Answer {
+  readonly status: number;
+  /** Name, value, name, value. */
+  readonly fields: readonly string[];
+}
+
+/** One that is forgotten costs a request more. */
+const mostNonces = 10_000;
+
+export function createProviderNonces(): ProviderNonces {
+  const nonces = new LRUCache<string, string>({ max: mostNonces });
+  return {
+    nextFor: (call) => (nonceHeaderOf(call) === undefined ? undefined : nonces.get(keyOf(call))),
+    heard(call, { status, fields }) {
+      const name = nonceHeaderOf(call);
+      if (name === undefined) return false;
+      const [nonce] = valuesOf(fields, name);
+      if (nonce === undefined || !isNonce(nonce)) return false;
+      nonces.set(keyOf(call), nonce);
+      return status === 401 && valuesOf(fields, "www-authenticate").some(isNonceWanted);
+    },
+  };
+}
+
+const nonceHeaderOf = ({ attachment }: Asked): string | undefined =>
+  attachment.kind === "signing" ? attachment.nonceHeader : undefined;
+
+/** No name of ours holds a NUL, and neither does a host. */
+function keyOf({ live, origin, host }: Asked): string {
+  const { environment = "", integration = "", id = "" } = live.connection.ref ?? {};
+  return [environment, integration, id, origin.scheme, host].join("\0");
+}
+
+const valuesOf = (fields: readonly string[], name: string): string[] =>
+  fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === name);

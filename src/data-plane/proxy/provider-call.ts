@@ -1,0 +1,457 @@
+import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
+import { type Attachment, CannotAttach } from "../../auth/attachment.ts";
+import { Fault, type FaultCode } from "../../base/fault.ts";
+import { createNote } from "../../base/memo.ts";
+import type { World } from "../../base/world.ts";
+import type { Attached, Attachments } from "../../broker/credentials/attachments.ts";
+import type { Live, LiveConnection, Seat } from "../../broker/credentials/live-connections.ts";
+import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
+import type { Address, Binding } from "../../core/outgoing/binding.ts";
+import { callerKey } from "../../core/outgoing/caller-key.ts";
+import { countedForward } from "../../core/outgoing/max-forwards.ts";
+import { type Asked, endingOf, type Going } from "../../core/outgoing/outgoing.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
+import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
+import { refusedAddress } from "../../core/outgoing/refused-address.ts";
+import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
+import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import {
+  bodyOf,
+  type FrontHead,
+  type FrontRequest,
+  type FrontResponse,
+  isStream,
+} from "../../relay/client/incoming.ts";
+import { type FailureKind, RelayFailure } from "../../relay/failure.ts";
+import { type Admitted, parseOrigin } from "../../relay/origin.ts";
+import type { Upstream } from "../../relay/upstream.ts";
+import type { RateLimits } from "../server/rate-limits.ts";
+import { createProviderNonces } from "./nonces.ts";
+import type { Answers, ProxyCount } from "./proxy-count.ts";
+import { isReflectionGuarded } from "./reflection.ts";
+import { isUseRecorded, type Use, type Uses } from "./use-records.ts";
+
+/** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
+export interface ProviderCalls {
+  /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
+  begin(asking: Answered, outcome: Outcome): void;
+  /**
+   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does, or the key
+   * is not known here. A promise
+   * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
+   * and says whether there was one.
+   */
+  peek(asking: Asking): ProviderCall | Promise<void> | undefined;
+  admit(call: ProviderCall): boolean;
+  /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
+  renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  /** The connection of a call as it is now; undefined where it cannot be used any more. Never rejects. */
+  reread(call: ProviderCall): Promise<LiveConnection | undefined>;
+  /** What `outgoing` makes the provider's request of. */
+  goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
+  /** What came back. True: it is refused for want of what the answer brought, and of nothing else. */
+  heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
+}
+
+export interface Asking {
+  readonly request: FrontHead;
+  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
+  readonly alias?: ConnectionRef | undefined;
+}
+
+/** One whose answer can be watched. */
+export interface Answered extends Asking {
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
+  /** Of a request that asks to go on as a tunnel. */
+  readonly socket?: Socket;
+}
+
+interface Outcome {
+  readonly ready: (call: ProviderCall) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/** A request whose connection is at hand, and which may go. */
+export interface ProviderCall {
+  readonly since: number;
+  readonly caller: Caller;
+  readonly live: LiveConnection;
+  readonly attachment: Attachment;
+  /** What of its answers is counted by the kind of its credentials. */
+  readonly answers: Answers;
+  /** Stands for the attachment. */
+  readonly stamp: object | undefined;
+  /** What the attachment brings and what says that we were there, written out; undefined: it differs each time. */
+  readonly ending: string | undefined;
+  readonly asked: Asked;
+  readonly options: ProxyOptions;
+  readonly binding: Binding;
+  readonly address: Address;
+  /** Before the path. */
+  readonly basePath: string;
+  readonly proxy: ProxyRules | undefined;
+  readonly origin: Admitted;
+  /** As a Host field has it. */
+  readonly host: string;
+  /** Of an integration that has its uses recorded. */
+  readonly use: Use | undefined;
+  /** By `Max-Forwards`, ours to answer. */
+  readonly isLastHop: boolean;
+}
+
+interface ProviderCallsOptions {
+  readonly access: Access;
+  readonly live: Live;
+  readonly attachments: Attachments;
+  readonly upstream: Upstream;
+  readonly rates: RateLimits;
+  readonly uses: Uses;
+  readonly count: Pick<ProxyCount, "answersOf">;
+  readonly world: World;
+}
+
+export const proxyPrefix = "/proxy";
+/** Any other goes as well, but for TRACE and CONNECT. */
+export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+type Place = Pick<ProviderCall, "origin" | "host">;
+
+type Found = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
+
+interface Authenticated {
+  readonly authorization: string | undefined;
+  readonly key: string;
+  readonly caller: Caller;
+}
+
+/** What the fields of a request ask for, and who asks. */
+interface Wanted {
+  readonly key: string;
+  readonly caller: Caller;
+  readonly ref: ConnectionRef;
+  readonly alias: ConnectionRef | undefined;
+  readonly options: ProxyOptions;
+  /** Where the connection was the last time. */
+  seat: Seat | undefined;
+}
+
+/** Of a connection in memory: what it carries, and where that went the last time; all that a request asks of it. */
+interface Usual extends Pick<ProviderCall, "attachment" | "binding" | "answers" | "ending"> {
+  /** Where all of its requests go, unless they ask for another address. */
+  readonly only: Address | undefined;
+  readonly untilMs: number | undefined;
+  readonly own: Attached;
+  readonly stamp: object;
+  address: Address | undefined;
+  origin: Admitted | undefined;
+  host: string;
+}
+
+export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
+  const { access, live, attachments, upstream, rates, uses, count, world } = options;
+  /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
+  const admitted = new WeakMap<Attached, Map<string, Place>>();
+  const lastKeys = new WeakMap<Socket, Authenticated>();
+  const wanted = createNote<Wanted>();
+  const usual = createNote<Usual>();
+  const nonces = createProviderNonces();
+
+  function begin(asking: Answered, { ready, fail }: Outcome): void {
+    const since = performance.now();
+    const { request } = asking;
+    const failed = (error: unknown) => fail(faultOfPreparing(error));
+
+    function find({ key, caller }: Authenticated): Promise<void> | undefined {
+      const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
+      const options = proxyOptions((name) => headerOf(request, name));
+      rates.take?.(caller.keyId, ref, since);
+      const found = (one: LiveConnection): undefined => {
+        const use = isUseRecorded(one) ? uses.begin(asking, { live: one, caller, since }) : undefined;
+        ready(callOf(asking, { since, caller, live: one, key, options, use }));
+      };
+      const held = live.peek(ref);
+      return held === undefined ? live.get(ref).then(found) : found(held);
+    }
+
+    try {
+      requireMethod(request);
+      const authenticated = authenticate(request);
+      const finding = authenticated instanceof Promise ? authenticated.then(find) : find(authenticated);
+      finding?.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
+    const since = performance.now();
+    const wantedNow = wantedBy(asking);
+    if (wantedNow === undefined) return undefined;
+    const { caller, key, ref, options } = wantedNow;
+    const held = live.peek(ref, wantedNow.seat);
+    // Why it cannot be had, whoever asks for it in full is told.
+    if (held === undefined) return live.get(ref).then(nothing, nothing);
+    if (isUseRecorded(held)) return undefined;
+    if (wantedNow.seat !== held.seat) wantedNow.seat = held.seat;
+    return callOf(asking, { since, caller, live: held, key, options, use: undefined });
+  }
+
+  function usualOf(found: LiveConnection): Usual {
+    const { seat } = found;
+    const known = seat && usual.of(seat);
+    if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
+    const own = attachments(found);
+    const { attachment, binding } = own;
+    const made = {
+      ending: endingOf(attachment),
+      answers: count.answersOf(found.credentials.kind.case ?? "none"),
+      only: binding.only,
+      untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
+      ...{ own, attachment, binding, stamp: {}, address: undefined, origin: undefined, host: "" },
+    };
+    // Of one that memory has let go of meanwhile, nothing is kept.
+    return seat?.live === undefined ? made : usual.keep(seat, made);
+  }
+
+  function originFor(used: Usual, address: Address): Admitted {
+    if (used.origin !== undefined && used.address === address) return used.origin;
+    const { origin, host } = admit(used.own, address);
+    used.address = address;
+    used.origin = origin;
+    used.host = host;
+    return origin;
+  }
+
+  /**
+   * Of fields that come again, what they say is known; whether the key still holds is asked each time. Undefined: of a
+   * key that is not known, others may.
+   */
+  function wantedBy({ request, alias }: Asking): Wanted | undefined {
+    const { memo } = request;
+    const known = memo && wanted.of(memo);
+    if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
+    const authenticated = authenticate(request);
+    if (authenticated instanceof Promise) {
+      // Who asks in full asks again, and is told.
+      authenticated.catch(nothing);
+      return undefined;
+    }
+    const { key, caller } = authenticated;
+    const ref = refOf(request, { environment: caller.environment, alias });
+    const options = proxyOptions((name) => headerOf(request, name));
+    const made = { key, caller, ref, alias, options, seat: undefined };
+    return memo === undefined ? made : wanted.keep(memo, made);
+  }
+
+  /** The same key on the same connection is looked up once; whether it still holds, each time. */
+  function authenticate(request: FrontHead): Authenticated | Promise<Authenticated> {
+    const { headers, socket } = request;
+    const authorization = headerOf(request, "authorization");
+    const last = lastKeys.get(socket);
+    const isAlone = headers["latchkey-key"] === undefined && headers["proxy-authorization"] === undefined;
+    if (isAlone && last !== undefined && last.authorization === authorization && access.isCurrent(last.caller)) {
+      return last;
+    }
+    const key = callerKey((name) => headerOf(request, name));
+    const admit = (caller: Caller): Authenticated => {
+      requireScope(caller, Scope.PROXY);
+      const authenticated = { authorization, key, caller };
+      if (isAlone) lastKeys.set(socket, authenticated);
+      return authenticated;
+    };
+    const caller = access.authenticate(key);
+    return caller instanceof Promise ? caller.then(admit) : admit(caller);
+  }
+
+  function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
+    const used = usualOf(found);
+    const { attachment, binding, answers, stamp, ending } = used;
+    const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, used, options });
+    const mistake = mistakeInPath(path);
+    if (mistake !== undefined) throw new Fault("invalid_path", mistake);
+    const { method = "GET" } = request;
+    const counted = method === "OPTIONS" ? countedForward(request.rawHeaders) : request.rawHeaders;
+    if (counted === "wrong") throw new Fault("invalid_headers", "Max-Forwards must be one number");
+    const isLastHop = counted === "none";
+    const rawHeaders = isLastHop ? request.rawHeaders : counted;
+    const { memo } = request;
+    const asked = { method, path, rawHeaders, memo, body: bodyOf(request), key, isHttp2: isStream(request) };
+    const origin = originFor(used, address);
+    const { host } = used;
+    use?.going({ host, path, attachment, key });
+    const { basePath } = address;
+    const { proxy } = found.provider;
+    // Written out: there is one for each request, and a spread costs more than all of it.
+    return {
+      since,
+      caller,
+      live: found,
+      attachment,
+      answers,
+      stamp,
+      ending,
+      binding,
+      asked,
+      options,
+      address,
+      basePath,
+      proxy,
+      origin,
+      host,
+      use,
+      isLastHop,
+    };
+  }
+
+  function admit(attached: Attached, { origin: href }: Address): Place {
+    const known = admitted.get(attached)?.get(href);
+    if (known !== undefined) return known;
+    const parsed = parseOrigin(href);
+    if (parsed === undefined) throw new Fault("host_not_allowed", "the provider's address is none");
+    const { attachment } = attached;
+    const { clientCertificate } = attachment;
+    const origin = upstream.admit({ ...parsed, clientCertificate });
+    const made = { origin, host: origin.authority };
+    const all = admitted.get(attached) ?? new Map<string, Place>();
+    admitted.set(attached, all.set(href, made));
+    return made;
+  }
+
+  return {
+    begin,
+    peek,
+    admit({ caller, live: { connection }, since }) {
+      const { tryTake } = rates;
+      return tryTake === undefined || (connection.ref !== undefined && tryTake(caller.keyId, connection.ref, since));
+    },
+    async renewed(asking, refused) {
+      const { since, caller, options, use, asked } = refused;
+      const fresh = await live.replacementOf(refused.live);
+      if (fresh === undefined) return undefined;
+      return callOf(asking, { since, caller, live: fresh, key: asked.key ?? "", options, use });
+    },
+    async reread({ live: { connection } }) {
+      try {
+        return connection.ref === undefined ? undefined : await live.get(connection.ref);
+      } catch (err) {
+        // The answer is there already, and goes on without what could not be read.
+        world.log.debug("a connection was not read again", { err });
+        return undefined;
+      }
+    },
+    goingOf: (call, asked, content) => ({
+      asked,
+      scheme: call.origin.scheme,
+      host: call.host,
+      basePath: call.basePath,
+      attachment: call.attachment,
+      ...{ stamp: call.stamp, ending: call.ending },
+      proxy: call.proxy,
+      wantsPlain: isReflectionGuarded(call.live.integration),
+      content,
+      nowMs: world.now(),
+      nonce,
+      providerNonce: nonces.nextFor(call),
+    }),
+    heard: nonces.heard,
+  };
+}
+
+const nothing = () => {};
+const nonce = () => randomBytes(16).toString("hex");
+
+function requireMethod({ method = "" }: FrontHead): void {
+  // An answer to TRACE is the request, credentials and all.
+  if (method !== "TRACE" && method !== "CONNECT") return;
+  throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
+}
+
+function headerOf({ headers }: FrontHead, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === "string" ? value : value?.[0];
+}
+
+interface Naming {
+  /** The caller's. */
+  readonly environment: string | undefined;
+  readonly alias: ConnectionRef | undefined;
+}
+
+function refOf({ headers }: FrontHead, { environment, alias }: Naming): ConnectionRef {
+  if (environment === undefined)
+    throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
+  if (alias !== undefined) {
+    if (alias.environment === environment) return alias;
+    throw new Fault("unknown_connection", "there is no such connection in this environment");
+  }
+  const integration = headers["provider-config-key"] ?? "";
+  const id = headers["connection-id"] ?? "";
+  if (typeof integration !== "string" || integration === "")
+    throw new Fault("invalid_headers", "name the integration: Provider-Config-Key: <key>");
+  if (typeof id !== "string" || id === "")
+    throw new Fault("invalid_headers", "name the connection: Connection-Id: <id>");
+  return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
+}
+
+interface Addressed {
+  readonly url: string;
+  readonly isAlias: boolean;
+  readonly used: Pick<Usual, "binding" | "only">;
+  readonly options: ProxyOptions;
+}
+
+function addressOf({ url, isAlias, used, options }: Addressed): {
+  readonly address: Address;
+  readonly path: string;
+} {
+  // In absolute form: the caller takes us for its forward proxy.
+  if (!url.startsWith("/")) {
+    if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
+    const within = used.binding.pathWithin(url);
+    if (within === undefined) throw refusedAddress(used.binding);
+    return within;
+  }
+  // A call of gRPC has its path from the proto file, and no prefix before it.
+  const path = isAlias || !url.startsWith(`${proxyPrefix}/`) ? url : url.slice(proxyPrefix.length);
+  const address =
+    options.baseUrl === undefined
+      ? (used.only ?? used.binding.addressFor(path))
+      : used.binding.addressAt(options.baseUrl);
+  if (address === undefined) throw refusedAddress(used.binding, options.baseUrl);
+  return { address, path };
+}
+
+/** Of what is thrown on the way to a provider. */
+export function faultOfPreparing(error: unknown): unknown {
+  if (error instanceof CannotAttach) {
+    return new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
+  }
+  return error instanceof RelayFailure ? faultOfRelay(error) : error;
+}
+
+const codes: Readonly<Record<FailureKind, FaultCode>> = {
+  refused: "provider_unreachable",
+  unreachable: "provider_unreachable",
+  unknown_host: "provider_unknown",
+  address_forbidden: "host_not_allowed",
+  untrusted: "provider_untrusted",
+  connect_timeout: "provider_timeout",
+  answer_timeout: "provider_timeout",
+  idle_timeout: "provider_timeout",
+  closed: "provider_closed",
+  cut_off: "provider_closed",
+  malformed: "provider_malformed",
+  overloaded: "overloaded",
+  no_http2: "http2_required",
+};
+
+export function faultOfRelay(failure: RelayFailure): Fault {
+  const code = codes[failure.kind];
+  return new Fault(code, failure.message, {
+    cause: failure,
+    ...(code === "overloaded" ? { retryAfterSeconds: 1 } : {}),
+  });
+}

@@ -1,0 +1,131 @@
+import type { Socket } from "node:net";
+import { lowerCase } from "../../base/http/field-name.ts";
+import type { LinksBack } from "../../core/outgoing/incoming-fields.ts";
+import { withLinkTargets, withRefreshTarget } from "../../core/outgoing/link-field.ts";
+import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
+import type { FrontHead } from "../../relay/client/incoming.ts";
+import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
+
+/** References may make an answer so many characters longer. Relative ones of few letters each become whole paths. */
+const maxGrowth = 64 * 1024;
+/** What a reference becomes beyond that. As it was written, it would lead to a route of this door. */
+const nowhere = "about:blank";
+
+type Answered = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
+
+/**
+ * Leads references of a provider's back to this door. A client that follows one to the provider's own address sends
+ * the key of its caller there. A reference to another host is left as it is: the caller follows it without credentials.
+ *
+ * A relative reference is relative to the provider's address. Left as it is, it would lead the caller, with its key, to
+ * a route of this door that the provider chooses.
+ */
+export class ProviderLinks implements LinksBack {
+  readonly #call: Answered;
+  readonly #request: FrontHead;
+  readonly #prefix: string;
+  #growth = 0;
+
+  constructor(call: Answered, { request, alias }: Asking) {
+    this.#call = call;
+    this.#request = request;
+    this.#prefix = alias === undefined ? proxyPrefix : "";
+  }
+
+  /** Of `Location`: a path on this door, or a whole URL. */
+  reference(reference: string): string {
+    return this.#back(reference, "");
+  }
+
+  /** Of `Link`: whole URLs, since clients put their own base URL before a path, with the prefix in it. */
+  links(value: string): string {
+    return withLinkTargets(value, (target) => this.#back(target, doorOf(this.#request)));
+  }
+
+  refresh(value: string): string {
+    return withRefreshTarget(value, (target) => this.#back(target, ""));
+  }
+
+  #back(reference: string, door: string): string {
+    if (this.#growth > maxGrowth) return nowhere;
+    const made = this.#ledBack(reference, door);
+    this.#growth += made.length - reference.length;
+    return made;
+  }
+
+  #ledBack(reference: string, door: string): string {
+    const { address, asked } = this.#call;
+    const requested = `${address.origin}${address.basePath}${asked.path}`;
+    const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);
+    if (!isWhole && !URL.canParse(reference, requested)) return requested;
+    const whole = isWhole ? reference : new URL(reference, requested).href;
+    const url = partsOf(whole);
+    if (url === undefined) return whole;
+    const { url: target = "" } = this.#request;
+    // The caller takes the door for its forward proxy, and names the provider's host as it did in its request.
+    if (!target.startsWith("/")) return this.#throughProxy(url, target) ?? whole;
+    const path = this.#pathTo(url);
+    return path === undefined ? whole : `${door}${this.#prefix}${path}${url.fragment}`;
+  }
+
+  /** The path that the door sends there; undefined: there is none. */
+  #pathTo({ host, rest }: Parts): string | undefined {
+    const { address, options, binding } = this.#call;
+    // A caller that names an address names it with the next request, too.
+    const addressFor = (path: string) => (options.baseUrl === undefined ? binding.addressFor(path) : address);
+    const bases = new Set([address.basePath, addressFor("/").basePath, ""]);
+    for (const base of bases) {
+      if (!rest.startsWith(`${base}/`)) continue;
+      const path = rest.slice(base.length);
+      if (mistakeInPath(path) !== undefined) continue;
+      const { origin, basePath } = addressFor(path);
+      if (basePath === base && partsOf(`${origin}/`)?.host === host) return path;
+    }
+    return undefined;
+  }
+
+  #throughProxy({ authority, rest, fragment }: Parts, target: string): string | undefined {
+    const [scheme = ""] = /^https?:\/\//i.exec(target) ?? [];
+    const url = `${scheme.toLowerCase()}${authority}${rest}`;
+    const isBound = this.#call.binding.pathWithin(url) !== undefined && mistakeInPath(rest) === undefined;
+    return isBound ? `${url}${fragment}` : undefined;
+  }
+}
+
+interface Parts {
+  readonly authority: string;
+  /** As `URL` writes it: in lower case, without the port that its scheme has anyway. */
+  readonly host: string;
+  /** Path and query as they are written. */
+  readonly rest: string;
+  readonly fragment: string;
+}
+
+/** Undefined: no address of a provider. The scheme is not looked at: `http` of the same host is the provider as well. */
+function partsOf(whole: string): Parts | undefined {
+  const [, scheme, authority = "", written = "", fragment = ""] =
+    /^(https?):\/\/([^/?#\\@\s]+)([^#]*)(.*)$/is.exec(whole) ?? [];
+  if (scheme === undefined || !URL.canParse(`${scheme}://${authority}`)) return undefined;
+  const { host } = new URL(`${scheme}://${authority}`);
+  return { authority, host, rest: written.startsWith("/") ? written : `/${written}`, fragment };
+}
+
+/** The address of this door as the caller has it: `http://localhost:3003`. Empty: the caller did not say. */
+function doorOf({ headers, rawHeaders, socket }: FrontHead): string {
+  const { host } = headers;
+  if (host === undefined || host === "") return "";
+  return `${isSecure(socket) || saysSecure(rawHeaders) ? "https" : "http"}://${host}`;
+}
+
+const isSecure = (socket: Socket): boolean => "encrypted" in socket && socket.encrypted === true;
+
+/** An ingress that ends TLS says so. Only the caller itself is told: what it says of itself harms nobody else. */
+function saysSecure(rawHeaders: readonly string[]): boolean {
+  return rawHeaders.some((name, i) => {
+    if (i % 2 === 1) return false;
+    const lower = lowerCase(name);
+    const value = rawHeaders[i + 1] ?? "";
+    if (lower === "x-forwarded-proto") return /^\s*https\s*(?:,|$)/i.test(value);
+    return lower === "forwarded" && /^[^,]*\bproto="?https\b/i.test(value);
+  });
+}

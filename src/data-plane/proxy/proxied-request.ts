@@ -1,0 +1,431 @@
+import { Fault } from "../../base/fault.ts";
+import { lowerCase } from "../../base/http/field-name.ts";
+import { grpcRefusal } from "../../base/http/grpc-status.ts";
+import type { World } from "../../base/world.ts";
+import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
+import { isGrpc } from "../../core/outgoing/grpc.ts";
+import { incomingFields, incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
+import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../../core/outgoing/outgoing.ts";
+import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
+import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { Answering, Facing } from "../../relay/client/client-side.ts";
+import type { Exchange, UpstreamRequest } from "../../relay/exchange.ts";
+import type { RelayFailure } from "../../relay/failure.ts";
+import type { Receiver } from "../../relay/http1/connection.ts";
+import { type ResponseHead, statusLine } from "../../relay/http1/response-head.ts";
+import { StreamCaller } from "../../relay/http2/stream-client.ts";
+import type { Upstream } from "../../relay/upstream.ts";
+import { HeldAnswer } from "../server/held-answer.ts";
+import { type Asking, faultOfPreparing, faultOfRelay, type ProviderCall, type ProviderCalls } from "./provider-call.ts";
+import { ProviderLinks } from "./provider-links.ts";
+import type { ProxyCount } from "./proxy-count.ts";
+import { guardReflection, isReflectionGuarded } from "./reflection.ts";
+import { type Again, againAfter } from "./retries.ts";
+import type { AttemptTrace, ProxyTrace } from "./trace.ts";
+
+/** A request to be relayed, whichever lane it came by. */
+export interface ProxyCall {
+  readonly asking: Asking;
+  /** The caller has left. */
+  readonly isGone: boolean;
+  /** The caller has left, or its answer has begun: there is nothing to be said to it. */
+  readonly isSettled: boolean;
+  /** The half that faces the caller. */
+  face(answering: Answering): Facing;
+  /** Tells a caller that waits for it to send the body. */
+  proceed(): void;
+  answerFault(fault: Fault): void;
+  /** What follows is the head of its answer. Endless: one that nobody waits for to end. */
+  beginAnswer(isEndless: boolean): void;
+}
+
+/** What all proxied requests have in common. */
+export interface Shared {
+  readonly calls: ProviderCalls;
+  readonly upstream: Upstream;
+  readonly world: World;
+  readonly count: ProxyCount;
+  readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
+}
+
+/** One caller, who sees one answer, however many attempts that takes. A class, because there is one for each request. */
+export class ProxiedRequest implements Answering, Receiver {
+  readonly #shared: Shared;
+  readonly #call: ProxyCall;
+  #ready: ProviderCall;
+  /** A body that had to be known before the first byte went out. */
+  readonly #content: Uint8Array | undefined;
+  readonly #trace: ProxyTrace | undefined;
+  #attempt: AttemptTrace | undefined;
+  readonly #caller: Facing;
+  /** Sees the answer first, and hands on to the caller what that may see. */
+  readonly #guard: Receiver;
+  #exchange: Exchange | undefined;
+  #tried = 0;
+  /** The provider has refused the credentials once: its answer, while others are looked for. */
+  #refusal: HeldAnswer | undefined;
+  #wasRefused = false;
+  #wasProvenAgain = false;
+
+  constructor(shared: Shared, { call, ready, content, trace }: Begun) {
+    this.#shared = shared;
+    this.#call = call;
+    this.#ready = ready;
+    this.#content = content;
+    this.#trace = trace;
+    this.#caller = call.face(this);
+    const { integration } = ready.live;
+    this.#guard = isReflectionGuarded(integration)
+      ? guardReflection(this.#caller, {
+          integration,
+          sent: () => this.#ready,
+          refuse: (message) => this.#refuse(message),
+          isGone: () => call.isGone,
+        })
+      : this.#caller;
+  }
+
+  attempt(): void {
+    try {
+      this.#exchange = this.#send();
+    } catch (error) {
+      this.#shared.fail(this.#call, faultOfPreparing(error));
+    }
+  }
+
+  #send(): Exchange {
+    const { upstream, count } = this.#shared;
+    const ready = this.#ready;
+    const { asked, origin } = ready;
+    const content = this.#content;
+    this.#attempt = this.#trace?.attempt(ready);
+    const again = content === undefined && this.#attempt === undefined ? outgoingAgain(ready) : undefined;
+    const how = again === undefined ? this.#howToSend() : undefined;
+    const head = again ?? outgoing(this.#goingOf({ ready, content, isKept: how === undefined })).head;
+    const body = content === undefined ? asked.body : content.length === 0 ? "none" : "length";
+    const request = { origin, method: asked.method, head, body };
+    const exchange = upstream.send(how === undefined ? request : { ...request, ...how }, this);
+    ready.use?.sent(content?.length ?? 0);
+    count.added.observe((performance.now() - ready.since) / 1_000);
+    if (content !== undefined) {
+      exchange.write(Buffer.from(content.buffer, content.byteOffset, content.byteLength));
+      exchange.end([]);
+    } else if (asked.body !== "none") {
+      this.#call.proceed();
+      const withheld = { replaced: namesOf(ready.attachment), key: asked.key };
+      this.#caller.sendBody(exchange, (trailers) => outgoingFields(trailers, withheld).pairs);
+    }
+    return exchange;
+  }
+
+  #goingOf({ ready, content, isKept }: Preparing): Going {
+    const { calls } = this.#shared;
+    const { asked } = ready;
+    const sent: Asked =
+      content === undefined
+        ? asked
+        : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
+    const made = calls.goingOf(ready, sent, content);
+    const going = isKept ? made : { ...made, stamp: undefined };
+    return this.#attempt?.joined(going) ?? going;
+  }
+
+  /** Of a request as most are, nothing: it goes over HTTP/1.1. */
+  #howToSend(): HowToSend | undefined {
+    const { live, asked, attachment } = this.#ready;
+    const { request } = this.#call.asking;
+    const isCall = isGrpc(request.headers["content-type"]);
+    if (isCall || live.provider.proxy?.http2Only === true) {
+      return { protocol: "http2", isGrpc: isCall, sensitive: [...namesOf(attachment)] };
+    }
+    return asked.isHttp2 === true ? { protocol: "any", sensitive: [...namesOf(attachment)] } : undefined;
+  }
+
+  /** Whether it is tried again; an answer that is never reaches the caller. */
+  #isTriedAgain(happened: Again): boolean {
+    const { options } = this.#ready;
+    const call = this.#call;
+    if (this.#tried === options.retries || call.isGone) return false;
+    const { world, count } = this.#shared;
+    const content = this.#content;
+    const delayMs = againAfter(happened, { going: this.#ready, content, tried: this.#tried, nowMs: world.now() });
+    if (delayMs === undefined) return false;
+    this.#tried += 1;
+    count.proxyRetries.inc();
+    this.#trace?.again();
+    setTimeout(() => {
+      if (!call.isGone) this.attempt();
+    }, delayMs);
+    return true;
+  }
+
+  #refuse(message: string): void {
+    this.#exchange?.abort();
+    this.#shared.fail(this.#call, new Fault("credential_echo", message));
+  }
+
+  onInformational(head: ResponseHead): void {
+    const links = new ProviderLinks(this.#ready, this.#call.asking);
+    const fields = head.fields.map((value, i) =>
+      i % 2 === 1 && lowerCase(head.fields[i - 1] ?? "") === "link" ? links.links(value) : value,
+    );
+    const { status, reason, framing, keepsAlive, idleSeconds } = head;
+    this.#guard.onInformational({ status, reason, fields, framing, keepsAlive, idleSeconds });
+  }
+
+  /** The credentials may have been withdrawn before their time: once, others are looked for (RFC 6750, section 3.1). */
+  #isHeld(head: ResponseHead, hasMore: boolean): boolean {
+    if (head.status !== 401 || this.#wasRefused) return false;
+    this.#wasRefused = true;
+    const { calls, count, world } = this.#shared;
+    const looking = calls.renewed(this.#call.asking, this.#ready);
+    if (!this.#maySendAgain()) {
+      // For the next one.
+      looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
+      return false;
+    }
+    const refusal = new HeldAnswer(head, hasMore);
+    this.#refusal = refusal;
+    looking.then(
+      (renewed) => {
+        if (this.#refusal !== refusal) return;
+        if (renewed === undefined) this.#letRefusalGo(refusal);
+        else this.#sendAgain(renewed);
+      },
+      (err: unknown) => {
+        world.log.debug("refused credentials were not renewed", { err });
+        this.#letRefusalGo(refusal);
+      },
+    );
+    count.proxyRefusals.inc();
+    return true;
+  }
+
+  /** RFC 9110, 9.2.1: asking again for nothing but an answer does no harm. */
+  #maySendAgain(): boolean {
+    const { asked } = this.#ready;
+    return asked.body === "none" && safe.has(asked.method);
+  }
+
+  #sendAgain(renewed: ProviderCall): void {
+    this.#refusal = undefined;
+    this.#exchange?.abort();
+    if (this.#call.isGone) return;
+    this.#ready = renewed;
+    this.#trace?.again();
+    this.attempt();
+  }
+
+  /** The refusal is the answer, and may have changed what is known of the connection. */
+  #letRefusalGo(refusal: HeldAnswer): void {
+    const { calls } = this.#shared;
+    calls.reread(this.#ready).then((live) => {
+      if (this.#refusal !== refusal) return;
+      if (live !== undefined) this.#ready = { ...this.#ready, live };
+      this.#letGo();
+    });
+  }
+
+  /** The refusal is the answer. */
+  #letGo(): void {
+    const refusal = this.#refusal;
+    this.#refusal = undefined;
+    refusal?.handOn(this);
+  }
+
+  /** Nothing was done, and nothing is wrong with the credentials: once more, with what the provider wants to see. */
+  #isProvenAgain(): boolean {
+    const { asked, options } = this.#ready;
+    const mayAsTheCallerSays = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
+    if (this.#wasProvenAgain || !(mayAsTheCallerSays || this.#maySendAgain())) return false;
+    this.#wasProvenAgain = true;
+    this.#exchange?.abort();
+    // Not from within the connection that is being let go.
+    setImmediate(() => this.#sendAgain(this.#ready));
+    return true;
+  }
+
+  onHead(head: ResponseHead, hasMore: boolean): void {
+    const lacksNonce = this.#shared.calls.heard(this.#ready, head);
+    if (lacksNonce ? this.#isProvenAgain() : this.#isHeld(head, hasMore)) return;
+    this.#attempt?.answered(head.status);
+    if (this.#isTriedAgain({ head })) {
+      this.#exchange?.abort();
+      return;
+    }
+    this.#ready.answers.add(head.status);
+    this.#guard.onHead(head, hasMore);
+  }
+
+  onWhole(head: ResponseHead, content: string): boolean {
+    const guard = this.#guard;
+    // Whether anything else is to come of it, is found out in pieces.
+    if (guard.onWhole === undefined || !(head.status < 400)) return false;
+    if (this.#ready.ending === undefined || this.#ready.options.retries > 0) return false;
+    if (!guard.onWhole(head, content)) return false;
+    this.#attempt?.answered(head.status);
+    this.#ready.answers.add(head.status);
+    this.#shared.count.down.add(content.length);
+    this.#ready.use?.down(content.length);
+    return true;
+  }
+
+  onContent(content: Buffer, release: (() => void) | undefined): boolean {
+    if (this.#refusal?.add(content) === true) {
+      release?.();
+      return true;
+    }
+    // Larger than what is held: whoever sends so much means it.
+    this.#letGo();
+    this.#shared.count.down.add(content.length);
+    this.#ready.use?.down(content.length);
+    return this.#guard.onContent(content, release);
+  }
+
+  onEnd(trailers: readonly string[]): void {
+    if (this.#refusal !== undefined) {
+      this.#refusal.end(trailers);
+      return;
+    }
+    this.#attempt?.ended();
+    this.#guard.onEnd(trailers.length === 0 ? trailers : incomingTrailers(trailers));
+  }
+
+  onFailure(failure: RelayFailure): void {
+    this.#letGo();
+    this.#attempt?.failed(faultOfRelay(failure).code);
+    if (!this.#isTriedAgain({ failure })) this.#guard.onFailure(failure);
+  }
+
+  onDrain(): void {
+    this.#guard.onDrain();
+  }
+
+  fieldsFor(head: ResponseHead): readonly string[] {
+    this.#call.beginAnswer(isEventStream(head));
+    return this.#incoming(head.fields, head);
+  }
+
+  linesFor(head: ResponseHead): string {
+    const { lines, notable = [] } = head;
+    if (lines === undefined) return this.#linesAnew(head);
+    if (notable.length === 0) {
+      this.#call.beginAnswer(isEventStream(head));
+      return lines + addedLines + written(this.#state);
+    }
+    const added = this.#incoming(notable, head);
+    // Others that go on keep their place among all of them.
+    if (added.length > addedFields.length + this.#state.length) return this.#linesAnew(head);
+    this.#call.beginAnswer(isEventStream(head));
+    return lines + written(added);
+  }
+
+  #linesAnew(head: ResponseHead): string {
+    return statusLine(head.status, head.reason) + written(this.fieldsFor(head));
+  }
+
+  /** Most connections are active, and their answers say nothing of it. */
+  get #state(): readonly string[] {
+    const { connection } = this.#ready.live;
+    return connection.state === Connection_State.ACTIVE ? nothing : connectionStateFields(connection);
+  }
+
+  #incoming(fields: readonly string[], { isHttp2 }: ResponseHead): readonly string[] {
+    const ready = this.#ready;
+    return incomingFields({
+      fields,
+      links: new ProviderLinks(ready, this.#call.asking),
+      state: this.#state,
+      keepsSetCookie: ready.live.integration.keepSetCookie,
+      isHttp2,
+    });
+  }
+
+  answerFailure(failure: RelayFailure): void {
+    // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
+    const { resetCode } = failure;
+    const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
+    if (isCall && resetCode !== undefined && this.#caller instanceof StreamCaller) {
+      this.cut("provider");
+      this.#caller.reset(resetCode);
+      return;
+    }
+    this.#shared.fail(this.#call, faultOfRelay(failure));
+  }
+
+  leave(): void {
+    this.#exchange?.abort();
+  }
+
+  passedOn(bytes: number): void {
+    this.#shared.count.up.add(bytes);
+    this.#ready.use?.up(bytes);
+  }
+
+  takeMore(): void {
+    this.#exchange?.resume();
+  }
+
+  /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
+  endOfCut(failure: RelayFailure): readonly string[] | undefined {
+    if (!isGrpc(this.#call.asking.request.headers["content-type"])) return undefined;
+    const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
+    return Object.entries(fields).flat();
+  }
+
+  cut(by: "caller" | "provider"): void {
+    this.#shared.count.proxyCut.inc({ by });
+    this.#ready.use?.cut(by);
+  }
+}
+
+interface Preparing {
+  readonly ready: ProviderCall;
+  readonly content: Uint8Array | undefined;
+  /** The next one may go as this one does. */
+  readonly isKept: boolean;
+}
+
+type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
+
+const safe = new Set(["GET", "HEAD", "OPTIONS"]);
+
+/** An event stream has no length, and looking for its type costs the others nothing. */
+function isEventStream(head: ResponseHead): boolean {
+  const { framing, lines } = head;
+  if (typeof framing === "number" || framing === "none") return false;
+  if (lines !== undefined && !/\/event-stream/i.test(lines)) return false;
+  const { fields } = head;
+  const at = fields.findIndex((name, i) => i % 2 === 0 && name.length === 12 && name.toLowerCase() === "content-type");
+  return at >= 0 && /^text\/event-stream\b/i.test(fields[at + 1] ?? "");
+}
+
+function written(fields: readonly string[]): string {
+  let lines = "";
+  for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  return lines;
+}
+
+const nothing: readonly string[] = [];
+const asItIs = (value: string): string => value;
+/** What every answer gets, and most get nothing else. */
+const addedFields = incomingFields({
+  fields: [],
+  links: { reference: asItIs, links: asItIs, refresh: asItIs },
+  keepsSetCookie: false,
+});
+const addedLines = written(addedFields);
+
+/** A request whose connection is at hand. */
+export interface Begun {
+  readonly call: ProxyCall;
+  readonly ready: ProviderCall;
+  readonly content: Uint8Array | undefined;
+  readonly trace: ProxyTrace | undefined;
+}
+
+/** What was read whole goes out with its length. */
+function withLength(rawHeaders: readonly string[], content: Uint8Array): readonly string[] {
+  const kept = rawHeaders.filter((_, i) => (rawHeaders[i - (i % 2)] ?? "").toLowerCase() !== "content-length");
+  return [...kept, "Content-Length", String(content.length)];
+}

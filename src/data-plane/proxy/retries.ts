@@ -1,0 +1,69 @@
+import { lowerCase } from "../../base/http/field-name.ts";
+import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
+import type { RetryRules } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { RelayFailure } from "../../relay/failure.ts";
+import type { ResponseHead } from "../../relay/http1/response-head.ts";
+
+/** What came of an attempt. */
+export type Again =
+  | { readonly head: ResponseHead; readonly failure?: never }
+  | { readonly failure: RelayFailure; readonly head?: never };
+
+interface Circumstances {
+  readonly going: {
+    readonly since: number;
+    readonly asked: { readonly method: string; readonly body: string };
+    readonly options: { readonly retryOn: readonly number[] };
+    readonly live: { readonly provider: { readonly proxy?: { readonly retry?: RetryRules | undefined } | undefined } };
+  };
+  readonly content: Uint8Array | undefined;
+  readonly tried: number;
+  readonly nowMs: number;
+}
+
+/** From the first attempt on; what would come later is not waited for. */
+const deadlineMs = 60_000;
+const maxDelayMs = 30_000;
+const firstDelayMs = 250;
+const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
+const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
+
+/** In how many milliseconds an attempt is worth another; undefined when it is none. */
+export function againAfter(happened: Again, { going, content, tried, nowMs }: Circumstances): number | undefined {
+  const { asked, options, live, since } = going;
+  // A body that has gone is gone; one that we hold goes again, whatever the method, because the caller has asked.
+  const canBeSentAgain =
+    asked.body === "none" ? idempotent.has(asked.method) || content !== undefined : content !== undefined;
+  if (!canBeSentAgain) return undefined;
+  const rules = live.provider.proxy?.retry;
+  if (happened.failure !== undefined) {
+    if (!ofNetwork.has(happened.failure.kind)) return undefined;
+  } else {
+    const { status } = happened.head;
+    const isLimit = rules?.statuses.includes(status) === true && saysWait(happened.head, rules);
+    const isWorthIt = status === 429 || status >= 500 || options.retryOn.includes(status) || isLimit;
+    if (!isWorthIt) return undefined;
+  }
+  const asksFor = happened.head === undefined ? undefined : waitOf(happened.head, rules, nowMs);
+  const delayMs = asksFor ?? Math.min(maxDelayMs, firstDelayMs * 2 ** tried) * (0.5 + Math.random() / 2);
+  return delayMs > maxDelayMs || performance.now() - since + delayMs > deadlineMs ? undefined : delayMs;
+}
+
+function waitOf(head: ResponseHead, rules: RetryRules | undefined, nowMs: number): number | undefined {
+  const own = rules === undefined || !isUsedUp(head, rules) ? "" : rules.afterHeader;
+  const ofProvider = own === "" ? undefined : retryAfterMs(fieldOf(head, own), rules?.afterUnit ?? "", nowMs);
+  return ofProvider ?? retryAfterMs(fieldOf(head, "retry-after"), "", nowMs);
+}
+
+/** Whether a limit is reached, as far as the provider says how much of it is left. */
+const isUsedUp = (head: ResponseHead, { remainingHeader }: RetryRules) =>
+  remainingHeader === "" || fieldOf(head, remainingHeader) === "0";
+
+/** A status that may mean something else does not, where the limit is reached or a time is named. */
+const saysWait = (head: ResponseHead, rules: RetryRules) =>
+  isUsedUp(head, rules) || fieldOf(head, "retry-after") !== undefined;
+
+function fieldOf({ fields }: ResponseHead, name: string): string | undefined {
+  const wanted = lowerCase(name);
+  return fields.find((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === wanted);
+}

@@ -1,0 +1,146 @@
+import type { Socket } from "node:net";
+import type { Attachment } from "../../auth/attachment.ts";
+import type { World } from "../../base/world.ts";
+import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
+import type { Caller } from "../../broker/setup/access.ts";
+import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
+import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
+import { secretsOf } from "./reflection.ts";
+
+/**
+ * A line in the log for each use of a connection whose integration asks for it: once its credentials were at hand, and
+ * when all is over. A line and no record in the store: a durable write a request would make the disk the measure of
+ * the proxy, and what is asked of a log is that it lies elsewhere, out of reach of whom it speaks of.
+ */
+export interface Uses {
+  begin(asking: Asked, used: Used): Use;
+}
+
+interface Asked {
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
+  /** Of a request that asks to go on as a tunnel. */
+  readonly socket?: Socket;
+}
+
+interface Used {
+  readonly live: LiveConnection;
+  readonly caller: Caller;
+  /** Of the monotonic clock. */
+  readonly since: number;
+}
+
+/** What is learned of it on the way. */
+export interface Use {
+  /** It may go. */
+  going(where: Where): void;
+  /** One attempt more is on its way, with so much of a body already. */
+  sent(bytes: number): void;
+  /** So many more bytes of a body that streams. */
+  up(bytes: number): void;
+  down(bytes: number): void;
+  /** The caller's connection is all its own from now on, and so many bytes of the provider's went there already. */
+  tunnelled(early: number): void;
+  cut(by: "caller" | "provider"): void;
+}
+
+interface Where {
+  readonly host: string;
+  /** As the caller wrote it, with its query. */
+  readonly path: string;
+  readonly attachment: Attachment;
+  /** The caller's. */
+  readonly key: string;
+}
+
+export const isUseRecorded = ({ integration: { useRecord } }: LiveConnection): boolean =>
+  useRecord === Integration_UseRecord.HOST || useRecord === Integration_UseRecord.PATH;
+
+export function createUses({ log }: Pick<World, "log">): Uses {
+  return {
+    begin({ request, response, socket }, { live, caller, since }) {
+      const { connection, integration, credentials } = live;
+      let host: string | undefined;
+      let path: string | undefined;
+      let attempts = 0;
+      let up = 0;
+      let down = 0;
+      let cut: "caller" | "provider" | undefined;
+      let tunnel: { readonly read: number; readonly written: number } | undefined;
+
+      // Of a tunnel the connection ends; of anything else, the answer.
+      (socket ?? response).once("close", () => {
+        if (tunnel !== undefined && socket !== undefined) {
+          up = socket.bytesRead - tunnel.read;
+          down = socket.bytesWritten - tunnel.written;
+        }
+        log.info("a connection was used", {
+          key: caller.keyId,
+          environment: integration.environment,
+          integration: integration.key,
+          connection: connection.ref?.id,
+          credentials: credentials.kind.case ?? "none",
+          method: request.method,
+          host,
+          path,
+          status: tunnel !== undefined || response.headersSent ? response.statusCode : undefined,
+          ...outcome(),
+          bytes_up: up,
+          bytes_down: down,
+          ms: Math.round(performance.now() - since),
+          retries: Math.max(0, attempts - 1),
+        });
+      });
+
+      /** Only what we answered ourselves has the field. */
+      function outcome(): { readonly outcome: string; readonly reason?: unknown } {
+        const reason = response.getHeader("latchkey-error");
+        if (reason !== undefined) return { outcome: attempts === 0 ? "refused" : "failed", reason };
+        if (cut !== undefined) return { outcome: `cut by ${cut}` };
+        // An OPTIONS that was to go no further.
+        if (attempts === 0 && response.writableFinished) return { outcome: "answered here" };
+        return { outcome: tunnel !== undefined || response.writableFinished ? "answered" : "cut by caller" };
+      }
+
+      return {
+        going(where) {
+          host = where.host;
+          if (integration.useRecord === Integration_UseRecord.PATH) path = shownPath(where);
+        },
+        sent(bytes) {
+          attempts += 1;
+          up = bytes;
+        },
+        up(bytes) {
+          up += bytes;
+        },
+        down(bytes) {
+          down += bytes;
+        },
+        tunnelled(early) {
+          if (socket !== undefined) tunnel = { read: socket.bytesRead, written: socket.bytesWritten - early };
+        },
+        cut(by) {
+          cut = by;
+        },
+      };
+    },
+  };
+}
+
+/** Without its query, and without a secret that we know of: callers put keys into paths as well. */
+function shownPath({ path, attachment, key }: Where): string {
+  const [bare = ""] = path.split("?", 1);
+  return [key, ...textsOf(attachment)].reduce((shown, secret) => shown.replaceAll(secret, "***"), bare);
+}
+
+/** An attachment is kept as long as its connection is in memory. */
+const texts = new WeakMap<Attachment, readonly string[]>();
+
+function textsOf(attachment: Attachment): readonly string[] {
+  const known = texts.get(attachment);
+  if (known !== undefined) return known;
+  const made = secretsOf(attachment).map((secret) => secret.toString("latin1"));
+  texts.set(attachment, made);
+  return made;
+}

@@ -1,0 +1,171 @@
+import { validateHeaderValue } from "node:http";
+import { Fault, type FaultCode } from "../../base/fault.ts";
+import { cutAfterMs } from "../../base/http/end-socket.ts";
+import { errorBody } from "../../base/http/error-body.ts";
+import { grpcRefusal } from "../../base/http/grpc-status.ts";
+import { randomId } from "../../base/ids.ts";
+import { version } from "../../base/version.ts";
+import type { World } from "../../base/world.ts";
+import { isGrpc } from "../../core/outgoing/grpc.ts";
+import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
+import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
+import { corsFields, preflightFields } from "../api/page-origin.ts";
+import type { Answer, FaultPage } from "./routes.ts";
+import type { DoorLines } from "./sockets.ts";
+
+/** What is answered by the door itself, whatever the provider would have said. */
+export interface DoorAnswers {
+  /** A page of this origin may read the answer. */
+  showTo(request: FrontRequest, origin: string): void;
+  answer(asked: Asked, answer: Answer): void;
+  fault(asked: Asked, fault: Fault, faultPage?: FaultPage): void;
+  /** What `fault` would answer, but for what becomes of the connection. */
+  textOf(fault: Fault): AnswerText;
+  /** What `answer` would, likewise. */
+  textOfAnswer(answer: Answer): AnswerText;
+  /** To `OPTIONS`; undefined: of the server as a whole. */
+  options(asked: Asked, allowed: readonly string[] | undefined): void;
+}
+
+interface Asked {
+  readonly request: FrontRequest;
+  readonly response: FrontResponse;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/** Its fields but for how long it is, and for what is about the connection. */
+export interface AnswerText {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+interface DoorAnswersOptions {
+  readonly door: string;
+  readonly lines: Pick<DoorLines, "end" | "isEnding" | "cutsOff">;
+  /** While we drain, every connection ends with its answer. */
+  readonly isDraining: () => boolean;
+  readonly world: World;
+}
+
+/** Emitted by a response whose answer is sent though its connection has not ended. */
+export const answered = Symbol("answered");
+
+/** Of whatever we answer ourselves. */
+const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
+const json = "application/json; charset=utf-8";
+const plain = { ...ofOurs, "content-type": json };
+
+/** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
+const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
+
+export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswersOptions): DoorAnswers {
+  const { metrics, log } = world;
+  const pageOf = new WeakMap<FrontRequest, string>();
+
+  /** What we did not foresee says nothing to the caller but where its log is found. */
+  function logged({ cause }: Fault): Fault {
+    const id = randomId();
+    metrics.unhandled.inc();
+    log.error("a request failed unexpectedly", { door, log_id: id, err: cause });
+    return new Fault("internal", `internal error; the log has it as ${id}`);
+  }
+
+  /** Not a session: what is wrong with one of its streams says nothing of the others. */
+  function end(request: FrontRequest): void {
+    if (!(request instanceof StreamRequest)) lines.end(request.socket);
+  }
+
+  function answer(asked: Asked, given: Answer): void {
+    if (given.headers !== undefined) setAll(asked.response, given.headers);
+    send(asked, { status: given.status, body: bodyIn(given) });
+  }
+
+  function send({ request, response }: Asked, { status, body }: Sent): void {
+    const { socket } = request;
+    // What of the request was not read is not waited for: the connection ends with the answer.
+    const isCutOff = lines.cutsOff(request);
+    if (isDraining() || isCutOff) end(request);
+    if (lines.isEnding(socket)) response.setHeader("connection", "close");
+    setAll(response, ofOurs);
+    if (!response.hasHeader("content-type")) response.setHeader("content-type", json);
+    const page = pageOf.get(request);
+    if (page !== undefined) setAll(response, corsFields(page));
+    response.setHeader("content-length", Buffer.byteLength(body));
+    response.writeHead(status);
+    const sent = request.method === "HEAD" ? "" : body;
+    if (!isCutOff) {
+      response.end(sent);
+      return;
+    }
+    response.flushHeaders();
+    response.write(sent);
+    response.emit(answered);
+    const cut = setTimeout(() => response.end(), cutAfterMs);
+    response.once("close", () => clearTimeout(cut));
+  }
+
+  return {
+    showTo: (request, origin) => void pageOf.set(request, origin),
+    answer,
+    fault(asked, found, faultPage) {
+      const { request, response } = asked;
+      const fault = found.code === "internal" ? logged(found) : found;
+      if (untrusted.has(fault.code)) end(request);
+      setAll(response, headersOf(fault));
+      // Not even that we know the page: it is no page of the environment that it asked about.
+      if (fault.code === "origin_not_allowed") pageOf.delete(request);
+      if (response instanceof StreamResponse && isGrpc(request.headers["content-type"])) {
+        response.endWith(grpcRefusal(fault), fault.status);
+        return;
+      }
+      const { headers, url = "" } = request;
+      if (faultPage !== undefined) answer(asked, faultPage(fault, { headers, rawQuery: url.split("?")[1] ?? "" }));
+      else send(asked, { status: fault.status, body: errorBody(fault) });
+    },
+    textOf(found) {
+      const fault = found.code === "internal" ? logged(found) : found;
+      const headers = { ...headersOf(fault), ...ofOurs, "content-type": json };
+      return { status: fault.status, headers, body: errorBody(fault) };
+    },
+    textOfAnswer(given) {
+      const { status, headers } = given;
+      if (headers === undefined) return { status, headers: plain, body: bodyIn(given) };
+      // As `setHeader` does it, where there is one.
+      for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
+      return { status, headers: { "content-type": json, ...headers, ...ofOurs }, body: bodyIn(given) };
+    },
+    options({ request, response }, allowed) {
+      const page = pageOf.get(request);
+      if (page !== undefined) setAll(response, { ...corsFields(page), ...preflightFields(allowed ?? []) });
+      if (allowed !== undefined) response.setHeader("allow", allowed.join(", "));
+      response.setHeader("latchkey-version", version);
+      response.writeHead(204).end();
+    },
+  };
+}
+
+function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): Headers {
+  return {
+    ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
+    ...(allow === undefined ? {} : { allow }),
+    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
+    "latchkey-error": code,
+  };
+}
+
+function bodyIn({ body, headers }: Answer): string {
+  if (body === undefined) return "";
+  const isText = headers?.["content-type"] !== undefined && typeof body === "string";
+  return isText ? body : JSON.stringify(body);
+}
+
+interface Sent {
+  readonly status: number;
+  readonly body: string;
+}
+
+function setAll(response: FrontResponse, fields: Readonly<Record<string, string | readonly string[]>>): void {
+  for (const [name, value] of Object.entries(fields)) response.setHeader(name, value);
+}

@@ -1,0 +1,23 @@
+import { Fault } from "../../base/fault.ts";
+
+/** Memory for the bodies that strangers send, all together: a large one is fine, a thousand of them at once are not. */
+export interface BodyRoom {
+  /** Throws `overloaded` when there is no more: whoever sends is told to come again. */
+  take(bytes: number): void;
+  give(bytes: number): void;
+}
+
+export function createBodyRoom(maxBytes: number): BodyRoom {
+  let taken = 0;
+  return {
+    take(bytes) {
+      if (taken + bytes > maxBytes) {
+        throw new Fault("overloaded", "too much is being received at the same time", { retryAfterSeconds: 5 });
+      }
+      taken += bytes;
+    },
+    give(bytes) {
+      taken -= bytes;
+    },
+  };
+}

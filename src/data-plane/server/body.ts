@@ -1,0 +1,151 @@
+import { TextDecoder } from "node:util";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { Fault } from "../../base/fault.ts";
+import { lowerCase } from "../../base/http/field-name.ts";
+import { findInexact } from "../../core/dialect/exact-json.ts";
+import { isObject } from "../../core/dialect/json-fields.ts";
+import type { Received } from "../../core/notifications/notification.ts";
+import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
+import type { BodyRoom } from "./body-room.ts";
+
+interface Reading {
+  readonly maxBytes: number;
+  /** Called when the head gives no reason to refuse the body: a caller that waits to be told may send it. */
+  readonly proceed: () => void;
+}
+
+/**
+ * Reads a JSON object, and no more of it than allowed. UTF-8 without a byte order mark (RFC 8259, section 8.1). A body
+ * that reading would change, such as a number with too many digits or a key that is there twice, is refused; of two
+ * equal fields of the request itself the last counts, as JSON.parse has it.
+ */
+export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+  requireJson(request);
+  requireSize(request, maxBytes);
+  proceed();
+  const bytes = await readBytes(request, maxBytes);
+  if (bytes.length === 0) throw new Fault("invalid_body", "a JSON object is required");
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    value = JSON.parse(text);
+  } catch {
+    // What JSON.parse says quotes the body, and a body may hold secrets.
+    throw new Fault("invalid_json", "the body is not JSON in UTF-8");
+  }
+  if (!isObject(value)) throw new Fault("invalid_body", "the body must be a JSON object");
+  const mistakes = findInexact(text);
+  if (mistakes.length > 0) throw new Fault("invalid_body", "the body cannot be kept as it is", { mistakes });
+  return value;
+}
+
+/** What a form sends: each field once, as text. */
+export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+  const [type = ""] = (request.headers["content-type"] ?? "").split(";");
+  if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
+    throw new Fault("unsupported_media_type", "the body must be a form");
+  }
+  requireSize(request, maxBytes);
+  proceed();
+  const fields = new URLSearchParams((await readBytes(request, maxBytes)).toString("utf8"));
+  for (const name of new Set(fields.keys())) {
+    if (fields.getAll(name).length > 1) throw new Fault("invalid_body", "a field of the form is there more than once");
+  }
+  return Object.fromEntries(fields);
+}
+
+/** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
+export async function readReceived(
+  request: FrontRequest,
+  { query, maxBytes, proceed, room }: Reading & { readonly query: string; readonly room: BodyRoom },
+): Promise<Received> {
+  requireSize(request, maxBytes);
+  proceed();
+  const headers = headerPairs(request.rawHeaders);
+  return { headers, query, body: await readBytes(request, maxBytes, room) };
+}
+
+/** As `Received` has them. */
+export function headerPairs(rawHeaders: readonly string[]): Received["headers"] {
+  const pairs: (readonly [name: string, value: string])[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) pairs.push([lowerCase(rawHeaders[i] ?? ""), rawHeaders[i + 1] ?? ""]);
+  return pairs;
+}
+
+/** A whole body, whatever it is. */
+export async function readBody(request: FrontRequest, maxBytes: number): Promise<Buffer> {
+  requireSize(request, maxBytes);
+  return readBytes(request, maxBytes);
+}
+
+function requireJson({ headers }: FrontRequest): void {
+  const [type = "", ...parameters] = (headers["content-type"] ?? "")
+    .split(";")
+    .map((part) => part.trim().toLowerCase());
+  const charset = parameters.find((one) => /^charset\s*=/.test(one));
+  if (type !== "application/json" || (charset !== undefined && !/^charset="?utf-8"?$/.test(charset))) {
+    throw new Fault("unsupported_media_type", "the body must be application/json in UTF-8");
+  }
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && encoding !== "identity") {
+    throw new Fault("unsupported_media_type", "the body must not be compressed");
+  }
+}
+
+export const bodyWithinMs = 30_000;
+export const bodyNotInTime = () => new Fault("request_timeout", "the body did not come in time");
+const tooLarge = (maxBytes: number) => new Fault("payload_too_large", `the body must have at most ${maxBytes} bytes`);
+
+function requireSize({ headers }: FrontRequest, maxBytes: number): void {
+  if (Number(headers["content-length"] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
+
+/** What was read takes its room until whoever asked for it gives that back. */
+function readBytes(request: FrontRequest, maxBytes: number, room?: BodyRoom): Promise<Buffer> {
+  // Node has closed the stream of such a request already, and no event would ever come.
+  if (bodyOf(request) === "none") return Promise.resolve(Buffer.alloc(0));
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const done = () => {
+      clearTimeout(slow);
+      request.off("data", onData).off("end", onEnd).off("close", onClose).off("error", onClose);
+    };
+    const refuse = (error: unknown) => {
+      done();
+      request.pause();
+      room?.give(size);
+      reject(error);
+    };
+    const slow = setTimeout(() => {
+      refuse(bodyNotInTime());
+    }, bodyWithinMs);
+    const onData = (chunk: Buffer) => {
+      try {
+        room?.take(chunk.length);
+      } catch (error) {
+        refuse(error);
+        return;
+      }
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size > maxBytes) refuse(tooLarge(maxBytes));
+    };
+    const onEnd = () => {
+      if (!request.complete) {
+        onClose();
+        return;
+      }
+      done();
+      resolve(Buffer.concat(chunks, size));
+    };
+    const onClose = () => refuse(new ClientGone());
+    request.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
+  });
+}
+
+/** The caller left before it had said everything. There is nobody to answer, and nothing to log. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+}

@@ -1,0 +1,113 @@
+import { Fault } from "../../base/fault.ts";
+import type { DoorGuard, RequestOrigin } from "../../base/http/door-guard.ts";
+import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
+import { createNote } from "../../base/memo.ts";
+import { type FrontHead, type FrontRequest, mistakeInFraming } from "../../relay/client/incoming.ts";
+import { checkBrowser, type PageOrigins } from "../api/page-origin.ts";
+import type { Route } from "./routes.ts";
+
+/** Judges the head of a request before anything else looks at it. Everything here throws what the door answers. */
+export interface HeadCheck {
+  /** `browser`: pages of others may use what it asks for. Returns the origin of the page that may read the answer. */
+  check(request: FrontRequest, browser?: Route["browser"]): string | undefined;
+  /** The same, of one that goes to a provider. */
+  checkForProvider(request: FrontHead): void;
+  targetOf(request: FrontRequest): { readonly path: string; readonly query: string };
+}
+
+interface HeadCheckOptions {
+  readonly guard: DoorGuard;
+  readonly origins: PageOrigins | undefined;
+  readonly limits: { readonly headLines: number; readonly pathBytes: number };
+}
+
+/** A second one of these, and the two halves of a proxy may read different things out of one request. */
+export const singleHeaders = [
+  "authorization",
+  "base-url-override",
+  "connection-id",
+  "content-type",
+  "host",
+  "latchkey-key",
+  "provider-config-key",
+  "proxy-authorization",
+  "retries",
+  "retry-on",
+];
+/** A bit for each of them; none for any other. */
+const singleBit = byFieldName((lower) => (1 << (singleHeaders.indexOf(lower) + 1)) & ~1);
+
+export const isInAbsoluteForm = ({ url = "" }: FrontHead): boolean => /^https?:\/\//i.test(url);
+
+export function createHeadCheck({ guard, origins, limits }: HeadCheckOptions): HeadCheck {
+  /** Of fields that come again: that there was nothing wrong with them while these hosts were served. */
+  const passed = createNote<ReadonlySet<string>>();
+
+  function check(request: FrontHead, browser?: Route["browser"]): string | undefined {
+    const { rawHeaders, headers, method = "" } = request;
+    const framing = mistakeInFraming(request);
+    if (framing !== undefined) throw new Fault("malformed_request", framing);
+    if (rawHeaders.length / 2 > limits.headLines) {
+      throw new Fault("headers_too_large", `the head must have at most ${limits.headLines} lines`);
+    }
+    requireSingle(rawHeaders);
+    const { host, origin, fetchSite } = originOf(request);
+    // RFC 9112, 3.2.
+    if (host === undefined && request.httpVersion === "1.1") {
+      throw new Fault("malformed_request", "the request must have a Host header");
+    }
+    if (isInAbsoluteForm(request)) guard.checkPage({ origin, fetchSite });
+    else if (browser === undefined || origins === undefined) guard.check({ host, origin, fetchSite });
+    else {
+      guard.checkHost(host);
+      return checkBrowser(browser, { method, headers }, origins);
+    }
+    return undefined;
+  }
+
+  function requireShort(url: string): void {
+    // A character has three bytes at most.
+    if (url.length * 3 <= limits.pathBytes || Buffer.byteLength(url) <= limits.pathBytes) return;
+    throw new Fault("uri_too_long", `the path must have at most ${limits.pathBytes} bytes`);
+  }
+
+  return {
+    check,
+    checkForProvider(request) {
+      const { memo, url = "" } = request;
+      if (memo === undefined || !url.startsWith("/")) {
+        check(request);
+      } else if (passed.of(memo) !== guard.served()) {
+        check(request);
+        const { origin, fetchSite } = originOf(request);
+        if (origin === undefined && fetchSite === undefined) passed.keep(memo, guard.served());
+      }
+      requireShort(url);
+    },
+    targetOf({ url = "", method }) {
+      if (url === "*" && method === "OPTIONS") return { path: "*", query: "" };
+      requireShort(url);
+      if (!url.startsWith("/")) throw new Fault("invalid_path", "the request must name a path");
+      const at = url.indexOf("?");
+      return at === -1 ? { path: url, query: "" } : { path: url.slice(0, at), query: url.slice(at + 1) };
+    },
+  };
+}
+
+const originOf = ({ headers }: FrontHead): RequestOrigin => ({
+  host: headers.host,
+  origin: headers.origin,
+  fetchSite: headers["sec-fetch-site"] as string | undefined,
+});
+
+function requireSingle(rawHeaders: readonly string[]): void {
+  let seen = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const bit = singleBit(name);
+    if ((seen & bit) !== 0) {
+      throw new Fault("duplicate_header", `the header ${lowerCase(name)} is there more than once`);
+    }
+    seen |= bit;
+  }
+}

@@ -1,0 +1,76 @@
+import { Fault, type Mistake } from "../../base/fault.ts";
+
+/** Reads a query parameter by parameter; what is wrong with any is told at once, by `end`. */
+export interface Query {
+  text(name: string): string | undefined;
+  /** All values of a parameter, whether it is repeated or a comma-separated list. */
+  list(name: string): readonly string[];
+  /** All values of a parameter that is repeated, as they are. */
+  all(name: string): readonly string[];
+  integer(name: string, bounds: { readonly min: number; readonly max: number }): number | undefined;
+  /** `unsaid` is what it is when it is not there. */
+  flag(name: string, unsaid?: boolean): boolean;
+  /** `name[key]=value`, by key. */
+  map(name: string): Readonly<Record<string, string>>;
+  refuse(name: string, message: string): void;
+  /** Refuses each parameter that was not read. */
+  refuseRest(message: string): void;
+  /** Throws when anything was wrong. Returns how many parameters nobody asked for. */
+  end(): number;
+}
+
+export function readQuery(raw: string): Query {
+  const params = new URLSearchParams(raw);
+  const unread = new Set(params.keys());
+  const mistakes: Mistake[] = [];
+  const refuse = (name: string, message: string) => void mistakes.push({ path: [name], message });
+
+  function text(name: string): string | undefined {
+    unread.delete(name);
+    const values = params.getAll(name);
+    if (values.length > 1) refuse(name, "must be there once");
+    const [value] = values;
+    return value === "" ? undefined : value;
+  }
+
+  return {
+    text,
+    refuse,
+    refuseRest(message) {
+      for (const name of unread) refuse(name, message);
+    },
+    list(name) {
+      unread.delete(name);
+      return params
+        .getAll(name)
+        .flatMap((value) => value.split(","))
+        .filter((value) => value !== "");
+    },
+    all(name) {
+      unread.delete(name);
+      return params.getAll(name);
+    },
+    integer(name, { min, max }) {
+      const value = text(name);
+      if (value === undefined) return undefined;
+      const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+      if (number >= min && number <= max) return number;
+      refuse(name, `must be a whole number from ${min} to ${max}`);
+      return undefined;
+    },
+    flag(name, unsaid = false) {
+      const value = text(name);
+      if (value === undefined) return unsaid;
+      if (value !== "true" && value !== "false") refuse(name, "must be true or false");
+      return value === "true";
+    },
+    map(name) {
+      const found = [...new Set(params.keys())].filter((key) => key.startsWith(`${name}[`) && key.endsWith("]"));
+      return Object.fromEntries(found.map((key) => [key.slice(name.length + 1, -1), text(key) ?? ""]));
+    },
+    end() {
+      if (mistakes.length > 0) throw new Fault("invalid_query_params", "the query is not valid", { mistakes });
+      return unread.size;
+    },
+  };
+}

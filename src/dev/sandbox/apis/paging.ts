@@ -1,0 +1,28 @@
+import { numberIn, refuse } from "../call.ts";
+
+interface PageWish {
+  readonly query: URLSearchParams;
+  /** The query parameter that says how many; at most this many; this many unless said. */
+  readonly size: { readonly name: string; readonly most: number; readonly otherwise: number };
+}
+
+/** One page of a list, and the token that leads to the next. A token says where the page before ended. */
+export function pageOf<T>(
+  items: readonly T[],
+  { query, size }: PageWish,
+): { page: readonly T[]; nextPageToken?: string } {
+  const length = numberIn(query, size.name, { least: 1, most: size.most, otherwise: size.otherwise });
+  const token = query.get("pageToken");
+  const from = token === null ? 0 : positionOf(token);
+  const to = from + length;
+  return {
+    page: items.slice(from, to),
+    ...(to < items.length ? { nextPageToken: Buffer.from(`page:${to}`).toString("base64url") } : {}),
+  };
+}
+
+function positionOf(token: string): number {
+  const [, position] = /^page:(\d{1,9})$/.exec(Buffer.from(token, "base64url").toString("latin1")) ?? [];
+  if (position === undefined) throw refuse(400, "invalid", "Invalid value for pageToken.");
+  return Number(position);
+}

@@ -1,0 +1,85 @@
+import type { Call } from "../call.ts";
+import { refuse } from "../call.ts";
+import { type Person, people, robot } from "../people.ts";
+import type { Seen } from "../seen.ts";
+import { basicPair, isSame } from "./clients.ts";
+import type { OAuth1 } from "./oauth1.ts";
+import type { Tokens } from "./tokens.ts";
+
+/** Who calls an API, and what they may do there. */
+export interface Caller {
+  readonly person: Person;
+  /** The app that calls for them. */
+  readonly clientId: string;
+  /** The last part of each scope, `drive.readonly` of whatever base stands before it; or all. */
+  readonly scopes: ReadonlySet<string> | "all";
+}
+
+/** Lets callers in: by a bearer token or an OAuth 1 signature, and to `/api` by a key or a password. */
+export interface AccessCheck {
+  /** Throws 401 without good credentials, 403 without one of the scopes. */
+  require(call: Call, scopes: readonly string[]): Caller;
+  /** As `require`, and whoever has a key or a password may come in, too. */
+  requireAny(call: Call): Caller & { readonly by: "bearer" | "oauth1" | "api_key" | "basic" };
+}
+
+/** Fixed, printed, and good for nothing else. */
+export const readyApiKey = "sandbox-api-key";
+export const readyUser = { name: "sandbox", password: "sandbox-password" } as const;
+
+interface AccessOptions {
+  readonly tokens: Tokens;
+  readonly oauth1: OAuth1;
+  readonly seen: Seen;
+}
+
+export function createAccessCheck({ tokens, oauth1, seen }: AccessOptions): AccessCheck {
+  function require(call: Call, scopes: readonly string[]): Caller {
+    const { authorization = "" } = call.headers;
+    if (/^oauth\s/i.test(authorization)) {
+      return { person: oauth1.authenticate(call), clientId: "oauth1", scopes: "all" };
+    }
+    const [, token] = /^bearer +(\S+)$/i.exec(authorization) ?? [];
+    if (token === undefined) {
+      throw refuse(401, "required", "Login Required.", { "www-authenticate": 'Bearer realm="sandbox"' });
+    }
+    const found = tokens.find(token);
+    if (found === undefined) {
+      seen.count("accessTokensRefused");
+      // RFC 6750, section 3.1: the cue to renew it.
+      const challenge = 'Bearer realm="sandbox", error="invalid_token"';
+      throw refuse(401, "authError", "Invalid Credentials", { "www-authenticate": challenge });
+    }
+    const held = new Set(found.scopes.map((scope) => scope.slice(scope.lastIndexOf("/") + 1)));
+    if (scopes.length > 0 && !scopes.some((scope) => held.has(scope))) {
+      const challenge = `Bearer realm="sandbox", error="insufficient_scope", scope="${scopes.join(" ")}"`;
+      throw refuse(403, "insufficientPermissions", `One of these scopes is needed: ${scopes.join(", ")}.`, {
+        "www-authenticate": challenge,
+      });
+    }
+    return { person: found.grant.person, clientId: found.grant.clientId, scopes: held };
+  }
+
+  return {
+    require,
+    requireAny(call) {
+      const { authorization = "", "x-api-key": header } = call.headers;
+      const key = typeof header === "string" ? header : call.query.get("api_key");
+      if (key !== null) {
+        if (!isSame(key, readyApiKey)) throw refuse(401, "keyInvalid", "The API key is not valid.");
+        return { person: robot, clientId: "api_key", scopes: "all", by: "api_key" };
+      }
+      const pair = basicPair(authorization, "none");
+      if (pair !== undefined) {
+        const [name, password] = pair;
+        if (name !== readyUser.name || !isSame(password, readyUser.password)) {
+          throw refuse(401, "authError", "Wrong user name or password.", {
+            "www-authenticate": 'Basic realm="sandbox"',
+          });
+        }
+        return { person: people[0] ?? robot, clientId: "basic", scopes: "all", by: "basic" };
+      }
+      return { ...require(call, []), by: /^oauth\s/i.test(authorization) ? "oauth1" : "bearer" };
+    },
+  };
+}

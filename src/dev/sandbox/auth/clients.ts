@@ -1,0 +1,122 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import * as v from "valibot";
+import { type Bounded, createBounded } from "../bounded.ts";
+import { type Call, formOf, mediaType, objectOf, refuseOAuth } from "../call.ts";
+
+/** An app that was registered here: for OAuth 2, and as a consumer of OAuth 1. */
+export const clientSchema = v.strictObject({
+  id: v.pipe(v.string(), v.minLength(1), v.maxLength(255)),
+  name: v.optional(v.pipe(v.string(), v.maxLength(200)), "An app"),
+  /** None: a public client, which must use PKCE. */
+  secret: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(1_024))),
+  /** Compared as they stand. None: any address on this machine. */
+  redirectUris: v.optional(v.array(v.pipe(v.string(), v.url())), []),
+  /** The one way in which it may show its secret; either, unless said. */
+  authMethod: v.optional(v.picklist(["client_secret_basic", "client_secret_post"])),
+});
+export type Client = v.InferOutput<typeof clientSchema>;
+export type ClientInput = v.InferInput<typeof clientSchema>;
+
+/** Ready to use. There is nothing here to protect. */
+export const readyClient: Client = {
+  id: "sandbox",
+  name: "Sandbox app",
+  secret: "sandbox-secret",
+  redirectUris: [],
+};
+export const publicClient: Client = { id: "sandbox-public", name: "Sandbox app without a secret", redirectUris: [] };
+
+export type Clients = Bounded<Client>;
+
+const mostClients = 10_000;
+
+export function createClients(more: readonly ClientInput[]): Clients {
+  const clients = createBounded<Client>(mostClients);
+  for (const client of [readyClient, publicClient, ...more]) clients.set(client.id, v.parse(clientSchema, client));
+  return clients;
+}
+
+/** The parameters of a request to the token endpoint and its neighbours: a form, or the JSON object that some send. */
+export function parametersOf(call: Call): URLSearchParams {
+  const parameters =
+    mediaType(call) === "application/json"
+      ? new URLSearchParams(
+          Object.entries(objectOf(call)).filter((pair): pair is [string, string] => typeof pair[1] === "string"),
+        )
+      : formOf(call);
+  for (const name of new Set(parameters.keys())) {
+    // RFC 6749, section 3.2.
+    if (parameters.getAll(name).length > 1) throw refuseOAuth(400, "invalid_request", `${name} is there twice`);
+  }
+  return parameters;
+}
+
+/** RFC 6749, section 2.3: by Basic, in the body, or, for a public client, by its name alone; never in two ways. */
+export function authenticateClient(clients: Clients, call: Call, parameters: URLSearchParams): Client {
+  const basic = basicPair(call.headers.authorization, "form");
+  const posted = parameters.get("client_secret");
+  if (basic !== undefined && posted !== null) {
+    throw refuseOAuth(400, "invalid_request", "the client authenticates in two ways");
+  }
+  const id = basic?.[0] ?? parameters.get("client_id");
+  if (id === null) throw unauthenticated("no client is named");
+  if (basic !== undefined && (parameters.get("client_id") ?? id) !== id) {
+    throw refuseOAuth(400, "invalid_request", "client_id is not the client that authenticates");
+  }
+  const client = clients.get(id);
+  if (client === undefined) throw unauthenticated("unknown client");
+  const secret = basic?.[1] ?? posted ?? undefined;
+  if (client.secret === undefined ? (secret ?? "") !== "" : !isSame(secret ?? "", client.secret)) {
+    throw unauthenticated("wrong client secret");
+  }
+  const method = basic === undefined ? "client_secret_post" : "client_secret_basic";
+  if (client.secret !== undefined && (client.authMethod ?? method) !== method) {
+    throw unauthenticated(`this client authenticates by ${client.authMethod}`);
+  }
+  return client;
+}
+
+const unauthenticated = (description: string) =>
+  refuseOAuth(401, "invalid_client", description, { "www-authenticate": 'Basic realm="sandbox"' });
+
+/** User name and password of a Basic header; those of a client are form-encoded before (RFC 6749, section 2.3.1). */
+export function basicPair(header: string | undefined, encoding: "form" | "none"): [string, string] | undefined {
+  const [, encoded] = /^basic +([A-Za-z0-9+/=]+)$/i.exec(header ?? "") ?? [];
+  if (encoded === undefined) return undefined;
+  const text = Buffer.from(encoded, "base64").toString("utf8");
+  const colon = text.indexOf(":");
+  if (colon === -1) return undefined;
+  const pair: [string, string] = [text.slice(0, colon), text.slice(colon + 1)];
+  if (encoding === "none") return pair;
+  try {
+    return [formDecoded(pair[0]), formDecoded(pair[1])];
+  } catch {
+    /* A percent sign that encodes nothing: whoever sent it did not encode at all. */
+    return undefined;
+  }
+}
+
+const formDecoded = (text: string) => decodeURIComponent(text.replaceAll("+", " "));
+
+/** In constant time, so that it can be shown as an example. */
+export const isSame = (one: string, other: string): boolean =>
+  timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));
+
+/** Exactly one of those registered; for a client that registered none, any address on this machine. */
+export function mayRedirect(client: Client, uri: string): boolean {
+  if (client.redirectUris.length > 0) return client.redirectUris.some((one) => isRegistered(one, uri));
+  return URL.canParse(uri) && isLoopback(new URL(uri)) && new URL(uri).hash === "";
+}
+
+/** RFC 8252, section 7.3: of a loopback address the port does not count. */
+function isRegistered(registered: string, uri: string): boolean {
+  if (registered === uri) return true;
+  if (!URL.canParse(registered) || !URL.canParse(uri)) return false;
+  const [one, other] = [new URL(registered), new URL(uri)];
+  if (!/^(127\.0\.0\.1|\[::1\])$/.test(one.hostname) || one.protocol !== "http:") return false;
+  other.port = one.port;
+  return one.href === other.href;
+}
+
+export const isLoopback = ({ protocol, hostname }: URL): boolean =>
+  /^https?:$/.test(protocol) && /^(127(\.\d+){3}|\[::1\]|localhost|[a-z0-9.-]+\.localhost)$/.test(hostname);

@@ -1,0 +1,91 @@
+import { hash, randomBytes } from "node:crypto";
+import { createBounded } from "../bounded.ts";
+import { refuseOAuth } from "../call.ts";
+import type { Person } from "../people.ts";
+import type { Seen } from "../seen.ts";
+import type { Client } from "./clients.ts";
+import type { Grant } from "./tokens.ts";
+
+/** What a user allowed, until the client comes for it. */
+export interface Allowed {
+  readonly client: Client;
+  readonly person: Person;
+  readonly scopes: readonly string[];
+  readonly redirectUri: string;
+  /** Whether the request named the redirect URI; then the exchange must, too (RFC 6749, section 4.1.3). */
+  readonly namedRedirectUri: boolean;
+  readonly challenge: string | undefined;
+  readonly nonce: string | undefined;
+  readonly isOffline: boolean;
+}
+
+/** Authorization codes: short-lived, and good once. */
+export interface Codes {
+  make(allowed: Allowed, lifetimeS: number): string;
+  /** Takes the code and exchanges it. A second use revokes what the first brought (RFC 6749, section 4.1.2). */
+  take(code: string, exchange: Exchange): Allowed;
+  /** Remembers what came of a code. */
+  became(code: string, grant: Grant): void;
+  reset(): void;
+}
+
+interface Exchange {
+  readonly client: Client;
+  readonly redirectUri: string | null;
+  readonly verifier: string | null;
+}
+
+interface CodesOptions {
+  readonly now: () => number;
+  readonly seen: Seen;
+  readonly revoke: (grant: Grant) => void;
+}
+
+export function createCodes({ now, seen, revoke }: CodesOptions): Codes {
+  const codes = createBounded<Allowed & { readonly expiresAt: number; isTaken: boolean; grant?: Grant }>(10_000);
+  const bad = (why: string) => refuseOAuth(400, "invalid_grant", why);
+
+  return {
+    make(allowed, lifetimeS) {
+      const code = `sbx_code_${randomBytes(24).toString("base64url")}`;
+      codes.set(code, { ...allowed, expiresAt: now() + lifetimeS * 1_000, isTaken: false });
+      return code;
+    },
+    take(code, { client, redirectUri, verifier }) {
+      const found = codes.get(code);
+      if (found === undefined || found.client.id !== client.id) throw bad("unknown code");
+      if (found.isTaken) {
+        seen.count("codesReused");
+        if (found.grant !== undefined) revoke(found.grant);
+        throw bad("this code has been used");
+      }
+      found.isTaken = true;
+      if (now() >= found.expiresAt) throw bad("this code has expired");
+      if ((redirectUri ?? (found.namedRedirectUri ? "" : found.redirectUri)) !== found.redirectUri) {
+        throw bad("redirect_uri is not that of the request");
+      }
+      requireVerifier(found.challenge, verifier);
+      seen.count("codesExchanged");
+      return found;
+    },
+    became(code, grant) {
+      const found = codes.get(code);
+      if (found !== undefined) found.grant = grant;
+    },
+    reset: () => codes.clear(),
+  };
+}
+
+/** RFC 7636, sections 4.1 and 4.6; a verifier without a challenge is refused, too (RFC 9700, section 4.8.2). */
+function requireVerifier(challenge: string | undefined, verifier: string | null): void {
+  if (challenge === undefined) {
+    if (verifier === null) return;
+    throw refuseOAuth(400, "invalid_grant", "code_verifier without a code_challenge");
+  }
+  if (verifier === null || !/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) {
+    throw refuseOAuth(400, "invalid_grant", "code_verifier is missing or malformed");
+  }
+  if (hash("sha256", verifier, "base64url") !== challenge) {
+    throw refuseOAuth(400, "invalid_grant", "code_verifier is not that of the code_challenge");
+  }
+}

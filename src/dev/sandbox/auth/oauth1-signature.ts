@@ -1,0 +1,97 @@
+import { createHmac } from "node:crypto";
+import { type Call, mediaType, Refusal } from "../call.ts";
+import { isSame } from "./clients.ts";
+
+/** A signed request as RFC 5849 sees it: its protocol parameters, and what its signature must be. */
+export interface SignedRequest {
+  /** `oauth_consumer_key` and its kin, decoded. */
+  readonly parameters: ReadonlyMap<string, string>;
+  isSignedWith(secrets: { readonly consumerSecret: string; readonly tokenSecret: string }): boolean;
+}
+
+type Pair = readonly [name: string, value: string];
+
+/** RFC 5849, section 3.5: from the header, the form and the query. Each protocol parameter once. */
+export function readSignedRequest(call: Call): SignedRequest {
+  const [path = "", query = ""] = splitTarget(call.target);
+  const fromHeader = headerPairs(call.headers.authorization ?? "");
+  const isForm = mediaType(call) === "application/x-www-form-urlencoded";
+  const pairs = [...fromHeader, ...formPairs(query), ...(isForm ? formPairs(call.body.toString("latin1")) : [])];
+  const parameters = new Map<string, string>();
+  for (const [name, value] of pairs) {
+    if (!name.startsWith("oauth_")) continue;
+    if (parameters.has(name)) throw problem(400, "parameter_rejected", `${name} is there twice`);
+    parameters.set(name, value);
+  }
+  const method = parameters.get("oauth_signature_method") ?? "";
+  const signature = parameters.get("oauth_signature") ?? "";
+
+  return {
+    parameters,
+    isSignedWith({ consumerSecret, tokenSecret }) {
+      const key = `${encode(consumerSecret)}&${encode(tokenSecret)}`;
+      if (method === "PLAINTEXT") return isSame(signature, key);
+      const algorithm = { "HMAC-SHA1": "sha1", "HMAC-SHA256": "sha256" }[method];
+      if (algorithm === undefined) throw problem(400, "signature_method_rejected", `${method} is not known here`);
+      const normalized = pairs
+        .filter(([name]) => name !== "oauth_signature")
+        .map(([name, value]): Pair => [encode(name), encode(value)])
+        .sort(([a, x], [b, y]) => compare(a, b) || compare(x, y))
+        .map(([name, value]) => `${name}=${value}`)
+        .join("&");
+      // Whoever signed may have meant `https`, with TLS ended by somebody in between.
+      return ["http", "https"].some((scheme) => {
+        const uri = `${scheme}://${hostFor(scheme, call.headers.host ?? "")}${path}`;
+        const base = [call.method, encode(uri), encode(normalized)].join("&");
+        return isSame(signature, createHmac(algorithm, key).update(base).digest("base64"));
+      });
+    },
+  };
+}
+
+const splitTarget = (target: string): [string, string] => {
+  const at = target.indexOf("?");
+  return at === -1 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
+};
+
+/** Section 3.4.1.2: in lower case, and without the port that goes without saying. */
+function hostFor(scheme: string, host: string): string {
+  return host.toLowerCase().replace(scheme === "https" ? /:443$/ : /:80$/, "");
+}
+
+/** Section 3.5.1. The realm is not signed. */
+function headerPairs(header: string): Pair[] {
+  const [, list] = /^oauth\s+(.*)$/is.exec(header) ?? [];
+  return [...(list ?? "").matchAll(/([^\s,="]+)="([^"]*)"/g)].flatMap(([, name = "", value = ""]): Pair[] =>
+    name.toLowerCase() === "realm" ? [] : [[decode(name), decode(value)]],
+  );
+}
+
+const formPairs = (text: string): Pair[] =>
+  text
+    .split("&")
+    .filter((part) => part !== "")
+    .map((part) => {
+      const [name = "", ...value] = part.replaceAll("+", " ").split("=");
+      return [decode(name), decode(value.join("="))];
+    });
+
+/**
+ * Bytes, one character each, so that what is no UTF-8 can be signed, too. Section 3.6: every byte but the unreserved
+ * characters, in upper case.
+ */
+const decode = (text: string) =>
+  text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+const encode = (bytes: string) =>
+  bytes.replace(/[^A-Za-z0-9._~-]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** What is said of a request that is not let in, in the form of the OAuth problem reporting extension. */
+export function problem(status: number, name: string, message: string): Refusal {
+  const body = new URLSearchParams({ oauth_problem: name, oauth_problem_advice: message }).toString();
+  const headers = {
+    "content-type": "application/x-www-form-urlencoded",
+    "www-authenticate": `OAuth realm="sandbox", oauth_problem="${name}"`,
+  };
+  return new Refusal({ status, headers, body });
+}

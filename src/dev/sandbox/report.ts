@@ -1,0 +1,59 @@
+import type { Channel } from "./apis/channels.ts";
+import type { Grant } from "./auth/tokens.ts";
+import type { SeenReport } from "./seen.ts";
+
+/** What the sandbox saw, and what it holds. */
+export interface SandboxReport extends SeenReport {
+  /** The latest thousand, the latest last. */
+  readonly grants: readonly SeenGrant[];
+  readonly channels: readonly SeenChannel[];
+}
+
+export interface SeenGrant {
+  readonly id: string;
+  readonly client: string;
+  readonly user: string;
+  readonly scopes: readonly string[];
+  readonly refreshes: number;
+  /** How often a refresh token was used that had been replaced. */
+  readonly reuses: number;
+  readonly revoked: boolean;
+}
+
+export interface SeenChannel {
+  readonly id: string;
+  readonly resourceId: string;
+  readonly resourceUri: string;
+  readonly address: string;
+  readonly expiration: number;
+  readonly messageNumber: number;
+}
+
+const keptGrants = 1_000;
+
+interface Held {
+  readonly seen: SeenReport;
+  readonly grants: readonly Grant[];
+  readonly channels: readonly Channel[];
+}
+
+export const reportOf = ({ seen, grants, channels }: Held): SandboxReport => ({
+  ...seen,
+  grants: grants.slice(-keptGrants).map(({ id, clientId, person, scopes, refreshes, reuses, revoked }) => ({
+    id,
+    client: clientId,
+    user: person.email,
+    scopes,
+    refreshes,
+    reuses,
+    revoked,
+  })),
+  channels: channels.map(({ id, resourceId, resourceUri, address, expiration, messageNumber }) => ({
+    id,
+    resourceId,
+    resourceUri,
+    address,
+    expiration,
+    messageNumber,
+  })),
+});

@@ -1,0 +1,65 @@
+import type { Socket } from "node:net";
+import { finishTurn } from "../node/batching.ts";
+import { Line, type LineOwner } from "./client-connection.ts";
+
+/** The callers' connections of a door, for as long as all that came over them was ordinary. */
+export interface Lines {
+  open(socket: Socket): void;
+  /** Every answer that begins from now on ends its connection. */
+  leave(): void;
+  /** Ends those that carry nothing; the others end with what they carry. */
+  drain(): void;
+  destroy(): void;
+}
+
+type Asked = Pick<LineOwner, "take" | "refuse"> & {
+  readonly handOver: (socket: Socket, isHttp1: boolean) => void;
+};
+
+/** One look at all of them, in place of a timer each. */
+const sweepEveryMs = 1_000;
+
+export function createLines({ take, handOver, refuse }: Asked): Lines {
+  const lines = new Set<Line>();
+  const owner = {
+    take,
+    refuse,
+    handOver(line: Line, socket: Socket, isHttp1: boolean) {
+      lines.delete(line);
+      handOver(socket, isHttp1);
+    },
+    closed: (line: Line) => void lines.delete(line),
+    isLeaving: false,
+    isDraining: false,
+    nowMs: performance.now(),
+  };
+  /** What came while the process stood still, as it does where it is frozen, is read before it is found too late. */
+  const sweeping = setInterval(() => {
+    owner.nowMs = performance.now();
+    setImmediate(sweep);
+  }, sweepEveryMs);
+  sweeping.unref();
+
+  function sweep(): void {
+    finishTurn();
+    for (const line of lines) line.sweep(owner.nowMs);
+    if (owner.isDraining && lines.size === 0) clearInterval(sweeping);
+  }
+
+  return {
+    open: (socket) => void lines.add(new Line(socket, owner)),
+    leave() {
+      owner.isLeaving = true;
+    },
+    drain() {
+      finishTurn();
+      owner.isLeaving = true;
+      owner.isDraining = true;
+      for (const line of lines) line.endIfIdle();
+    },
+    destroy() {
+      clearInterval(sweeping);
+      for (const line of lines) line.destroy();
+    },
+  };
+}

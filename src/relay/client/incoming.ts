@@ -1,0 +1,88 @@
+import { type IncomingHttpHeaders, type IncomingMessage, METHODS, type ServerResponse } from "node:http";
+import { lowerCase } from "../../base/http/field-name.ts";
+import type { Memo } from "../../base/memo.ts";
+import { StreamRequest } from "../http2/stream-front.ts";
+
+/** The head of a caller's request, whoever has read it: names are those of `IncomingMessage`. */
+export interface FrontHead extends Pick<IncomingMessage, "method" | "url" | "httpVersion" | "socket"> {
+  /** By their names in lower case: all of them, or all that anybody here asks for. */
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  /** The same fields may be there with the next request, and this with them. */
+  readonly memo?: Memo;
+}
+
+/** What of a caller's request anybody looks at: Node's own over HTTP/1, or a stream of HTTP/2 that reads the same. */
+export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrailers" | "complete"> {
+  on(event: "data", listener: (bytes: Buffer) => void): this;
+  on(event: "end" | "close", listener: () => void): this;
+  on(event: "error", listener: (error: Error) => void): this;
+  off(event: "data", listener: (bytes: Buffer) => void): this;
+  off(event: "end" | "close", listener: () => void): this;
+  off(event: "error", listener: (error: Error) => void): this;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** The same of its answer. */
+export interface FrontResponse
+  extends Pick<
+    ServerResponse,
+    "statusCode" | "headersSent" | "writableFinished" | "destroyed" | "closed" | "shouldKeepAlive"
+  > {
+  setHeader(name: string, value: number | string | readonly string[]): unknown;
+  getHeader(name: string): number | string | readonly string[] | undefined;
+  hasHeader(name: string): boolean;
+  writeHead(status: number): { end(): unknown };
+  flushHeaders(): void;
+  /** Cut off, wherever it is. */
+  destroy(): unknown;
+  write(content: string): boolean;
+  end(content?: string): unknown;
+  on(event: "close", listener: () => void): unknown;
+  once(event: "close" | symbol, listener: () => void): this;
+  off(event: "close" | symbol, listener: () => void): this;
+  emit(event: symbol): boolean;
+}
+
+/** Node's parser reads RTSP as well, and shows it as HTTP/1.0. */
+const methods: ReadonlySet<string> = new Set(METHODS);
+
+/**
+ * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
+ * why, or undefined.
+ */
+export function mistakeInFraming(request: FrontHead): string | undefined {
+  const { rawHeaders, headers, httpVersion, method = "" } = request;
+  if (!methods.has(method)) return "the method is of another protocol";
+  // HTTP/2 frames what it carries itself, and nghttp2 has seen to what a head may hold.
+  if (request instanceof StreamRequest) return undefined;
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
+  if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
+  let encodings = 0;
+  let lengths = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = lowerCase(rawHeaders[i] ?? "");
+    const value = rawHeaders[i + 1] ?? "";
+    if (name === "transfer-encoding") {
+      encodings += 1;
+      if (value.toLowerCase() !== "chunked") return "the only transfer coding is chunked";
+      if (httpVersion === "1.0") return "HTTP/1.0 has no transfer codings";
+    } else if (name === "content-length") {
+      lengths += 1;
+      if (!/^(?:0|[1-9][0-9]{0,14})$/.test(value)) return "the content length must be a plain number";
+    }
+  }
+  return encodings + lengths > 1 ? "the request must be framed once" : undefined;
+}
+
+/** Not by what it says: a request of HTTP/1.1 may write any version into its first line. */
+export const isStream = (request: FrontHead): boolean => request instanceof StreamRequest;
+
+/** How the body comes, and goes on. */
+export function bodyOf(request: FrontHead): "none" | "length" | "chunked" {
+  if (request instanceof StreamRequest) return request.body;
+  const { headers } = request;
+  if (headers["transfer-encoding"] !== undefined) return "chunked";
+  return (headers["content-length"] ?? "0") === "0" ? "none" : "length";
+}

@@ -1,0 +1,196 @@
+import http2, { type ClientHttp2Session } from "node:http2";
+import type { Socket } from "node:net";
+import { limitControlFrames } from "../../base/http/control-frames.ts";
+import { failureOf } from "../dial.ts";
+import type { Exchange, UpstreamRequest } from "../exchange.ts";
+import { endedByProvider, RelayFailure } from "../failure.ts";
+import type { Receiver } from "../http1/connection.ts";
+import { type Limits, overdue } from "../limits.ts";
+import { hrefOf, type Origin } from "../origin.ts";
+import type { Carrying, StreamExchange } from "./stream-exchange.ts";
+
+/** A request that goes over HTTP/2. */
+export interface Streamed {
+  readonly request: UpstreamRequest;
+  readonly receiver: Receiver;
+  waitingSince: number;
+  /** It has waited, and goes on there. */
+  goOver(exchange: Exchange): void;
+  /** The origin does not speak HTTP/2, and the request does not need it to. */
+  fallBack(): void;
+  /**
+   * It was not answered, and may be sent once more: `unprocessed`, because nobody has seen it; otherwise because it
+   * does no harm. Returns false when it may not, or what it was made of is not there any more.
+   */
+  startOver(unprocessed: boolean): boolean;
+}
+
+/** A session of HTTP/2 with a provider, which carries many requests, and what is known of it. */
+export interface Session {
+  readonly http2: ClientHttp2Session;
+  readonly socket: Socket;
+  readonly streams: Map<StreamExchange, Watched>;
+  readonly carrying: Carrying;
+  /** Its settings have come: it is HTTP/2 that is spoken there. */
+  hasSpoken: boolean;
+  /** No new streams: it is about to end. */
+  isLeaving: boolean;
+  hasCarried: boolean;
+  /** It has carried something to its end. */
+  isReused: boolean;
+  /** The provider takes no streams later than this. */
+  lastStreamId: number;
+  failure: RelayFailure | undefined;
+  idleSince: number;
+  bytesRead: number;
+  heardAt: number;
+  pingedAt: number | undefined;
+}
+
+interface Watched {
+  readonly going: Streamed;
+  activity: number;
+  since: number;
+}
+
+interface Opening {
+  readonly origin: Origin;
+  readonly socket: Socket;
+  readonly nowMs: number;
+  readonly over: (session: Session, ...gone: Parameters<Carrying["over"]>) => boolean;
+  /** It says how many streams it takes. */
+  readonly onSettings: () => void;
+  readonly onClosed: (session: Session) => void;
+}
+
+const maxStreams = 1_000;
+/** Of a session without streams. */
+const idleForMs = 60_000;
+/**
+ * A session on which nothing comes for so long though something is waited for is asked whether it is there, once. More
+ * would be held against us: servers of gRPC count the PINGs of whoever has nothing to say.
+ */
+const silentMs = 10_000;
+const pongMs = 10_000;
+/** What a stream may have on its way to us, unread; and a session. */
+const streamWindow = 256 * 1024;
+const sessionWindow = 4 * 1024 * 1024;
+
+const sessionOptions = {
+  settings: { enablePush: false, initialWindowSize: streamWindow },
+  maxSessionMemory: 64,
+  maxHeaderListPairs: 1_000,
+  // What a caller says more than once is passed on as often, as over HTTP/1.1.
+  strictSingleValueFields: false,
+};
+
+const { NGHTTP2_NO_ERROR, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
+
+/** Over a socket that stands. */
+export function openSession({ origin, socket, nowMs, over, onSettings, onClosed }: Opening): Session {
+  const own = http2.connect(hrefOf(origin), { ...sessionOptions, createConnection: () => socket });
+  const session: Session = {
+    http2: own,
+    socket,
+    streams: new Map(),
+    carrying: {
+      over: (exchange, unanswered) => over(session, exchange, unanswered),
+      failure: (error) => session.failure ?? failureOfSession(error),
+    },
+    hasSpoken: false,
+    isLeaving: false,
+    hasCarried: false,
+    isReused: false,
+    lastStreamId: Number.POSITIVE_INFINITY,
+    failure: undefined,
+    idleSince: nowMs,
+    bytesRead: 0,
+    heardAt: nowMs,
+    pingedAt: undefined,
+  };
+  const ended = (error: Error) => {
+    session.isLeaving = true;
+    const isForeign = !session.hasSpoken && socket.bytesRead > 0;
+    session.failure ??= isForeign ? noHttp2(origin) : (failureOfSession(error) ?? failureOf(error, true));
+  };
+  // Before anybody hears that a stream is gone, it is known why.
+  socket.on("error", ended).once("close", () => ended(endedByProvider()));
+  own.once("connect", () => own.setLocalWindowSize(sessionWindow));
+  own.on("goaway", (code, lastStreamId) => {
+    session.isLeaving = true;
+    session.lastStreamId = lastStreamId;
+    if (code !== NGHTTP2_NO_ERROR) ended(new RelayFailure("closed", `the provider ended the session (${code})`));
+  });
+  own.on("error", (error: Error) => {
+    ended(error);
+    own.destroy();
+  });
+  own.on("remoteSettings", () => {
+    session.hasSpoken = true;
+    onSettings();
+  });
+  own.once("close", () => {
+    session.isLeaving = true;
+    onClosed(session);
+  });
+  limitControlFrames(own, () => {
+    ended(new RelayFailure("malformed", "the provider sends PING and SETTINGS frames for their own sake"));
+    own.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
+  });
+  return session;
+}
+
+/** How many it takes it says first of all; more than that it would refuse. */
+export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Session): boolean {
+  if (!hasSpoken || isLeaving || own.closed || own.destroyed) return false;
+  const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
+  return streams.size < Math.min(maxConcurrentStreams, maxStreams);
+}
+
+interface Look {
+  readonly nowMs: number;
+  readonly isDraining: boolean;
+  readonly limits: Limits;
+}
+
+/** Gives up what has not moved for long, asks whether a silent one is there, and ends one that carries nothing. */
+export function sweepSession(session: Session, { nowMs, isDraining, limits }: Look): void {
+  const { http2: own, socket, streams } = session;
+  for (const [exchange, seen] of streams) {
+    if (exchange.activity !== seen.activity) {
+      seen.activity = exchange.activity;
+      seen.since = nowMs;
+      continue;
+    }
+    const failure = overdue(exchange, nowMs - seen.since, limits);
+    if (failure !== undefined) exchange.fail(failure);
+  }
+  if (socket.bytesRead !== session.bytesRead) {
+    session.bytesRead = socket.bytesRead;
+    session.heardAt = nowMs;
+    session.pingedAt = undefined;
+  }
+  if (streams.size === 0) {
+    if (isDraining || nowMs - session.idleSince > idleForMs) {
+      session.isLeaving = true;
+      own.close();
+    }
+  } else if (session.pingedAt === undefined) {
+    if (nowMs - session.heardAt <= silentMs || own.closed || own.destroyed) return;
+    session.pingedAt = nowMs;
+    own.ping(() => {});
+  } else if (nowMs - session.pingedAt > pongMs) {
+    session.isLeaving = true;
+    session.failure ??= new RelayFailure("closed", "the provider does not answer any more");
+    own.destroy();
+  }
+}
+
+/** What nghttp2 could not make sense of; anything else that a stream is told concerns that stream alone. */
+function failureOfSession(error: Error | undefined): RelayFailure | undefined {
+  if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
+  return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });
+}
+
+export const noHttp2 = ({ host }: Origin) =>
+  new RelayFailure("no_http2", `${host} does not speak HTTP/2, and the request can go in no other way`);

@@ -1,0 +1,291 @@
+import { constants } from "node:http2";
+import type { Socket } from "node:net";
+import type { SecureContext, TLSSocket } from "node:tls";
+import { connectedEvent, dial, failureOf } from "../dial.ts";
+import type { Egress } from "../egress.ts";
+import { endedByProvider, noConnection, overloaded, RelayFailure } from "../failure.ts";
+import type { Limits, SweepClock } from "../limits.ts";
+import type { Admitted } from "../origin.ts";
+import { hasRoom, noHttp2, openSession, type Session, type Streamed, sweepSession } from "./session.ts";
+import { StreamExchange, type Unanswered } from "./stream-exchange.ts";
+
+/** HTTP/2 towards providers: sessions that many requests share, by origin (and client certificate). */
+export interface Sessions {
+  /** Now, or once a session has room for it. Throws `RelayFailure` when too many wait. */
+  carry(going: Streamed): void;
+  /** It waits no longer. */
+  giveUp(going: Streamed): void;
+  counts(): SessionCounts;
+  sweep(): void;
+  /** Ends sessions that carry nothing. */
+  drain(): void;
+  destroy(): void;
+}
+
+export interface SessionCounts {
+  readonly carrying: number;
+  readonly idle: number;
+  readonly waiting: number;
+}
+
+interface SessionsOptions {
+  readonly egress: Egress;
+  readonly limits: Limits;
+  readonly clock: SweepClock;
+  readonly secureContextOf: (origin: Admitted) => SecureContext | undefined;
+}
+
+/** Most providers take so many at a time. */
+const usualStreams = 100;
+/** A provider that takes few streams at a time gets more sessions, up to so many. */
+const maxSessions = 8;
+/** An origin that does not offer HTTP/2 is not asked again for so long. */
+const noHttp2ForMs = 60_000;
+const forgetAfterMs = 600_000;
+
+const { NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = constants;
+
+interface SessionPool {
+  readonly origin: Admitted;
+  readonly secureContext: SecureContext | undefined;
+  readonly sessions: Set<Session>;
+  readonly dialling: Map<Socket, number>;
+  readonly waiting: Streamed[];
+  ticket: Buffer | undefined;
+  carrying: number;
+  noHttp2Until: number;
+  usedAt: number;
+}
+
+export function createSessions({ egress, limits, clock, secureContextOf }: SessionsOptions): Sessions {
+  const pools = new Map<string, SessionPool>();
+  let isDraining = false;
+
+  function poolFor(origin: Admitted): SessionPool {
+    const known = pools.get(origin.key);
+    if (known !== undefined) return known;
+    const pool: SessionPool = {
+      origin,
+      secureContext: secureContextOf(origin),
+      sessions: new Set(),
+      dialling: new Map(),
+      waiting: [],
+      ticket: undefined,
+      carrying: 0,
+      noHttp2Until: 0,
+      usedAt: clock.nowMs,
+    };
+    pools.set(origin.key, pool);
+    return pool;
+  }
+
+  /** As many as may wait do: whoever comes next is told so, and those that wait go on in their order. */
+  function takeNext(pool: SessionPool): void {
+    while (pool.waiting.length > 0 && pool.carrying < limits.perOrigin) {
+      const session = roomIn(pool);
+      if (session === undefined) {
+        dialMore(pool);
+        return;
+      }
+      const next = pool.waiting.shift();
+      if (next !== undefined) begin(pool, session, next);
+    }
+  }
+
+  function begin(pool: SessionPool, session: Session, going: Streamed): void {
+    const { request, receiver } = going;
+    let exchange: StreamExchange;
+    try {
+      exchange = new StreamExchange({ session: session.http2, request, receiver, carrying: session.carrying });
+    } catch (cause) {
+      receiver.onFailure(new RelayFailure("malformed", "the head of the request cannot go over HTTP/2", { cause }));
+      return;
+    }
+    pool.carrying += 1;
+    pool.usedAt = clock.nowMs;
+    // Of what it waits for from now on, none is overdue.
+    if (session.streams.size === 0) session.heardAt = performance.now();
+    session.hasCarried = true;
+    session.streams.set(exchange, { going, activity: -1, since: clock.nowMs });
+    going.goOver(exchange);
+  }
+
+  function dialMore(pool: SessionPool): void {
+    const open = [...pool.sessions].filter(({ isLeaving }) => !isLeaving).length;
+    const toCome = pool.dialling.size + [...pool.sessions].filter(({ hasSpoken }) => !hasSpoken).length;
+    if (pool.waiting.length > toCome * usualStreams && open + pool.dialling.size < maxSessions) connect(pool);
+  }
+
+  function connect(pool: SessionPool): void {
+    const { origin, secureContext, ticket } = pool;
+    const socket = dial({ origin, egress, secureContext, session: ticket, protocols: ["h2", "http/1.1"] });
+    pool.dialling.set(socket, clock.nowMs);
+    if (origin.scheme === "https") {
+      socket.on("session", (given: Buffer) => {
+        pool.ticket = given;
+      });
+    }
+    let failure: RelayFailure | undefined;
+    const onError = (error: Error) => {
+      failure ??= failureOf(error, false);
+    };
+    const onClose = () => {
+      pool.dialling.delete(socket);
+      noSession(pool, failure);
+    };
+    socket.on("error", onError).once("close", onClose);
+    socket.once(connectedEvent(origin), () => {
+      socket.off("error", onError).off("close", onClose);
+      pool.dialling.delete(socket);
+      if (origin.scheme === "http" || (socket as TLSSocket).alpnProtocol === "h2") {
+        open(pool, socket);
+        return;
+      }
+      socket.on("error", () => {}).destroy();
+      withoutHttp2(pool);
+    });
+  }
+
+  /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
+  function noSession(pool: SessionPool, failure: RelayFailure | undefined): void {
+    if (pool.sessions.size + pool.dialling.size > 0) return;
+    const why = failure ?? endedByProvider();
+    for (const going of pool.waiting.splice(0)) going.receiver.onFailure(why);
+  }
+
+  function withoutHttp2(pool: SessionPool): void {
+    pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
+    for (const going of pool.waiting.splice(0)) elsewhere(going);
+  }
+
+  function elsewhere(going: Streamed): void {
+    if (going.request.protocol === "http2") going.receiver.onFailure(noHttp2(going.request.origin));
+    else going.fallBack();
+  }
+
+  function open(pool: SessionPool, socket: Socket): void {
+    const session = openSession({
+      ...{ origin: pool.origin, socket, nowMs: clock.nowMs },
+      over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
+      onSettings: () => takeNext(pool),
+      onClosed(closed) {
+        pool.sessions.delete(closed);
+        // One that carries nothing before it ends would be followed by as many as there is time for.
+        if (!closed.hasCarried) noSession(pool, closed.failure);
+        takeNext(pool);
+      },
+    });
+    pool.sessions.add(session);
+  }
+
+  interface Over {
+    readonly pool: SessionPool;
+    readonly session: Session;
+    readonly exchange: StreamExchange;
+    readonly unanswered: Unanswered | undefined;
+  }
+
+  function over({ pool, session, exchange, unanswered }: Over): boolean {
+    const watched = session.streams.get(exchange);
+    if (watched === undefined) return false;
+    session.streams.delete(exchange);
+    pool.carrying -= 1;
+    session.idleSince = performance.now();
+    const { going } = watched;
+    const goesOn = unanswered !== undefined && startOver(pool, session, going, unanswered);
+    if (unanswered === undefined) session.isReused = true;
+    if (isDraining && session.streams.size === 0) session.http2.close();
+    takeNext(pool);
+    return goesOn;
+  }
+
+  function startOver(pool: SessionPool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
+    if (code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
+      pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
+      going.fallBack();
+      return true;
+    }
+    const isUnprocessed = streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
+    // What lay idle may have been closed on the other side already.
+    const isStale = session.isReused && session.failure?.kind === "closed";
+    if (!((isUnprocessed || isStale) && going.startOver(isUnprocessed))) return false;
+    if (session.failure !== undefined || session.http2.closed) session.isLeaving = true;
+    place(pool, going);
+    return true;
+  }
+
+  /** To where there is room, or behind those that wait for it. */
+  function place(pool: SessionPool, going: Streamed): void {
+    going.waitingSince = clock.nowMs;
+    pool.waiting.push(going);
+    takeNext(pool);
+  }
+
+  return {
+    carry(going) {
+      const { origin, protocol } = going.request;
+      const pool = poolFor(origin);
+      if (pool.noHttp2Until > clock.nowMs && origin.scheme === "https") {
+        if (protocol === "http2") throw noHttp2(origin);
+        going.fallBack();
+        return;
+      }
+      const session = pool.waiting.length === 0 && pool.carrying < limits.perOrigin ? roomIn(pool) : undefined;
+      if (session !== undefined) begin(pool, session, going);
+      else if (pool.waiting.length < limits.waitingPerOrigin) place(pool, going);
+      else throw overloaded(origin);
+    },
+    giveUp(going) {
+      const { waiting } = poolFor(going.request.origin);
+      const at = waiting.indexOf(going);
+      if (at !== -1) waiting.splice(at, 1);
+    },
+    counts() {
+      let carrying = 0;
+      let idle = 0;
+      let waiting = 0;
+      for (const pool of pools.values()) {
+        for (const { streams } of pool.sessions) {
+          if (streams.size > 0) carrying += 1;
+          else idle += 1;
+        }
+        waiting += pool.waiting.length;
+      }
+      return { carrying, idle, waiting };
+    },
+    sweep() {
+      for (const [key, pool] of pools) {
+        for (const [socket, since] of pool.dialling) {
+          if (clock.nowMs - since > limits.connectMs) socket.destroy(noConnection());
+        }
+        for (const session of pool.sessions) sweepSession(session, { nowMs: clock.nowMs, isDraining, limits });
+        while (pool.waiting[0] !== undefined && clock.nowMs - pool.waiting[0].waitingSince > limits.connectMs) {
+          pool.waiting.shift()?.receiver.onFailure(pool.sessions.size === 0 ? noConnection() : overloaded(pool.origin));
+        }
+        const isUsed = pool.sessions.size + pool.dialling.size + pool.waiting.length > 0;
+        if (isUsed) pool.usedAt = clock.nowMs;
+        else if (clock.nowMs - pool.usedAt > forgetAfterMs) pools.delete(key);
+      }
+    },
+    drain() {
+      isDraining = true;
+      for (const pool of pools.values()) {
+        for (const { http2: own, streams } of pool.sessions) if (streams.size === 0) own.close();
+      }
+    },
+    destroy() {
+      for (const pool of pools.values()) {
+        for (const session of pool.sessions) {
+          session.failure ??= new RelayFailure("closed", "stopping");
+          session.http2.destroy();
+        }
+        for (const socket of pool.dialling.keys()) socket.destroy();
+      }
+    },
+  };
+}
+
+function roomIn({ sessions }: SessionPool): Session | undefined {
+  for (const session of sessions) if (hasRoom(session)) return session;
+  return undefined;
+}

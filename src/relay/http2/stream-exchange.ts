@@ -1,0 +1,217 @@
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders,
+  sensitiveHeaders,
+} from "node:http2";
+import type { Exchange, UpstreamRequest } from "../exchange.ts";
+import { RelayFailure } from "../failure.ts";
+import type { Receiver } from "../http1/connection.ts";
+import type { Framing } from "../http1/response-head.ts";
+import { headOfStream, recordOf, streamHeadOf } from "./stream-head.ts";
+
+const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants;
+
+/** What the session does for its streams. */
+export interface Carrying {
+  /**
+   * The stream is gone. `code`: it was not answered, and ended with that. Returns whether the request goes on
+   * elsewhere; then its receiver is told nothing.
+   */
+  over(exchange: StreamExchange, unanswered: Unanswered | undefined): boolean;
+  /** Why the session has ended, if it has. `error`: what its streams were told. */
+  failure(error: Error | undefined): RelayFailure | undefined;
+}
+
+export interface Unanswered {
+  /** Undefined: it was never put on the wire. */
+  readonly streamId: number | undefined;
+  readonly code: number;
+}
+
+interface Beginning {
+  readonly session: ClientHttp2Session;
+  readonly request: UpstreamRequest;
+  readonly receiver: Receiver;
+  readonly carrying: Carrying;
+}
+
+const maxInformational = 100;
+/** What was read is a buffer of its own, and the receiver's: there is nothing to give back. */
+const nothingToRelease = () => {};
+
+/** A request on a stream of its own. A class for the same reason as `Connection`. */
+export class StreamExchange implements Exchange {
+  readonly #stream: ClientHttp2Stream;
+  readonly #receiver: Receiver;
+  readonly #carrying: Carrying;
+  readonly #isHead: boolean;
+  readonly #isGrpc: boolean;
+  /** Bumped by whatever happens. */
+  activity = 0;
+  isSent: boolean;
+  #hasAnswered = false;
+  #error: Error | undefined;
+  #framing: Framing = "none";
+  #received = 0;
+  #informational = 0;
+  #isOver = false;
+  #trailers: readonly string[] = [];
+  #toSend: readonly string[] = [];
+
+  constructor({ session, request, receiver, carrying }: Beginning) {
+    const { head, method, origin, body, isGrpc = false, sensitive = [] } = request;
+    this.#receiver = receiver;
+    this.#carrying = carrying;
+    this.#isHead = method === "HEAD";
+    this.#isGrpc = isGrpc;
+    this.isSent = body === "none";
+    const fields = Object.assign(streamHeadOf(head, origin.scheme), {
+      // RFC 7541, 7.1.3: a session carries many users' requests, and no secret is to be found by how well it is packed.
+      [sensitiveHeaders]: ["authorization", ...sensitive],
+    });
+    const endStream = body === "none";
+    // Who waits for trailers ends no stream by resetting it: else Node says first that the request is complete.
+    const stream = session.request(fields, { endStream, waitForTrailers: !endStream });
+    this.#stream = stream;
+    stream.on("headers", (_: IncomingHttpHeaders, __: number, raw: string[]) => this.#informed(raw));
+    stream.on("response", (_: IncomingHttpHeaders, flags: number, raw?: string[]) => this.#answered(raw ?? [], flags));
+    stream.on("trailers", (_: IncomingHttpHeaders, __: number, raw?: string[]) => {
+      this.#trailers = raw ?? [];
+    });
+    stream.on("data", (content: Buffer) => this.#read(content));
+    stream.on("end", () => this.#ended());
+    stream.on("drain", () => this.#receiver.onDrain());
+    stream.once("wantTrailers", () => stream.sendTrailers(recordOf(this.#toSend)));
+    stream.on("error", (error) => {
+      this.#error = error;
+    });
+    stream.on("close", () => this.#closed());
+  }
+
+  /** A stream that has no number has not been put on the wire. */
+  get mayHaveArrived(): boolean {
+    return this.#stream.id !== undefined;
+  }
+
+  get isAwaitingAnswer(): boolean {
+    // A call that streams is answered when there is something to say: that it takes long, says nothing.
+    return this.isSent && !this.#hasAnswered && !this.#isGrpc;
+  }
+
+  write(bytes: Buffer): boolean {
+    this.activity += 1;
+    if (this.#isOver || this.#stream.destroyed || this.#stream.writableEnded) return true;
+    return this.#stream.write(bytes);
+  }
+
+  end(trailers: readonly string[]): void {
+    this.isSent = true;
+    this.#toSend = trailers;
+    this.activity += 1;
+    if (!this.#stream.destroyed && !this.#stream.writableEnded) this.#stream.end();
+  }
+
+  resume(): void {
+    this.activity += 1;
+    this.#stream.resume();
+  }
+
+  abort(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#stream.close(NGHTTP2_CANCEL);
+  }
+
+  /** Nothing more of it is waited for. */
+  fail(failure: RelayFailure): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#stream.close(NGHTTP2_CANCEL);
+    this.#receiver.onFailure(failure);
+  }
+
+  #informed(raw: readonly string[]): void {
+    this.activity += 1;
+    const head = headOfStream({ rawHeaders: raw, isHead: this.#isHead, isAll: false });
+    this.#informational += 1;
+    if (this.#isOver || head === undefined || head.status === 100) return;
+    if (this.#informational > maxInformational || head.status >= 200) {
+      this.fail(new RelayFailure("malformed", "the provider has more to say beforehand than anybody waits for"));
+    } else {
+      this.#receiver.onInformational(head);
+    }
+  }
+
+  #answered(raw: readonly string[], flags: number): void {
+    if (this.#isOver) return;
+    this.activity += 1;
+    const isAll = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
+    const head = headOfStream({ rawHeaders: raw, isHead: this.#isHead, isAll });
+    if (head === undefined || head.status < 200) {
+      this.fail(new RelayFailure("malformed", "the head of the answer is not well-formed"));
+      return;
+    }
+    this.#hasAnswered = true;
+    this.#framing = head.framing;
+    this.#receiver.onHead(head, false);
+  }
+
+  #read(content: Buffer): void {
+    if (this.#isOver) return;
+    this.activity += 1;
+    this.#received += content.length;
+    if (!this.#receiver.onContent(content, nothingToRelease) && !this.#isOver) this.#stream.pause();
+  }
+
+  #ended(): void {
+    const stream = this.#stream;
+    // A reset, and the end of the session, end what can be read as well.
+    if (this.#isOver || !this.#hasAnswered || (stream.closed && stream.rstCode !== NGHTTP2_NO_ERROR)) return;
+    this.#isOver = true;
+    // Also one that says there is nothing wrong.
+    if (typeof this.#framing === "number" && this.#received !== this.#framing) {
+      stream.close(NGHTTP2_CANCEL);
+      this.#receiver.onFailure(new RelayFailure("cut_off", "the answer is shorter than it said"));
+      return;
+    }
+    const { isSent } = this;
+    this.#receiver.onEnd(this.#trailers);
+    // The provider has answered before it had all of the request.
+    if (!isSent && !stream.destroyed) stream.close(NGHTTP2_NO_ERROR);
+  }
+
+  #closed(): void {
+    const { rstCode: code = NGHTTP2_NO_ERROR, id: streamId } = this.#stream;
+    const hasBegun = this.#hasAnswered || this.#informational > 0;
+    const goesOn = this.#carrying.over(this, this.#isOver || hasBegun ? undefined : { streamId, code });
+    if (this.#isOver || goesOn) return;
+    this.#isOver = true;
+    const failure = this.#carrying.failure(this.#error) ?? failureOfReset(code);
+    const { kind, message, resetCode } = failure;
+    this.#receiver.onFailure(new RelayFailure(this.#hasAnswered ? "cut_off" : kind, message, { resetCode }));
+  }
+}
+
+const failureOfReset = (resetCode: number): RelayFailure =>
+  new RelayFailure("closed", `the provider reset the stream (${names[resetCode] ?? resetCode})`, { resetCode });
+
+const names: Readonly<Record<number, string>> = Object.fromEntries(
+  [
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+  ].map((name) => [constants[`NGHTTP2_${name}` as keyof typeof constants], name]),
+);

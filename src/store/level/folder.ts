@@ -1,0 +1,158 @@
+import {
+  access,
+  chmod,
+  constants,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  stat,
+  unlink,
+} from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { type Restoration, StoreRefused } from "../contract.ts";
+import { tailFile } from "./last-revision.ts";
+import { lockFile } from "./lock.ts";
+
+/** Says that a store was made here, and which: without it, a folder that lost its files would look like a new one. */
+export interface Marker {
+  readonly storeId: string;
+  readonly format: number;
+  readonly createdAt: string;
+  /** Where it went. What is here is out of date from that moment on. */
+  readonly movedTo?: string;
+  /** The backup that it was restored from. */
+  readonly restoration?: Restoration;
+}
+
+export const markerFile = "latchkey.json";
+const probeFile = "probe";
+const others = 0o077;
+const everybody = 0o007;
+
+/** Makes the folder, or finds it closed to others, and returns its real path. */
+export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
+  await refuseUnwritable(folder, resolve(folder));
+  if (create) await mkdir(folder, { recursive: true, mode: 0o700 });
+  const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
+  });
+  // Kubernetes opens every folder of a volume to the pod's group (`fsGroup`), each time that it mounts one.
+  if ((mode & everybody) === 0 && (mode & others) !== 0 && uid === process.getuid?.()) {
+    await chmod(folder, 0o700);
+    return realpath(folder);
+  }
+  if ((mode & others) !== 0) {
+    throw new StoreRefused(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
+  }
+  return realpath(folder);
+}
+
+/**
+ * Looks at the folder, or at the one that it would be made in. Asked beforehand: each step of an opening fails in its
+ * own way on a file system that takes no writes, and `mkdir` says that there is no such folder.
+ */
+async function refuseUnwritable(folder: string, existing: string): Promise<void> {
+  try {
+    await access(existing, constants.W_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" && dirname(existing) !== existing) return refuseUnwritable(folder, dirname(existing));
+    if (code === "EROFS") {
+      throw new StoreRefused(`${folder} is on a read-only file system; mount it so that latchkey can write to it`);
+    }
+    if (code === "EACCES" || code === "EPERM") {
+      const account = `the account that latchkey runs under (uid ${process.getuid?.()})`;
+      throw new StoreRefused(`${folder} cannot be written to by ${account}; make it the owner of ${existing}`);
+    }
+    throw error;
+  }
+}
+
+/** Files that others may read are the owner's alone from now on. Returns how many there were. */
+export async function closeFiles(folder: string): Promise<number> {
+  const files = (await readdir(folder, { withFileTypes: true })).filter((file) => file.isFile());
+  const closed = await Promise.all(files.map(({ name }) => closeFile(join(folder, name))));
+  return closed.filter(Boolean).length;
+}
+
+async function closeFile(path: string): Promise<boolean> {
+  try {
+    const { mode } = await stat(path);
+    if ((mode & others) === 0) return false;
+    await chmod(path, 0o600);
+    return true;
+  } catch (error) {
+    // A compaction took it away since we looked.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+export async function readMarker(folder: string): Promise<Marker | undefined> {
+  const path = join(folder, markerFile);
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  if (text === undefined) return undefined;
+  const marker = parse(text);
+  if (typeof marker?.storeId !== "string" || typeof marker.format !== "number") {
+    throw new StoreRefused(`${path} is damaged; restore the last backup`);
+  }
+  return marker;
+}
+
+function parse(text: string): Marker | undefined {
+  try {
+    return JSON.parse(text) as Marker;
+  } catch {
+    return undefined;
+  }
+}
+
+/** There whole or not at all, whatever happens meanwhile. */
+export async function writeMarker(folder: string, marker: Marker): Promise<void> {
+  const path = join(folder, markerFile);
+  const file = await open(`${path}.new`, "w", 0o600);
+  try {
+    await file.writeFile(`${JSON.stringify(marker, undefined, 2)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.new`, path);
+  const directory = await open(folder);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/** Throws when the folder takes no writes. */
+export async function requireWritable(folder: string): Promise<void> {
+  const path = join(folder, probeFile);
+  const file = await open(path, "w", 0o600);
+  try {
+    await file.writeFile("x");
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await unlink(path);
+}
+
+/** What LevelDB has in the folder. */
+export async function levelFiles(
+  folder: string,
+): Promise<{ readonly hasCurrent: boolean; readonly hasRecords: boolean }> {
+  const own = [markerFile, `${markerFile}.new`, lockFile, tailFile, probeFile];
+  const names = (await readdir(folder)).filter((name) => !own.includes(name));
+  const sizes = await Promise.all(
+    names.filter((name) => /\.(ldb|sst|log)$/.test(name)).map(async (name) => (await stat(join(folder, name))).size),
+  );
+  return { hasCurrent: names.includes("CURRENT"), hasRecords: sizes.some((size) => size > 0) };
+}

@@ -1,0 +1,46 @@
+import { crc32 } from "node:zlib";
+import { type Entry, StoreDamaged } from "../contract.ts";
+
+/**
+ * What stands around a value in LevelDB: the format, the revision of its last change, and a checksum over both,
+ * the key and the value. LevelDB itself checks no block that it reads (`verify_checksums` is off and not to be had).
+ */
+const format = 2;
+const revisionAt = 1;
+const checksumAt = 7;
+export const headerBytes = 11;
+
+/** Before there were checksums. */
+const firstFormat = 1;
+const firstHeaderBytes = 7;
+
+export function encode({ key, value, revision }: Entry): Uint8Array {
+  const bytes = Buffer.allocUnsafe(headerBytes + value.length);
+  bytes[0] = format;
+  bytes.writeUIntBE(revision, revisionAt, 6);
+  bytes.set(value, headerBytes);
+  bytes.writeUInt32BE(checksum(key, bytes), checksumAt);
+  return bytes;
+}
+
+/** Throws `StoreDamaged`. */
+export function decode(key: string, bytes: Uint8Array): Entry {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (view.length < headerBytes || view[0] !== format || view.readUInt32BE(checksumAt) !== checksum(key, view)) {
+    throw new StoreDamaged(key);
+  }
+  return { key, value: bytes.subarray(headerBytes), revision: view.readUIntBE(revisionAt, 6) };
+}
+
+/** What a value without a checksum is with one; undefined when it has one. */
+export function upgraded(key: string, bytes: Uint8Array): Uint8Array | undefined {
+  if (bytes[0] === format) return undefined;
+  if (bytes[0] !== firstFormat || bytes.length < firstHeaderBytes) throw new StoreDamaged(key);
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return encode({ key, value: bytes.subarray(firstHeaderBytes), revision: view.readUIntBE(revisionAt, 6) });
+}
+
+export const isOfFirstFormat = (bytes: Uint8Array): boolean => bytes[0] === firstFormat;
+
+const checksum = (key: string, bytes: Buffer): number =>
+  crc32(bytes.subarray(headerBytes), crc32(key, crc32(bytes.subarray(0, checksumAt))));

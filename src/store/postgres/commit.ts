@@ -1,0 +1,126 @@
+import { type Asked, emptiesOf, expectationsOf, type Outcome } from "../commit-queue.ts";
+import { type Change, type Commit, StaleWrite } from "../contract.ts";
+import { bigintArray, byteaArray, integerArray } from "./arrays.ts";
+import type { Query } from "./connections.ts";
+import type { Mark } from "./marks.ts";
+
+/** What became of a group. */
+export interface Judged {
+  /** The revision that the group found. */
+  readonly base: number;
+  readonly outcomes: readonly Outcome[];
+  /** Those of the group that were accepted, in the order of their revisions. */
+  readonly commits: readonly Commit[];
+}
+
+interface GroupToCommit {
+  readonly query: Query;
+  readonly schema: string;
+  readonly group: readonly Asked[];
+  /** By the server's clock, in milliseconds: a server that comes to it later must not do it any more. */
+  readonly due: number;
+  /** Random, another one after each outage: see `endSession`. */
+  readonly session: number;
+  /** The newest head that this replica has seen; undefined: none. */
+  readonly seen: Mark | undefined;
+  /** Left beside the last revision of the group. */
+  readonly mark: number;
+}
+
+type Answer = readonly [
+  base: number,
+  refused: readonly number[] | null,
+  staleKeys: readonly Buffer[] | null,
+  // pg reads no numbers in an array of these.
+  staleRevisions: readonly string[] | null,
+];
+
+/** Judges and writes a group in one statement, which is its transaction: once it is answered, the group is durable. */
+export async function commitGroup(options: GroupToCommit): Promise<Judged> {
+  const { query, schema, group, due, session, seen, mark } = options;
+  const [answer] = await query<Answer>(
+    `select * from ${schema}.commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+    [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due, session, seen?.revision, seen?.value, mark],
+  );
+  if (answer === undefined) throw new Error("the server said nothing of a commit");
+  return judged(group, answer);
+}
+
+interface Session {
+  readonly query: Query;
+  readonly schema: string;
+  readonly session: number;
+}
+
+/**
+ * After this nothing is committed for the session any more, wherever its statements are still on their way: a commit
+ * whose callers were told that it failed must not happen behind a later one that was acknowledged. It changes the
+ * head, so it is also a write that is as durable as any.
+ */
+export async function endSession({ query, schema, session }: Session): Promise<void> {
+  await query(
+    `with head as (update ${schema}.head set pruned = pruned returning true),
+      old as (delete from ${schema}.ended_session where since < now() - interval '1 hour')
+    insert into ${schema}.ended_session (session) select $1 from head on conflict do nothing`,
+    [session],
+  );
+}
+
+function judged(group: readonly Asked[], [base, refused, staleKeys, staleRevisions]: Answer): Judged {
+  const stale = new Map<number, StaleWrite>();
+  for (const [i, nth] of (refused ?? []).entries()) {
+    const key = staleKeys?.[i]?.toString() ?? "";
+    if (!stale.has(nth)) stale.set(nth, new StaleWrite({ key, current: Number(staleRevisions?.[i]) }));
+  }
+  const commits: Commit[] = [];
+  const outcomes = group.map(({ changes }, i): Outcome => {
+    const refusal = stale.get(i + 1);
+    if (refusal !== undefined) return refusal;
+    const revision = base + commits.length + 1;
+    commits.push({ revision, changes });
+    return revision;
+  });
+  return { base, outcomes, commits };
+}
+
+/** Columns of what the commits change, expect and want to find empty; each row with the number of its commit, from 1. */
+function argumentsOf(group: readonly Asked[]): Buffer[] {
+  const changed = { keys: [] as Buffer[], values: [] as (Uint8Array | undefined)[], of: [] as number[] };
+  const changesExpect: (number | undefined)[] = [];
+  const expected = { keys: [] as Buffer[], revisions: [] as number[], of: [] as number[] };
+  const empty = { from: [] as Buffer[], to: [] as Buffer[], of: [] as number[] };
+  for (const [i, { changes, conditions }] of group.entries()) {
+    for (const { key, value, expect } of changes) {
+      changed.keys.push(Buffer.from(key));
+      changed.values.push(value);
+      changed.of.push(i + 1);
+      changesExpect.push(expect);
+    }
+    for (const { key, expect } of expectationsOf({ changes: [], conditions })) {
+      expected.keys.push(Buffer.from(key));
+      expected.revisions.push(expect);
+      expected.of.push(i + 1);
+    }
+    for (const { from, to } of emptiesOf({ changes, conditions })) {
+      empty.from.push(Buffer.from(from));
+      empty.to.push(Buffer.from(to));
+      empty.of.push(i + 1);
+    }
+  }
+  // None at all tells the server that it has nothing to compare.
+  const revisions = bigintArray(changesExpect.some((expect) => expect !== undefined) ? changesExpect : []);
+  return [
+    ...[byteaArray(changed.keys), byteaArray(changed.values), integerArray(changed.of), revisions],
+    ...[byteaArray(expected.keys), bigintArray(expected.revisions), integerArray(expected.of)],
+    ...[byteaArray(empty.from), byteaArray(empty.to), integerArray(empty.of)],
+  ];
+}
+
+/** Of a key that is changed twice, what it is changed to last counts; but whatever was expected of it counts all the same. */
+function withEachKeyOnce(asked: Asked): Asked {
+  const { changes, conditions } = asked;
+  if (changes.length < 2) return asked;
+  const last = new Map(changes.map(({ key, value }): [string, Change] => [key, { key, value }]));
+  if (last.size === changes.length) return asked;
+  return { changes: [...last.values()], conditions: [...conditions, ...expectationsOf({ changes, conditions: [] })] };
+}

@@ -1,0 +1,197 @@
+import type { Log } from "../../base/log.ts";
+import { type Commit, StoreUnavailable } from "../contract.ts";
+import type { History } from "../history.ts";
+import type { Query } from "./connections.ts";
+import { hasMarkSql, lostUpToSql, type Mark } from "./marks.ts";
+import type { FoundStore } from "./schema.ts";
+
+/**
+ * Reads what others have committed into the history. It and the commits of this process take turns: what came
+ * first stands first.
+ */
+export interface Feed {
+  /**
+   * Reads on, a bounded piece of it, up to what is stored or to the revision before this one. Returns whether it
+   * got there.
+   */
+  readSome(before?: number): Promise<boolean>;
+  /** Takes in what this process has committed on top of `base`; what others committed before that is read first. */
+  takeIn(own: OwnCommits): Promise<void>;
+  /** The newest head that was seen, here or by a commit of this process; undefined: none yet. */
+  readonly seen: Mark | undefined;
+  /** Watchers may have been told of commits up to this revision that the server has lost since; 0: of none. */
+  readonly lostUpTo: number;
+  /** The server's clock in milliseconds, as it must be by now. */
+  serverNow(): number;
+  /** Where the store went, if it did. */
+  readonly movedTo: string | undefined;
+}
+
+interface OwnCommits {
+  readonly base: number;
+  readonly commits: readonly Commit[];
+  /** What they left beside the last of them. */
+  readonly mark: number;
+}
+
+interface FeedOptions {
+  readonly query: Query;
+  readonly schema: string;
+  readonly found: FoundStore;
+  readonly history: History;
+  readonly log: Log;
+}
+
+/** Read at once; the last revision of a piece is always whole. */
+const pieceEntries = 500;
+/** How far two clocks may run apart, as a part of the time. */
+const drift = 0.01;
+
+type Head = readonly [
+  head: number,
+  pruned: number,
+  storeId: string,
+  movedTo: string | null,
+  isStandby: boolean,
+  timeline: string | null,
+  now: number,
+  mark: number | null,
+  hasMark: boolean,
+  lostUpTo: number,
+];
+const headColumns = 10;
+type Changed = readonly [key: Buffer | null, value: Buffer | null, revision: number | null];
+type Row = readonly [...Head, ...Changed];
+
+export function createFeed({ query, schema, found, history, log }: FeedOptions): Feed {
+  let timeline: string | null | undefined;
+  let movedTo: string | undefined;
+  let seen: Mark | undefined;
+  let lostUpTo = 0;
+  /** The server has yet to be told of it. */
+  let isLossUnrecorded = false;
+  /** The server's clock as it was when it answered: wrong by as much as the answer took, though by no more. */
+  let clock: { readonly aheadMs: number; readonly tookMs: number; readonly at: number } | undefined;
+
+  // The head and what was changed, as of one moment.
+  const statement = `
+    select head.*, entry.key, entry.value, entry.revision
+    from (
+      select revision as head, pruned, store_id, moved_to, pg_is_in_recovery(), ${found.timelineSql},
+        extract(epoch from clock_timestamp())::float8 * 1000,
+        (select mark.value from ${schema}.mark where mark.revision = head.revision),
+        ${hasMarkSql(schema, { revision: "$3", value: "$4" })},
+        ${lostUpToSql(schema)}
+      from ${schema}.head order by revision desc limit 1
+    ) as head
+    left join lateral (
+      select key, value, revision from ${schema}.entry where revision > $1 and revision < $2
+      order by revision fetch first ${pieceEntries} rows with ties
+    ) as entry on true
+    order by entry.revision, entry.key`;
+
+  function requireSameStore([, , storeId, , isStandby]: Head): void {
+    if (isStandby) throw new StoreUnavailable("the server has become a standby");
+    if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
+  }
+
+  /** Whether what came after the revision we have seen can be told; if not, whoever watches must hear of it. */
+  function isUnbroken([head, pruned, , , , at, , mark, hasMark]: Head): boolean {
+    const known = history.revision;
+    const isOtherTimeline = timeline !== undefined && timeline !== at;
+    const isLost = head < known || (!hasMark && pruned <= known);
+    timeline = at;
+    // Another server may have lost commits, even where no mark can tell.
+    if (isLost || (isOtherTimeline && seen?.value == null)) {
+      lostUpTo = Math.max(lostUpTo, known, seen?.revision ?? 0);
+      isLossUnrecorded = true;
+    }
+    seen = { revision: head, value: mark };
+    if (isLost) {
+      const message = "the server was put back to an older state and may lack the last commits; all is read again";
+      log.error(message, { seen: known, found: head });
+    } else if (isOtherTimeline) {
+      log.error("the server was replaced by another, which may lack the last commits", { seen: known, found: head });
+    } else if (pruned <= known) {
+      return true;
+    }
+    history.lose(head);
+    return false;
+  }
+
+  /** Other replicas must know as well from where no watch can be resumed. */
+  async function recordLoss(): Promise<void> {
+    await query(`insert into ${schema}.loss (up_to) values ($1) on conflict do nothing`, [lostUpTo]);
+    isLossUnrecorded = false;
+  }
+
+  function addAll(rows: readonly Row[]): void {
+    let changes: { key: string; value: Uint8Array | undefined }[] = [];
+    for (const [i, row] of rows.entries()) {
+      const [key, value, revision] = row.slice(headColumns) as unknown as Changed;
+      if (key === null || revision === null) continue;
+      changes.push({ key: key.toString(), value: value ?? undefined });
+      if (rows[i + 1]?.[headColumns + 2] === revision) continue;
+      history.add({ revision, changes });
+      changes = [];
+    }
+  }
+
+  /** What a busy process reads late says little of the time: what was learned before says more, until it is too old. */
+  function setClock(serverMs: number, askedAt: number): void {
+    const at = performance.now();
+    const tookMs = at - askedAt;
+    const isBetter = clock === undefined || tookMs <= clock.tookMs + (at - clock.at) * drift;
+    if (isBetter) clock = { aheadMs: serverMs - at, tookMs, at };
+  }
+
+  async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
+    const askedAt = performance.now();
+    const rows = await query<Row>(statement, [history.revision, before, seen?.revision, seen?.value]);
+    const [first] = rows;
+    if (first === undefined) throw new StoreUnavailable("the store has no head");
+    const head = first.slice(0, headColumns) as unknown as Head;
+    requireSameStore(head);
+    movedTo = head[3] ?? undefined;
+    setClock(head[6], askedAt);
+    lostUpTo = Math.max(lostUpTo, head[9]);
+    const unbroken = isUnbroken(head);
+    if (isLossUnrecorded) await recordLoss();
+    if (!unbroken) return true;
+    addAll(rows);
+    if (rows.length >= pieceEntries) return false;
+    // A revision of which nothing is left: all that it changed was changed again since.
+    const upTo = Math.min(head[0], before - 1);
+    if (upTo > history.revision) history.add({ revision: upTo, changes: [] });
+    return true;
+  }
+
+  return {
+    readSome,
+    async takeIn({ base, commits, mark }) {
+      if (commits.length === 0) return;
+      if (history.revision > base) {
+        log.error("the server lost commits that it had acknowledged", { seen: history.revision, found: base });
+        history.lose(base);
+      }
+      while (history.revision < base) {
+        const isThere = await readSome(base + 1);
+        if (isThere && history.revision < base) throw new StoreUnavailable("the server lost what it had just written");
+      }
+      // After a break in the history it begins behind them: whoever watches reads all of it anew.
+      for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
+      const last = base + commits.length;
+      if (seen === undefined || seen.revision <= last) seen = { revision: last, value: mark };
+    },
+    get seen() {
+      return seen;
+    },
+    get lostUpTo() {
+      return lostUpTo;
+    },
+    serverNow: () => performance.now() + (clock?.aheadMs ?? 0),
+    get movedTo() {
+      return movedTo;
+    },
+  };
+}

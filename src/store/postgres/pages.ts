@@ -1,0 +1,59 @@
+import type { Entry, Range } from "../contract.ts";
+import { after } from "../keys.ts";
+import type { Query } from "./connections.ts";
+
+/** A range, or what is left of it; without an end, everything from its beginning on. */
+export interface Span extends Omit<Range, "to"> {
+  readonly to: string | undefined;
+}
+
+/** A bounded piece of a span. */
+export interface Page {
+  readonly entries: readonly Entry[];
+  /** Undefined when that was all of it. */
+  readonly rest: Span | undefined;
+}
+
+const pageEntries = 2_000;
+const pageBytes = 4 * 1024 * 1024;
+
+type Row = readonly [key: Buffer, value: Buffer, revision: number];
+
+export const entryOf = ([key, value, revision]: Row): Entry => ({ key: key.toString(), value, revision });
+
+export const everything: Span = { from: "", to: undefined, limit: Number.MAX_SAFE_INTEGER };
+
+/** The first entries of a span, as of one moment: so many that neither end waits long for the other. */
+export async function readPage(query: Query, schema: string, span: Span): Promise<Page> {
+  const { from, to, limit, reverse = false } = span;
+  const order = reverse ? "order by key desc" : "order by key";
+  const asked = Math.min(limit, pageEntries);
+  const rows = await query<Row>(
+    // The length of a value is known without reading it.
+    `select key, value, revision from (
+      select key, value, revision,
+        sum(octet_length(value)) over (${order} rows unbounded preceding) - octet_length(value) as bytes_before
+      from (
+        select key, value, revision from ${schema}.entry
+        where key >= $1 and ($2::bytea is null or key < $2) and value is not null ${order} limit $3
+      ) as found
+    ) as measured where bytes_before < ${pageBytes} ${order}`,
+    [Buffer.from(from), to === undefined ? undefined : Buffer.from(to), asked],
+  );
+  const entries = rows.map(entryOf);
+  const bytes = entries.reduce((sum, { value }) => sum + value.length, 0);
+  const last = entries.at(-1)?.key;
+  const isAll = last === undefined || (entries.length < asked && bytes < pageBytes) || entries.length >= limit;
+  if (isAll) return { entries, rest: undefined };
+  const left = limit - entries.length;
+  return { entries, rest: reverse ? { ...span, to: last, limit: left } : { ...span, from: after(last), limit: left } };
+}
+
+/** All pages of a span. Outside a transaction each is as of its own moment. */
+export async function* readPages(query: Query, schema: string, span: Span): AsyncGenerator<readonly Entry[]> {
+  for (let rest: Span | undefined = span; rest !== undefined; ) {
+    const page: Page = await readPage(query, schema, rest);
+    if (page.entries.length > 0) yield page.entries;
+    rest = page.rest;
+  }
+}

@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Log } from "../../base/log.ts";
+import type { Query } from "./connections.ts";
+
+interface PrunerOptions {
+  readonly query: Query;
+  readonly schema: string;
+  readonly log: Log;
+  /** The newest revision that this process knows of. */
+  readonly seen: () => number;
+  readonly everyMs: number;
+  /** What was deleted stays known for so long: a replica that was away for less misses nothing. */
+  readonly afterMs: number;
+}
+
+const atOnce = 1_000;
+
+/** Takes away what is left of deleted keys, and old marks. */
+export function createPruner({ query, schema, log, seen, everyMs, afterMs }: PrunerOptions): { close(): void } {
+  const closing = new AbortController();
+  /** Which revision was the newest when. */
+  let marks: { readonly at: number; readonly revision: number }[] = [];
+  void pruneOnAndOn();
+
+  /** The newest revision that is old enough. */
+  function due(): number {
+    const now = performance.now();
+    const old = marks.filter(({ at }) => now - at >= afterMs);
+    const newest = old.at(-1);
+    marks = [...(newest === undefined ? [] : [newest]), ...marks.slice(old.length), { at: now, revision: seen() }];
+    return newest?.revision ?? 0;
+  }
+
+  async function prune(upTo: number): Promise<void> {
+    const deleted = `from ${schema}.entry where value is null and revision <= $1`;
+    // The mark of `upTo` itself may be the head's.
+    const oldMarks = `from ${schema}.mark where revision < $1`;
+    const [found] = await query<[boolean]>(`select exists (select ${deleted}) or exists (select ${oldMarks})`, [upTo]);
+    if (found?.[0] !== true) return;
+    // Before anything goes: whoever then misses it knows that it may.
+    await query(`update ${schema}.head set pruned = $1 where pruned < $1`, [upTo]);
+    await query(`delete ${oldMarks}`, [upTo]);
+    for (;;) {
+      // Waiting for no lock, it cannot stand in the way of a commit that waits for its.
+      const gone = await query(
+        `delete from ${schema}.entry where key = any (array(
+          select key ${deleted} order by revision limit ${atOnce} for update skip locked
+        )) returning true`,
+        [upTo],
+      );
+      if (gone.length < atOnce) return;
+    }
+  }
+
+  async function pruneOnAndOn(): Promise<void> {
+    while (!closing.signal.aborted) {
+      const upTo = due();
+      // Not all replicas at once.
+      const rest = everyMs * (0.75 + Math.random() / 2);
+      try {
+        if (upTo > 0) await prune(upTo);
+      } catch (err) {
+        if (!closing.signal.aborted) log.debug("what is left of deleted keys could not be taken away yet", { err });
+      }
+      await sleep(rest, undefined, { signal: closing.signal }).catch(() => {});
+    }
+  }
+
+  return { close: () => closing.abort() };
+}

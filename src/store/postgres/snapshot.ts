@@ -1,0 +1,65 @@
+import { type Content, type Entry, type Snapshot, StoreUsed } from "../contract.ts";
+import { bigintArray, byteaArray } from "./arrays.ts";
+import type { Dedicated } from "./connections.ts";
+import { newMark } from "./marks.ts";
+import { everything, readPages, type Span } from "./pages.ts";
+
+interface Place {
+  readonly dedicate: () => Promise<Dedicated>;
+  readonly schema: string;
+}
+
+interface PostgresSnapshot extends Snapshot {
+  pagesOf(span: Span): AsyncIterable<readonly Entry[]>;
+}
+
+/**
+ * Everything as of one moment. It holds a transaction, as pg_dump does: until it is closed, the server keeps all
+ * that was replaced meanwhile.
+ */
+export async function openSnapshot({ dedicate, schema }: Place): Promise<PostgresSnapshot> {
+  const { query, close } = await dedicate();
+  try {
+    await query("begin isolation level repeatable read read only");
+    await query("set local idle_in_transaction_session_timeout = 0");
+    const [head] = await query<[number]>(`select revision from ${schema}.head`);
+    const pagesOf = (span: Span) => readPages(query, schema, span);
+    return { revision: head?.[0] ?? 0, pages: () => pagesOf(everything), pagesOf, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Takes in the content of a snapshot, in one transaction. */
+export async function fillStore({ dedicate, schema }: Place, { revision, pages }: Content): Promise<void> {
+  const { query, close } = await dedicate();
+  try {
+    await query("begin");
+    await query("set local idle_in_transaction_session_timeout = 0");
+    const [used] = await query<[boolean]>(
+      `select revision > 0 or exists (select from ${schema}.entry) from ${schema}.head for update`,
+    );
+    if (used?.[0] !== false) throw new StoreUsed("the store holds something already");
+    for await (const entries of pages) {
+      await query(
+        `insert into ${schema}.entry (key, value, revision) select * from unnest($1::bytea[], $2::bytea[], $3::bigint[])`,
+        [
+          byteaArray(entries.map(({ key }) => Buffer.from(key))),
+          byteaArray(entries.map(({ value }) => value)),
+          bigintArray(entries.map((entry) => entry.revision)),
+        ],
+      );
+    }
+    // What was deleted before it is not in a snapshot.
+    await query(`update ${schema}.head set revision = $1, pruned = $1`, [revision]);
+    await query(`insert into ${schema}.mark values ($1, $2) on conflict (revision) do update set value = $2`, [
+      revision,
+      newMark(),
+    ]);
+    await query("commit");
+  } finally {
+    // Ended without a commit, the server takes all of it back.
+    await close();
+  }
+}

@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { World } from "../../base/world.ts";
+import type { Backend, Watch } from "../contract.ts";
+import { follow } from "../follow.ts";
+import type { Keyring } from "./keyring.ts";
+
+interface KeyringWatchOptions {
+  readonly backend: Backend;
+  readonly keyring: Keyring;
+  readonly world: World;
+}
+
+const retryEveryMs = 1_000;
+
+/**
+ * Keeps the data keys in step with what other replicas do to them, and says once which seal key this replica lacks:
+ * values that are sealed under it cannot be read here.
+ */
+export async function followKeyring({ backend, keyring, world }: KeyringWatchOptions): Promise<Watch> {
+  const ended = new AbortController();
+  let told: string | undefined;
+  let isBehind = false;
+  let isReading = false;
+
+  function tell(): void {
+    const reason = keyring.missing?.message;
+    if (reason === told) return;
+    told = reason;
+    if (reason === undefined) world.log.info("every seal key that the store needs is configured again");
+    else world.log.error("a seal key is missing: this replica is not ready", { reason });
+  }
+
+  /** Until it has read what was committed last. */
+  async function readAgain(): Promise<void> {
+    isBehind = true;
+    if (isReading) return;
+    isReading = true;
+    while (isBehind && !ended.signal.aborted) {
+      isBehind = false;
+      try {
+        await keyring.refresh();
+        tell();
+      } catch (err) {
+        isBehind = true;
+        world.log.warn("the data keys could not be read again yet", { err });
+        await sleep(retryEveryMs, undefined, { signal: ended.signal }).catch(() => {});
+      }
+    }
+    isReading = false;
+  }
+
+  const watch = await follow({
+    store: backend,
+    world,
+    spaces: ["seal"],
+    read: async () => {
+      await keyring.refresh();
+      return tell;
+    },
+    onCommit: () => void readAgain(),
+  });
+  return {
+    close() {
+      ended.abort();
+      watch.close();
+    },
+  };
+}

@@ -1,0 +1,162 @@
+import { setImmediate } from "node:timers/promises";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { Log } from "../../base/log.ts";
+import { ResealStateSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Backend, type Change, type Entry, StaleWrite, StoreDamaged } from "../contract.ts";
+import { after as keyAfter } from "../keys.ts";
+import { isKeyringKey, type Keyring } from "./keyring.ts";
+import type { Frames } from "./value-envelope.ts";
+
+const pageEntries = 500;
+const authenticatingKey = "seal-authenticating";
+const resealKey = "seal-resealing";
+const everything = { from: "\x01", to: "\u{10ffff}" };
+
+interface Whole {
+  readonly backend: Backend;
+  readonly keyring: Keyring;
+  readonly frames: Frames;
+}
+
+interface Walk extends Whole {
+  /** Where it is noted how far this has come. */
+  readonly at: string;
+  readonly epoch: number;
+  /** What a value is to be; undefined: as it is. */
+  readonly rewrite: (entry: Entry) => Uint8Array | undefined;
+}
+
+/** Goes through everything and rewrites some of it, a page a commit. Whenever it ends too early, it can be taken up. */
+async function* rewriteAll({ backend, at, epoch, rewrite }: Walk): AsyncGenerator<number> {
+  const state = await backend.get(at);
+  let after = state === undefined ? everything.from : fromBinary(ResealStateSchema, state.value).after;
+  for (;;) {
+    const page = await backend.list({ from: keyAfter(after), to: everything.to, limit: pageEntries });
+    const changes = page.flatMap((entry): Change[] => {
+      const value = isKeyringKey(entry.key) ? undefined : rewrite(entry);
+      return value === undefined ? [] : [{ key: entry.key, value, expect: entry.revision }];
+    });
+    const last = page.at(-1)?.key;
+    if (last === undefined) return;
+    if (changes.length > 0) {
+      const next = toBinary(ResealStateSchema, create(ResealStateSchema, { epoch, after: last }));
+      try {
+        await backend.commit([...changes, { key: at, value: next }]);
+      } catch (error) {
+        // Somebody changed one of them meanwhile: the page is read again.
+        if (error instanceof StaleWrite) continue;
+        throw error;
+      }
+    }
+    after = last;
+    yield changes.length;
+    await setImmediate();
+  }
+}
+
+/** Gives every value of a store of before there were authentication codes its own. */
+export async function authenticateAll({ backend, keyring, frames, log }: Whole & { readonly log: Log }): Promise<void> {
+  log.info("the store's values are being authenticated");
+  const rewrite = (entry: Entry) => {
+    if (isSealed(frames, entry)) return undefined;
+    return frames.close({ key: entry.key, value: entry.value });
+  };
+  const { epoch } = keyring.current().stored;
+  for await (const _ of rewriteAll({ backend, keyring, frames, at: authenticatingKey, epoch, rewrite }));
+  const rewrapped = await Promise.all(keyring.held().map((held) => keyring.change(held, {})));
+  await backend.commit([...rewrapped, { key: authenticatingKey, value: undefined }]);
+  await keyring.refresh();
+}
+
+/** Whether it opens as a sealed value: no other bytes do. */
+function isSealed(frames: Frames, entry: Entry): boolean {
+  if (frames.epochOf(entry.value) === undefined) return false;
+  try {
+    frames.open(entry);
+    return true;
+  } catch (error) {
+    if (error instanceof StoreDamaged) return false;
+    throw error;
+  }
+}
+
+export interface ResealProgress {
+  readonly done: number;
+  readonly total: number;
+}
+
+interface Reseal extends Whole {
+  /** Stops the counting before it; from then on its reader does. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Seals every secret anew with a data key of its own epoch, under the first seal key, and takes the older data keys
+ * out: what was wrapped by another seal key then depends on it no more. Ends early when its reader does, and goes
+ * on from there the next time.
+ */
+export async function* reseal({ backend, keyring, frames, signal }: Reseal): AsyncGenerator<ResealProgress> {
+  await keyring.refresh();
+  const state = await backend.get(resealKey);
+  const epoch = state === undefined ? undefined : fromBinary(ResealStateSchema, state.value).epoch;
+  const target =
+    keyring.held().find(({ stored }) => stored.epoch === epoch) ?? (await beginReseal({ backend, keyring }));
+  const older = () => keyring.held().filter(({ stored }) => stored.epoch !== 0 && stored.epoch < target.stored.epoch);
+  // Whoever seals with an older one is refused from here on, and takes the new one: nothing older is added behind us.
+  const open = older().filter(({ stored }) => !stored.closed);
+  if (open.length > 0) {
+    await backend.commit(await Promise.all(open.map((held) => keyring.change(held, { closed: true }))));
+    await keyring.refresh();
+  }
+  const counts = await countSealed({ backend, frames, ...(signal && { signal }) });
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  let done = [...counts].reduce((sum, [of, count]) => (of >= target.stored.epoch ? sum + count : sum), 0);
+  yield { done, total };
+  const rewrite = (entry: Entry) => {
+    const of = frames.epochOf(entry.value);
+    if (of === undefined || of >= target.stored.epoch) return undefined;
+    return frames.close({ key: entry.key, value: frames.open(entry), secret: true });
+  };
+  const at = resealKey;
+  for await (const resealed of rewriteAll({ backend, keyring, frames, at, epoch: target.stored.epoch, rewrite })) {
+    done += resealed;
+    if (resealed > 0) yield { done, total: Math.max(done, total) };
+  }
+  const authentication = keyring.held().find(({ stored }) => stored.epoch === 0);
+  await backend.commit([
+    ...older().map((held) => keyring.removal(held)),
+    ...(authentication === undefined ? [] : [await keyring.change(authentication, { rewrap: true })]),
+    { key: resealKey, value: undefined },
+  ]);
+  await keyring.refresh();
+  yield { done, total: done };
+}
+
+async function beginReseal({ backend, keyring }: Pick<Whole, "backend" | "keyring">) {
+  const begun = await keyring.begin();
+  const state = create(ResealStateSchema, { epoch: begun.stored.epoch, after: everything.from });
+  await backend.commit([{ key: resealKey, value: toBinary(ResealStateSchema, state) }]);
+  return begun;
+}
+
+interface Count extends Pick<Whole, "backend" | "frames"> {
+  readonly signal?: AbortSignal;
+}
+
+/** How many values each epoch has sealed. Reads everything, and rejects when it is told to stop. */
+export async function countSealed({ backend, frames, signal }: Count): Promise<ReadonlyMap<number, number>> {
+  const counts = new Map<number, number>();
+  let { from } = everything;
+  for (;;) {
+    signal?.throwIfAborted();
+    const page = await backend.list({ from, to: everything.to, limit: 4 * pageEntries });
+    for (const { key, value } of page) {
+      const epoch = isKeyringKey(key) ? undefined : frames.epochOf(value);
+      if (epoch !== undefined) counts.set(epoch, (counts.get(epoch) ?? 0) + 1);
+    }
+    const last = page.at(-1)?.key;
+    if (last === undefined) return counts;
+    from = keyAfter(last);
+    await setImmediate();
+  }
+}

@@ -1,0 +1,99 @@
+import type { Metrics } from "../../base/metrics/metrics.ts";
+import { type Change, type Entry, StoreDamaged } from "../contract.ts";
+import { decrypt, encrypt, tagLength, tagOf } from "./box.ts";
+import { isKeyringKey, type Keyring } from "./keyring.ts";
+
+/**
+ * What stands around a value in a sealed store. A secret one is encrypted with the data key of an epoch, every other
+ * one carries an authentication code; both are bound to the key they lie under.
+ */
+export interface Frames {
+  /** The epoch that a secret value is sealed with; undefined for one that is only authenticated. */
+  epochOf(value: Uint8Array): number | undefined;
+  /** Throws `StoreDamaged` and `SealKeyMissing`. */
+  open(entry: Entry): Uint8Array;
+  /** The same of what `close` has made of something that is no secret, by whoever has seen to it that it is that. */
+  bare(closed: Uint8Array): Uint8Array;
+  close(change: Pick<Change, "key" | "secret"> & { readonly value: Uint8Array }): Uint8Array;
+  /** How many secrets were sealed since the start. */
+  sealsMade(): number;
+}
+
+interface FramesOptions {
+  readonly keyring: Keyring;
+  readonly metrics: Metrics;
+}
+
+const sealedKind = 1;
+const taggedKind = 2;
+const epochBytes = 4;
+const sealedHeadBytes = 1 + epochBytes;
+const taggedHeadBytes = 1 + tagLength;
+
+export function createFrames({ keyring, metrics }: FramesOptions): Frames {
+  let sealsMade = 0;
+
+  function untag(key: string, bytes: Buffer): Uint8Array {
+    const value = bytes.subarray(taggedHeadBytes);
+    const tag = tagOf(keyring.authentication, lengthOf(key), key, value);
+    if (tag !== bytes.toString("latin1", 1, taggedHeadBytes)) throw new StoreDamaged(key);
+    return value;
+  }
+
+  function unseal(key: string, bytes: Buffer): Uint8Array {
+    const head = bytes.subarray(0, sealedHeadBytes);
+    const secret = keyring.secretOf(head.readUInt32BE(1));
+    metrics.seals.inc({ operation: "open" });
+    try {
+      return decrypt({ secret, boxed: bytes.subarray(sealedHeadBytes), about: aboutSealed(key, head) });
+    } catch (cause) {
+      throw new StoreDamaged(key, { cause });
+    }
+  }
+
+  function seal(key: string, value: Uint8Array): Uint8Array {
+    const { stored, secret } = keyring.current();
+    if (secret === undefined) throw new Error("the current data key is not unwrapped");
+    const head = Buffer.alloc(sealedHeadBytes);
+    head[0] = sealedKind;
+    head.writeUInt32BE(stored.epoch, 1);
+    metrics.seals.inc({ operation: "seal" });
+    sealsMade += 1;
+    return Buffer.concat([head, encrypt({ secret, value, about: aboutSealed(key, head) })]);
+  }
+
+  return {
+    epochOf: (value) =>
+      value[0] === sealedKind && value.length >= sealedHeadBytes ? bufferOf(value).readUInt32BE(1) : undefined,
+    open({ key, value }) {
+      if (isKeyringKey(key)) return value;
+      const bytes = bufferOf(value);
+      if (bytes[0] === taggedKind) return untag(key, bytes);
+      if (bytes[0] !== sealedKind || bytes.length < sealedHeadBytes) throw new StoreDamaged(key);
+      return unseal(key, bytes);
+    },
+    bare: (closed) => closed.subarray(taggedHeadBytes),
+    close({ key, value, secret }) {
+      if (isKeyringKey(key)) return value;
+      if (secret === true) return seal(key, value);
+      const closed = Buffer.allocUnsafe(taggedHeadBytes + value.length);
+      closed[0] = taggedKind;
+      closed.write(tagOf(keyring.authentication, lengthOf(key), key, value), 1, "latin1");
+      closed.set(value, taggedHeadBytes);
+      return closed;
+    },
+    sealsMade: () => sealsMade,
+  };
+}
+
+const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+// What a value cannot be taken away from. The length keeps a key and the beginning of a value apart.
+const aboutSealed = (key: string, head: Uint8Array) =>
+  Buffer.concat([Buffer.from("latchkey value\0"), head, Buffer.from(key)]);
+
+const length = Buffer.alloc(4);
+function lengthOf(key: string): Buffer {
+  length.writeUInt32BE(Buffer.byteLength(key));
+  return length;
+}
