@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
-import { LongestFirst } from "./test/longest-first.ts";
+import { LongestFirst } from "./test/support/runner/longest-first.ts";
 
 const common = {
   // Real sockets, real stores: a slow machine must not turn a right answer into a red test.
@@ -10,10 +10,9 @@ const common = {
 
 /** Tests of requests that ordinarily take the fast lane. */
 const throughTheDoor = [
-  "test/cases/proxy-*.test.ts",
-  "test/cases/webhook-door.test.ts",
-  "test/cases/webhooks-receiving.test.ts",
-  "test/data-plane/proxy-keys.test.ts",
+  "test/cases/proxy/*.test.ts",
+  "test/cases/webhooks/door.test.ts",
+  "test/cases/webhooks/receiving.test.ts",
   "test/peers/nango-proxy.test.ts",
 ];
 
@@ -22,7 +21,7 @@ export default defineConfig({
     // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
     maxWorkers: Math.max(2, availableParallelism()),
     sequence: { sequencer: LongestFirst },
-    reporters: ["default", "./test/tally.ts"],
+    reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [
       { test: { ...common, name: "all", include: ["test/**/*.test.ts"] } },
       // What a request to a provider or a webhook comes to must be the same without the fast lane. Left out is what
@@ -32,7 +31,7 @@ export default defineConfig({
           ...common,
           name: "general lane",
           include: throughTheDoor,
-          exclude: ["test/cases/proxy-{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
+          exclude: ["test/cases/proxy/{fuzz,lanes,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "general" },
         },
       },
@@ -41,8 +40,8 @@ export default defineConfig({
         test: {
           ...common,
           name: "crowd",
-          include: [...throughTheDoor, "test/relay/kept-connections.test.ts"],
-          exclude: ["test/cases/proxy-{h2-floods,tls,upgrade,streams-slow}.test.ts"],
+          include: [...throughTheDoor, "test/unit/relay/http1/kept-connections.test.ts"],
+          exclude: ["test/cases/proxy/{h2-floods,tls,upgrade,streams-slow}.test.ts"],
           env: { LATCHKEY_TEST_LANE: "crowd" },
         },
       },

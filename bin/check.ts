@@ -62,7 +62,7 @@ const steps: readonly (readonly [string, () => boolean])[] = [
   ["proto format", () => tool("buf", "format", "--diff", "--exit-code", "--path", "proto/latchkey")],
   ["proto breaks nobody", breaksNobody],
   ["generated code is current", generatedIsCurrent],
-  ["floors", () => tool("vitest", "run", "test/floors.test.ts")],
+  ["floors", () => tool("vitest", "run", "test/house/floors.test.ts")],
 ];
 
 let failed = 0;

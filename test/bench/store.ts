@@ -10,7 +10,7 @@ import { openBackend } from "../../src/store/open.ts";
 import { reseal } from "../../src/store/sealed/rewrite.ts";
 import { localSealKey } from "../../src/store/sealed/seal-key.ts";
 import { openSealedStore } from "../../src/store/sealed/sealed.ts";
-import { findPostgres, startPostgres } from "../postgres.ts";
+import { findPostgres, startPostgres } from "../support/postgres/postgres.ts";
 import { ms, quantile, withFolder } from "./sidecar-process.ts";
 
 const world = {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { type Postgres, startPostgres } from "../postgres.ts";
-import { launch, type Running } from "../process.ts";
+import { type Postgres, startPostgres } from "../support/postgres/postgres.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { launch, type Running } from "../support/sidecar/process.ts";
 import { startBalancer } from "./balancer.ts";
 import { startLoad } from "./load.ts";
 import { fill, startSlowProvider } from "./slow-provider.ts";

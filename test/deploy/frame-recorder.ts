@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { frameTypes } from "../control-plane/frames.ts";
+import { frameTypes } from "../cases/control-plane/frames.ts";
 
 /** Records which streams clients put on the wire, and what the server said of them. */
 export interface FrameRecorder {

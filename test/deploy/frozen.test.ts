@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { launch } from "../process.ts";
-import { call } from "../proxy-call.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { launch } from "../support/sidecar/process.ts";
+import { call } from "../support/wire/proxy-call.ts";
 import { proxyHeaders } from "./load.ts";
 import { fill, startSlowProvider } from "./slow-provider.ts";
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import http2, { type ClientHttp2Session, type ClientHttp2Stream } from "node:http2";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { flags, frame, frameTypes, uint32 } from "../control-plane/frames.ts";
+import { flags, frame, frameTypes, uint32 } from "../cases/control-plane/frames.ts";
 
 /** Why a caller over HTTP/2 has to repeat a refused stream, however carefully a server stops. */
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { flags, frame, frameTypes, grpcHead, literal, openFrames } from "../control-plane/frames.ts";
-import { secretKey, startTestSidecar } from "../harness.ts";
+import { flags, frame, frameTypes, grpcHead, literal, openFrames } from "../cases/control-plane/frames.ts";
+import { secretKey, startTestSidecar } from "../support/sidecar/harness.ts";
 
 /** What a client over HTTP/2 reads, frame by frame, when latchkey stops (RFC 9113, section 6.8). */
 

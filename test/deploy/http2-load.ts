@@ -5,8 +5,8 @@ import { createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { foreignClient } from "../control-plane/foreign.ts";
-import { adminKey } from "../harness.ts";
+import { foreignClient } from "../cases/control-plane/foreign.ts";
+import { adminKey } from "../support/sidecar/harness.ts";
 import type { FrameRecorder } from "./frame-recorder.ts";
 import { proxyHeaders } from "./load.ts";
 

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { root as checkout } from "../../bin/steps.ts";
 import { buildImage } from "../../deploy/image/build.ts";
-import { secretKey, temporaryFolder, testVariables } from "../harness.ts";
-import { lacks } from "../needs.ts";
+import { secretKey, temporaryFolder, testVariables } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 import { type OciImage, readImage, run } from "./container.ts";
 
 interface Bill {

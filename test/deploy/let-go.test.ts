@@ -3,8 +3,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
-import { secretKey, temporaryFolder } from "../harness.ts";
-import { launch } from "../process.ts";
+import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { launch } from "../support/sidecar/process.ts";
 import { proxyHeaders } from "./load.ts";
 import { fill, startSlowProvider } from "./slow-provider.ts";
 

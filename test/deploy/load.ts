@@ -3,9 +3,9 @@ import { createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { foreignClient } from "../control-plane/foreign.ts";
-import { adminKey, secretKey } from "../harness.ts";
-import { call } from "../proxy-call.ts";
+import { foreignClient } from "../cases/control-plane/foreign.ts";
+import { adminKey, secretKey } from "../support/sidecar/harness.ts";
+import { call } from "../support/wire/proxy-call.ts";
 
 /** What many callers saw who asked without a pause. */
 export interface Load {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/config.ts";
 import { deployedOptions } from "../bench/sidecar-process.ts";
-import { adminKey, sealKey, secretKey, startTestSidecar } from "../harness.ts";
+import { adminKey, sealKey, secretKey, startTestSidecar } from "../support/sidecar/harness.ts";
 import { hasKubectl, kubectlRenders, kubernetes, type Manifest, overlays, render } from "./manifests.ts";
 import { mistakesIn } from "./schemas.ts";
 

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { temporaryFolder } from "../harness.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
 
 export interface Ran {
   readonly isContent: boolean;

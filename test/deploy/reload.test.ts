@@ -2,8 +2,8 @@ import { chmod, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { launch, type Running, serveInProcess } from "../process.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { launch, type Running, serveInProcess } from "../support/sidecar/process.ts";
 import { project } from "./projected.ts";
 
 const noticed = { timeout: 10_000, interval: 100 };

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { dirname, join, relative } from "node:path";
 import { expect, it } from "vitest";
 import { SyncService } from "../../src/gen/latchkey/v1/sync_pb.ts";
-import { startTestSidecar, temporaryFolder } from "../harness.ts";
+import { startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
 import { kubernetes, type Manifest, render } from "./manifests.ts";
 import { mistakesIn } from "./schemas.ts";
 

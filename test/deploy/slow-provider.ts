@@ -2,9 +2,9 @@ import { once } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { foreignClient } from "../control-plane/foreign.ts";
-import { secretKey } from "../harness.ts";
-import type { Running } from "../process.ts";
+import { foreignClient } from "../cases/control-plane/foreign.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
+import type { Running } from "../support/sidecar/process.ts";
 
 /** A provider that takes its time, so that something is always under way. */
 export async function startSlowProvider(afterMs = 20): Promise<number> {

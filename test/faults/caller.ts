@@ -1,4 +1,4 @@
-import { keyedConnection, secretKey } from "../harness.ts";
+import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 
 /** Somebody who uses the data door of a sidecar in another process. Each call returns the answer's status. */
 export interface Caller {

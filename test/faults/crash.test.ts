@@ -3,8 +3,8 @@
  * LATCHKEY_FAULT_SEED with the seed that a run prints.
  */
 import { expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { below, faultSeed, seeded } from "../seeded.ts";
+import { below, faultSeed, seeded } from "../support/runner/seeded.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
 import { createAccount } from "./account.ts";
 import { readStore, someMoment, startWriting } from "./writing.ts";
 

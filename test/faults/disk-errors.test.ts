@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { serveInProcess } from "../process.ts";
-import { seeded } from "../seeded.ts";
+import { seeded } from "../support/runner/seeded.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { serveInProcess } from "../support/sidecar/process.ts";
 import { createAccount } from "./account.ts";
 import { createCaller } from "./caller.ts";
 import { createFaultyDisk } from "./disk.ts";

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { calendarUri } from "../receiving.ts";
+import { calendarUri } from "../support/sidecar/receiving.ts";
 import { type Books, channelName } from "./loss-books.ts";
 
 interface SendersOptions {

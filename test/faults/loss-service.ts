@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { secretKey, testVariables } from "../harness.ts";
+import { secretKey, testVariables } from "../support/sidecar/harness.ts";
 
 const program = fileURLToPath(new URL("replica.ts", import.meta.url));
 

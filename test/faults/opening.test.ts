@@ -5,9 +5,9 @@
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { seeded } from "../seeded.ts";
+import { seeded } from "../support/runner/seeded.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 import { type Account, createAccount } from "./account.ts";
 import { createFaultyDisk, type PowerLoss } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";

@@ -3,12 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { ProviderService } from "../../src/gen/latchkey/v1/provider_pb.ts";
-import { startApplication } from "../application.ts";
-import { keyedConnection, startTestSidecar, type TestSidecar } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { type Postgres, startPostgres } from "../postgres.ts";
-import { openWire } from "../postgres-wire.ts";
-import { startProvider } from "../provider.ts";
+import { startApplication } from "../support/peers/application.ts";
+import { startProvider } from "../support/peers/provider.ts";
+import { type Postgres, startPostgres } from "../support/postgres/postgres.ts";
+import { openWire } from "../support/postgres/wire.ts";
+import { keyedConnection, startTestSidecar, type TestSidecar } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 /** The README promises about 4 s; the rest is for a busy machine. */
 const noticedWithinMs = 8_000;

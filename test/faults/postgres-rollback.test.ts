@@ -5,12 +5,12 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { ProviderService } from "../../src/gen/latchkey/v1/provider_pb.ts";
 import { WatchMarker_Kind } from "../../src/gen/latchkey/v1/watch_pb.ts";
-import { startApplication } from "../application.ts";
-import { keyedConnection, startTestSidecar, type TestSidecar } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { type Postgres, startPostgres } from "../postgres.ts";
-import { openWire } from "../postgres-wire.ts";
-import { startProvider } from "../provider.ts";
+import { startApplication } from "../support/peers/application.ts";
+import { startProvider } from "../support/peers/provider.ts";
+import { type Postgres, startPostgres } from "../support/postgres/postgres.ts";
+import { openWire } from "../support/postgres/wire.ts";
+import { keyedConnection, startTestSidecar, type TestSidecar } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 const ghosts = Array.from({ length: 10 }, (_, i) => `ghost${i}`);
 const changed = Array.from({ length: 10 }, (_, i) => `changed${i}`);

@@ -1,10 +1,10 @@
 /** A database that fails while latchkey starts, at each moment of the start. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { startTestSidecar, startUnmanaged, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { freePort, type Postgres, startPostgres } from "../postgres.ts";
-import { openRelay, type RelayPlan } from "../postgres-relay.ts";
+import { freePort, type Postgres, startPostgres } from "../support/postgres/postgres.ts";
+import { openRelay, type RelayPlan } from "../support/postgres/relay.ts";
+import { startTestSidecar, startUnmanaged, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 const outageMs = 400;
 const atOnce = 4;

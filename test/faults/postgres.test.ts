@@ -4,11 +4,19 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Backend, type Snapshot, StaleWrite, StoreRefused, StoreUnavailable } from "../../src/store/contract.ts";
-import { lacks } from "../needs.ts";
-import { handOver } from "../postgres.ts";
-import { startPooler } from "../postgres-pooler.ts";
-import { contentsOf, everything, openReplica, postgresForFile, put, remove, scribe } from "../postgres-stores.ts";
-import { openWire } from "../postgres-wire.ts";
+import { startPooler } from "../support/postgres/pooler.ts";
+import { handOver } from "../support/postgres/postgres.ts";
+import {
+  contentsOf,
+  everything,
+  openReplica,
+  postgresForFile,
+  put,
+  remove,
+  scribe,
+} from "../support/postgres/stores.ts";
+import { openWire } from "../support/postgres/wire.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 const recoverWithinMs = 5_000;
 

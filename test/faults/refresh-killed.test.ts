@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Connection_State } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { lacks } from "../needs.ts";
-import { postgresForFile } from "../postgres-stores.ts";
-import { type Started, started } from "../sandbox/started.ts";
+import { type Started, started } from "../cases/sandbox/started.ts";
+import { postgresForFile } from "../support/postgres/stores.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 import { startReplicas } from "./refresh-replicas.ts";
 
 const { ACTIVE, REAUTHORIZATION_REQUIRED } = Connection_State;

@@ -6,9 +6,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Tally } from "../../src/dev/sandbox/seen.ts";
-import { lacks } from "../needs.ts";
-import { postgresForFile } from "../postgres-stores.ts";
-import { type Started, started } from "../sandbox/started.ts";
+import { type Started, started } from "../cases/sandbox/started.ts";
+import { postgresForFile } from "../support/postgres/stores.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 import { type Replicas, startReplicas } from "./refresh-replicas.ts";
 
 const rounds = Number(process.env["LATCHKEY_FAULT_ROUNDS"] ?? 5);

@@ -9,8 +9,8 @@ import { onTestFinished } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
 import type { Sandbox } from "../../src/dev/sandbox/sandbox.ts";
 import { type Connection_State, ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
-import { adminKey, secretKey, temporaryFolder } from "../harness.ts";
-import { launch, type Running } from "../process.ts";
+import { adminKey, secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { launch, type Running } from "../support/sidecar/process.ts";
 import type { Calling } from "./refresh-callers.ts";
 
 const program = fileURLToPath(new URL("replica.ts", import.meta.url));

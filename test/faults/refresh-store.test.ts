@@ -8,11 +8,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { allowPrivateFor, describeProviders } from "../../src/dev/sandbox/providers.ts";
-import { secretKey, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { launch } from "../process.ts";
-import { type Started, started } from "../sandbox/started.ts";
-import { faultSeed, seeded } from "../seeded.ts";
+import { type Started, started } from "../cases/sandbox/started.ts";
+import { faultSeed, seeded } from "../support/runner/seeded.ts";
+import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { launch } from "../support/sidecar/process.ts";
 import { createFaultyDisk } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 

@@ -7,10 +7,10 @@ import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { writeBackup } from "../../src/store/backup/backup.ts";
 import { openLevelStore } from "../../src/store/level/level.ts";
-import { temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { launch } from "../process.ts";
-import { seeded } from "../seeded.ts";
+import { seeded } from "../support/runner/seeded.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { launch } from "../support/sidecar/process.ts";
 import { createFaultyDisk } from "./disk.ts";
 import { useDiskShim } from "./shim.ts";
 

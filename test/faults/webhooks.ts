@@ -4,7 +4,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { faultSeed } from "../seeded.ts";
+import { faultSeed } from "../support/runner/seeded.ts";
 import { moody } from "./loss-application.ts";
 import { type LossOutcome, runLoss } from "./loss-run.ts";
 

@@ -1,5 +1,5 @@
 import type { Condition } from "../../src/store/contract.ts";
-import { below, seeded } from "../seeded.ts";
+import { below, seeded } from "../support/runner/seeded.ts";
 
 /** One commit of a writer's. Values are told by their size: what they hold follows from it and the commit's id. */
 export interface Work {

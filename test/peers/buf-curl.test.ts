@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
-import type { Plain } from "../control-plane/foreign.ts";
-import { methods } from "../control-plane/services.ts";
-import { sidecarOfFile } from "../door.ts";
-import { keyedConnection, secretKey } from "../harness.ts";
+import type { Plain } from "../cases/control-plane/foreign.ts";
+import { methods } from "../cases/control-plane/services.ts";
+import { sidecarOfFile } from "../support/sidecar/door.ts";
+import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 
 /** `buf curl`, which learns everything that it knows of us from the server's reflection. */
 

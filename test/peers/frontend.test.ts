@@ -1,8 +1,8 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { browserOfFile, startApplication } from "../chromium.ts";
-import { type Connecting, connecting, departure } from "../connecting.ts";
-import { lacks } from "../needs.ts";
+import { browserOfFile, startApplication } from "../support/peers/chromium.ts";
+import { type Connecting, connecting, departure } from "../support/sidecar/connecting.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 const shots = process.env["LATCHKEY_TEST_SHOTS"];
 const look = async (page: Page, name: string) => {

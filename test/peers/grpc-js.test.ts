@@ -1,7 +1,7 @@
 import grpc from "@grpc/grpc-js";
 import { expect, it } from "vitest";
-import { decode, endOf, foreignClient, type Plain } from "../control-plane/foreign.ts";
-import { startTestSidecar } from "../harness.ts";
+import { decode, endOf, foreignClient, type Plain } from "../cases/control-plane/foreign.ts";
+import { startTestSidecar } from "../support/sidecar/harness.ts";
 
 /** An unmodified grpc-js client that knows the proto files and nothing else of ours. */
 async function connected() {

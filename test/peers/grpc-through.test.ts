@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createAuthority, pem } from "../control-plane/certificates.ts";
+import { createAuthority, pem } from "../cases/control-plane/certificates.ts";
 import {
   type GrpcProvider,
   grpcCaller,
@@ -12,10 +12,10 @@ import {
   serverCredentials,
   startGrpcProvider,
   statusOf,
-} from "../grpc-provider.ts";
-import { secretKey, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
-import { apiKey, startProvider, startProxied } from "../provider.ts";
+} from "../support/peers/grpc-provider.ts";
+import { apiKey, startProvider, startProxied } from "../support/peers/provider.ts";
+import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 /** An unmodified client and an unmodified server of grpc-js, with latchkey between them. */
 

@@ -8,8 +8,8 @@ import axios from "axios";
 import { Agent, ProxyAgent, request, WebSocket as UndiciWebSocket } from "undici";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { secretKey, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
+import { secretKey, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 import { type Asked, connectionHeaders, expectAllClean, expectClean, type Origin, startOrigin } from "./origin.ts";
 
 /** Programs that know of nothing but HTTP. */

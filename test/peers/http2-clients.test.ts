@@ -3,10 +3,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { startHttp2Provider } from "../http2-provider.ts";
-import { lacks } from "../needs.ts";
-import { startProvider, startProxied } from "../provider.ts";
+import { startHttp2Provider } from "../support/peers/http2-provider.ts";
+import { startProvider, startProxied } from "../support/peers/provider.ts";
+import { temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 /** Programs that speak HTTP/2, and know of nothing else. */
 

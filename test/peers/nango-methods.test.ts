@@ -1,9 +1,9 @@
 import { type ApiPublicIntegration, Nango, type NangoSyncConfig, type StandardNangoConfig } from "@nangohq/node";
 import type { AxiosError, AxiosResponse } from "axios";
 import { expect, it } from "vitest";
-import { provider } from "../cases/channels.ts";
-import { startScripted } from "../cases/scripting.ts";
-import { secretKey } from "../harness.ts";
+import { provider } from "../cases/channels/channels.ts";
+import { startScripted } from "../cases/syncs/scripting.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
 
 const signing = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const scripts = {

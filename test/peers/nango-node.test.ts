@@ -6,9 +6,9 @@ import {
   Nango,
 } from "@nangohq/node";
 import { beforeAll, describe, expect, it } from "vitest";
-import { sidecarOfFile } from "../door.ts";
-import { everyKind, integrationOf, setUpEveryKind } from "../every-kind.ts";
-import { keyedConnection, secretKey } from "../harness.ts";
+import { sidecarOfFile } from "../support/sidecar/door.ts";
+import { everyKind, integrationOf, setUpEveryKind } from "../support/sidecar/every-kind.ts";
+import { keyedConnection, secretKey } from "../support/sidecar/harness.ts";
 
 const running = sidecarOfFile();
 const nango = () => new Nango({ host: running().data, secretKey });

@@ -1,6 +1,6 @@
 import { Nango } from "@nangohq/node";
 import { expect, it } from "vitest";
-import { secretKey } from "../harness.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
 import { type Answered, type Asked, expectAllClean, startOrigin } from "./origin.ts";
 
 /** The SDK's proxy, as its users call it. */

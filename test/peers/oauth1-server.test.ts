@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
-import { serve } from "../broker/asking.ts";
-import { createTestBrowser } from "../connecting.ts";
-import { createAuthority, pem } from "../control-plane/certificates.ts";
-import { startTestSidecar, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
+import { createAuthority, pem } from "../cases/control-plane/certificates.ts";
+import { createTestBrowser } from "../support/sidecar/connecting.ts";
+import { startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { serve } from "../unit/broker/asking.ts";
 import { oauth1Service } from "./oauth1-server.ts";
 
 // A signature covers the scheme, so that the service is one with TLS; browsers come by a door without.

@@ -7,11 +7,11 @@ import { ConnectSessionService, DeviceAuthorization_State } from "../../src/gen/
 import { ConnectionService } from "../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationService } from "../../src/gen/latchkey/v1/integration_pb.ts";
 import { LogService } from "../../src/gen/latchkey/v1/log_pb.ts";
-import { serve } from "../broker/asking.ts";
-import { createTestBrowser, type Page, type TestBrowser } from "../connecting.ts";
-import { createAuthority, pem } from "../control-plane/certificates.ts";
-import { startTestSidecar, temporaryFolder } from "../harness.ts";
-import { lacks } from "../needs.ts";
+import { createAuthority, pem } from "../cases/control-plane/certificates.ts";
+import { createTestBrowser, type Page, type TestBrowser } from "../support/sidecar/connecting.ts";
+import { startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
+import { serve } from "../unit/broker/asking.ts";
 
 /** What becomes of an id_token on its way to us. */
 type Tamper = (idToken: string) => string;

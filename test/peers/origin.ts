@@ -2,8 +2,8 @@ import { once } from "node:events";
 import http, { type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished } from "vitest";
-import { secretKey } from "../harness.ts";
-import { type ProxiedSidecar, startProxied } from "../provider.ts";
+import { type ProxiedSidecar, startProxied } from "../support/peers/provider.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
 
 /** An API that answers as a program expects, and remembers what reached it. */
 

@@ -5,7 +5,7 @@ import { Octokit as RestOctokit } from "@octokit/rest";
 import { LogLevel, WebClient } from "@slack/web-api";
 import Stripe from "stripe";
 import { describe, expect, it } from "vitest";
-import { secretKey } from "../harness.ts";
+import { secretKey } from "../support/sidecar/harness.ts";
 import { type Answered, type Asked, connectionHeaders, expectAllClean, startOrigin } from "./origin.ts";
 
 /** Providers' own SDKs, told of latchkey's address in place of the provider's, and of latchkey's key in place of a token. */

@@ -3,8 +3,8 @@ import type { NangoAuthWebhookBody, NangoForwardWebhookBody } from "@nangohq/typ
 import { Webhook } from "standardwebhooks";
 import { expect, it } from "vitest";
 import { EnvironmentService } from "../../src/gen/latchkey/v1/environment_pb.ts";
-import type { Delivered } from "../application.ts";
-import { calendarUri, type Receiving, startReceiving } from "../receiving.ts";
+import type { Delivered } from "../support/peers/application.ts";
+import { calendarUri, type Receiving, startReceiving } from "../support/sidecar/receiving.ts";
 
 async function secretsOf({ sidecar }: Receiving): Promise<readonly string[]> {
   const request = { environment: "dev", reveal: true };

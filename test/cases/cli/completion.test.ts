@@ -1,0 +1,70 @@
+import { execFileSync } from "node:child_process";
+import { expect, it } from "vitest";
+import { commandTree } from "../../../src/cli/completion/command-tree.ts";
+import { createProgram, runCli } from "../../../src/cli/program.ts";
+import type { Act } from "../../../src/cli/session.ts";
+import { memoryTerminal } from "./memory-terminal.ts";
+
+const own = [{ name: "serve", summary: "run the sidecar", options: [{ flags: "--once", summary: "stop again" }] }];
+const idle: Act = () => async () => {};
+const tree = commandTree(
+  createProgram({ terminal: memoryTerminal(), act: idle, ownCommands: own, keepExitCode: () => {} }),
+);
+
+async function scriptFor(shell: string): Promise<string> {
+  const terminal = memoryTerminal();
+  expect(await runCli(["completion", shell], terminal, own)).toBe(0);
+  return terminal.out();
+}
+
+it.each(["bash", "zsh", "fish"])("completes every command and every option in %s", async (shell) => {
+  const script = await scriptFor(shell);
+  const missing = tree.flatMap(({ path, next, options }) => {
+    const flags = options.flatMap((option) =>
+      option.flags.map((flag) => (shell === "fish" ? flag.replace(/^-+/, "") : flag)),
+    );
+    return [...path, ...next, ...flags].filter((word) => !script.includes(word));
+  });
+  expect(tree.length).toBeGreaterThan(30);
+  expect(missing).toEqual([]);
+});
+
+/** What bash would offer behind these words. */
+function offers(script: string, words: readonly string[]): string[] {
+  const ask = 'COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _latchkey; printf "%s\\n" "${COMPREPLY[@]}"';
+  const out = execFileSync("bash", ["-c", `${script}\n${ask}`, "bash", "latchkey", ...words], { encoding: "utf8" });
+  return out.split("\n").filter((word) => word !== "");
+}
+
+it("is a script that bash takes, and that knows where it is", async () => {
+  const script = await scriptFor("bash");
+  expect(offers(script, ["connections", ""])).toEqual([
+    "list",
+    "get",
+    "import",
+    "update",
+    "metadata",
+    "delete",
+    "watch",
+  ]);
+  expect(offers(script, ["store", ""])).toEqual("status backup verify restore move scrub reseal keys".split(" "));
+  expect(offers(script, ["store", "move", "--fr"])).toEqual(["--from", "--from-file"]);
+  expect(offers(script, ["-e", "prod", "connections", "metadata", "m"])).toEqual(["merge"]);
+  expect(offers(script, ["connections", "list", "--ta"])).toEqual(["--tag"]);
+  expect(offers(script, ["integrations", "create", "--callback", ""])).toEqual(["shared", "bound"]);
+  expect(offers(script, ["syncs", "trigger", "--mode", ""])).toEqual([
+    "incremental",
+    "full-refresh",
+    "full-refresh-and-clear-cache",
+  ]);
+  expect(offers(script, ["scripts", ""])).toEqual(["list", "check", "run"]);
+  expect(offers(script, ["scripts", "run", "--d"])).toEqual(["--dry-run"]);
+  expect(offers(script, ["completion", "z"])).toEqual(["zsh"]);
+  expect(offers(script, ["serve", "--on"])).toEqual(["--once"]);
+});
+
+it("knows no other shell", async () => {
+  const terminal = memoryTerminal();
+  expect(await runCli(["completion", "tcsh"], terminal)).toBe(2);
+  expect(terminal.err()).toContain("bash, zsh, fish");
+});

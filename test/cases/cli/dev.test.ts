@@ -1,0 +1,324 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { devPage } from "../../../src/dev/page.ts";
+import { startProvider } from "../../support/peers/provider.ts";
+import { temporaryFolder } from "../../support/sidecar/harness.ts";
+import { launch, type Running } from "../../support/sidecar/process.ts";
+import { writeScripts } from "../syncs/scripting.ts";
+
+const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+
+interface DevOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly args?: readonly string[];
+}
+
+/** As a newcomer has it: nothing is set but the ports, which may be taken here. */
+async function devIn(cwd: string, { env = {}, args = ["--sandbox", ":0"] }: DevOptions = {}): Promise<Running> {
+  const unset = { LATCHKEY_STORE: undefined, LATCHKEY_SEAL_KEYS: undefined };
+  const keys = { LATCHKEY_SECRET_KEY: undefined, LATCHKEY_ADMIN_KEY: undefined };
+  return launch(["dev", ...args], { folder: cwd, cwd, env: { ...unset, ...keys, ...env } });
+}
+
+async function readyDev(cwd: string, options?: DevOptions): Promise<Running> {
+  const running = await devIn(cwd, options);
+  await running.says("Stop with Ctrl-C.");
+  return running;
+}
+
+async function stop({ child, exited }: Running): Promise<void> {
+  child.kill("SIGINT");
+  expect(await exited).toBe(0);
+}
+
+const sandboxOf = (running: Running) => /(http:\S+)\/_sandbox /.exec(running.stdout())?.[1] ?? "";
+
+/** The data door's JSON routes and its proxy, with the key that lies beside the store. */
+async function callerOf(running: Running, cwd: string) {
+  const key = (await readFile(join(cwd, ".latchkey/secret-key"), "utf8")).trim();
+  return async (path: string, { headers = {}, ...init }: RequestInit = {}) => {
+    const all = { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers };
+    const response = await fetch(`${running.address("data")}${path}`, { headers: all, ...init });
+    return { status: response.status, body: JSON.parse(await response.text()) };
+  };
+}
+
+const through = (integration: string) => ({
+  headers: { "provider-config-key": integration, "connection-id": "ada" },
+});
+
+/** Everything that is to be pasted, in the order in which it stands there. */
+function pastedFrom(text: string): string {
+  const lines = text.slice(text.indexOf("\n  # ")).split("\n");
+  return lines
+    .filter((line) => line.startsWith("  ") && !line.startsWith("  #"))
+    .map((line) => line.replace(/^ {2}(?:latchkey|npm run -s latchkey --) /, `'${process.execPath}' '${main}' `))
+    .join("\n");
+}
+
+/** What a shell says to it, which has nothing to complain of. */
+async function pasted(lines: string, cwd: string): Promise<string> {
+  const shell = spawn("sh", ["-e", "-c", lines], { cwd, env: { PATH: process.env["PATH"] } });
+  let said = "";
+  let complaints = "";
+  shell.stdout.on("data", (text) => {
+    said += text;
+  });
+  shell.stderr.on("data", (text) => {
+    complaints += text;
+  });
+  expect([(await once(shell, "close"))[0], complaints]).toEqual([0, ""]);
+  return said;
+}
+
+it("prints lines that all work as they are pasted, one after the other", async () => {
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const lines = pastedFrom(running.stdout());
+  expect(lines.split("curl ").length).toBeGreaterThan(9);
+  const said = await pasted(lines, cwd);
+  // Asked for three times: as they are, when the token had run out, and while the provider failed.
+  expect(said.split('"name":"notes-1.txt"')).toHaveLength(4);
+  expect(said).toMatch(/"summary":"Meeting 1"[\s\S]*"messages":\[\{"id":"mail-12"/);
+  expect(said).toMatch(/calendar\/ada +sandbox-calendar +active/);
+  // Its webhook was hers, and there is nobody to tell.
+  expect(said).toMatch(/\{"status":"success"\}\nNOTIFICATION[^\n]*\n\S+ +\S+ +calendar +hers \d+ +1 +ada\n/);
+  expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination +0/);
+  // The one that was forced, and the one that nobody noticed.
+  expect(said).toContain('"refreshes":2,');
+  expect(said).toMatch(/\{"revoked":1\}\n\{"error":\{"code":401/);
+  expect(said).toMatch(/calendar\/ada +sandbox-calendar +reauthorization_required: invalid_grant/);
+  expect(said).toMatch(/auth\.refresh +failed +calendar\/ada/);
+  await stop(running);
+});
+
+it("takes the folder of scripts that is there, and prints how to try one", async () => {
+  const cwd = await temporaryFolder();
+  // The one that the README shows, where it says that it belongs.
+  const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
+  const [, script = ""] = /```ts\n([\s\S]*?)```/.exec(readme) ?? [];
+  writeScripts(join(cwd, "scripts"), { "syncs/events.ts": script }, "calendar");
+  const running = await readyDev(cwd);
+  const [block = ""] = /\n {2}# Your scripts, in .\/scripts; [\s\S]*?\n\n/.exec(running.stdout()) ?? [];
+  const said = await pasted(pastedFrom(block), cwd);
+  expect(said).toMatch(/calendar +sync +events +good +every hour/);
+  expect(said).toMatch(
+    /sync events of calendar\/ada {2}succeeded\n[\s\S]*records would be saved\n +model=Event {2}count=5\n/,
+  );
+  await stop(running);
+  expect(await readdir(join(cwd, "scripts"), { recursive: true })).toHaveLength(3);
+});
+
+it("says nothing of scripts where there is no folder, and names the one that a variable does", async () => {
+  const cwd = await temporaryFolder();
+  const first = await readyDev(cwd);
+  expect(first.stdout()).not.toContain("scripts list");
+  await stop(first);
+  expect(await readdir(cwd)).not.toContain("scripts");
+  const folder = await temporaryFolder();
+  const second = await readyDev(cwd, { env: { LATCHKEY_SCRIPTS: folder } });
+  expect(second.stdout()).toContain(`  # Your scripts, in ${folder}\n  latchkey scripts list`);
+  await stop(second);
+});
+
+it("ends both when it is told to", async () => {
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const origin = sandboxOf(running);
+  expect((await fetch(`${origin}/_sandbox`)).status).toBe(200);
+  await stop(running);
+  await expect(fetch(origin)).rejects.toThrow();
+  await expect(fetch(running.address("data"))).rejects.toThrow();
+});
+
+it("starts again over its folder, with new tokens at a new address, and keeps what is yours", async () => {
+  const cwd = await temporaryFolder();
+  const first = await readyDev(cwd);
+  const call = await callerOf(first, cwd);
+  const before = await call("/connections/ada?provider_config_key=files&refresh_token=true");
+  expect(before.body.credentials).toMatchObject({ type: "OAUTH2", refresh_token: expect.stringMatching(/^sbx_rt_/) });
+  expect(before.body.tags).toEqual({ "made-by": "latchkey-dev" });
+  const own = { provider_config_key: "files", connection_id: "bob", credentials: before.body.credentials };
+  expect((await call("/connections", { method: "POST", body: JSON.stringify(own) })).status).toBe(201);
+  const metadata = { provider_config_key: "files", connection_id: "ada", metadata: { note: "kept" } };
+  await call("/connections/metadata", { method: "PATCH", body: JSON.stringify(metadata) });
+  // Without the mark it is somebody's own.
+  const claimed = { method: "PATCH", body: JSON.stringify({ tags: { team: "mine" } }) };
+  expect((await call("/connections/ada?provider_config_key=unified", claimed)).status).toBe(200);
+  const claim = await call("/connections/ada?provider_config_key=unified&credentials=false");
+  await stop(first);
+
+  const second = await readyDev(cwd);
+  expect(sandboxOf(second)).not.toBe(sandboxOf(first));
+  const again = await callerOf(second, cwd);
+  const after = await again("/connections/ada?provider_config_key=files&refresh_token=true");
+  expect(after.body.credentials.refresh_token).not.toBe(before.body.credentials.refresh_token);
+  expect(after.body).toMatchObject({ metadata: { note: "kept" }, tags: { "made-by": "latchkey-dev" }, errors: [] });
+  expect((await again("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+  expect((await again("/proxy/v3/calendars/primary/events", through("calendar"))).status).toBe(200);
+  expect(second.stdout()).toContain("left alone, whatever the lines below say of it: unified/ada.");
+  const left = await again("/connections/ada?provider_config_key=unified&credentials=false");
+  expect(left.body.updated_at).toBe(claim.body.updated_at);
+  const { body } = await again("/connections/bob?provider_config_key=files&credentials=false");
+  expect(body.connection_id).toBe("bob");
+  await stop(second);
+
+  const third = await readyDev(cwd, { args: ["--sandbox", new URL(sandboxOf(second)).host] });
+  const trail = spawn(
+    process.execPath,
+    [main, "audit", "list", "--all", "--json", "--address", third.address("control")],
+    { cwd },
+  );
+  let lines = "";
+  trail.stdout.on("data", (text) => {
+    lines += text;
+  });
+  await once(trail, "close");
+  // Described once, and once more when the address had changed; at the same address there is nothing to change.
+  expect(lines.match(/provider\.update/g)).toHaveLength(7);
+  expect(lines.match(/integration\.create/g)).toHaveLength(3);
+  await stop(third);
+});
+
+it("leaves an integration alone that has taken the name of one of its own", async () => {
+  const cwd = await temporaryFolder();
+  const serving = launch(["serve"], { folder: join(cwd, ".latchkey"), cwd });
+  await serving.says('"phase":"ready"');
+  const key = { authorization: "Bearer lk_test-secret-key-of-the-environment-dev", "content-type": "application/json" };
+  const body = JSON.stringify({ unique_key: "calendar", provider: "private-api-key" });
+  const made = await fetch(`${serving.address("data")}/integrations`, { method: "POST", headers: key, body });
+  expect(made.status).toBe(200);
+  await stop(serving);
+  const seal = { LATCHKEY_SEAL_KEYS: `test:${Buffer.alloc(32, 7).toString("base64")}` };
+  const running = await readyDev(cwd, { env: seal });
+  expect(running.stdout()).toContain("left alone, whatever the lines below say of it: calendar/ada.");
+  expect(running.stdout()).not.toContain("/_sandbox/revoke");
+  expect(running.stdout()).not.toContain("/webhook/");
+  const call = await callerOf(running, cwd);
+  expect((await call("/connections/ada?provider_config_key=calendar")).status).toBe(404);
+  expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+});
+
+it("lets one address be spoken to in the open, beside those that the operator names", async () => {
+  const cwd = await temporaryFolder();
+  const { port } = await startProvider();
+  const file = join(cwd, "latchkey.yaml");
+  const mine = { name: "mine", api_key: { header: "x-api-key" }, proxy: { base_url: `https://127.0.0.1:${port}` } };
+  await writeFile(file, JSON.stringify({ providers: [mine] }));
+  const env = { LATCHKEY_CONFIG: file, LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${port}` };
+  const running = await readyDev(cwd, { env });
+  const call = await callerOf(running, cwd);
+  const made = [
+    ["/integrations", { unique_key: "mine", provider: "mine" }],
+    [
+      "/connections",
+      { provider_config_key: "mine", connection_id: "ada", credentials: { type: "API_KEY", apiKey: "k" } },
+    ],
+  ] as const;
+  for (const [path, body] of made) await call(path, { method: "POST", body: JSON.stringify(body) });
+  expect((await call("/proxy/anything", through("mine"))).body.line).toBe("GET /anything HTTP/1.1");
+  expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+});
+
+it("does what the README says, as it is pasted", async () => {
+  const readme = await readFile(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
+  const blocks = (section: string) => {
+    const [, text = ""] = new RegExp(`\\n## ${section}\\n([\\s\\S]*?)\\n## `).exec(readme) ?? [];
+    return [...text.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = ""]) => block);
+  };
+  const [start, first = ""] = blocks("Try it");
+  const [overJson = ""] = blocks("Using it");
+  const [throughProxy = ""] = blocks("The proxy");
+  const [connect = ""] = blocks("Connect an account");
+  const [webhooks = ""] = blocks("Webhooks");
+  expect(start).toBe("npm start\n");
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const all = [
+    `export LATCHKEY_CONTROL=${running.address("control")}`,
+    first,
+    overJson,
+    throughProxy,
+    connect,
+    webhooks,
+  ]
+    .join("\n")
+    .replaceAll("npm run -s latchkey --", `'${process.execPath}' '${main}'`)
+    .replaceAll("http://127.0.0.1:3003", running.address("data"));
+  const sent = `'${process.execPath}' '${main}' webhooks forwards -e dev | sed -n 's/^\\(msg_[^ ]*\\).*/\\1/p'`;
+  const said = await pasted(`${all}\n'${process.execPath}' '${main}' webhooks forward -e dev $(${sent})`, cwd);
+  const [example = "not there"] = /^\{"from":.*\}$/m.exec(readme) ?? [];
+  expect(said).toContain(`\n${example}\n`);
+  expect(said.split('"name":"notes-1.txt"')).toHaveLength(3);
+  expect(said).toMatch(/"unique_key":"example"[\s\S]*"connections":\[\{"id":\d+,"connection_id":"bob"/);
+  expect(said).toContain('"connect_link":"');
+  expect(said).toMatch(/\{"status":"success"\}NOTIFICATION[^\n]*\n\S+ +\S+ +calendar +8f7a 10 +1 +ada\n/);
+  expect(said).toMatch(/msg_\S+ +\S+ +forward +calendar\/ada +no_destination/);
+  expect(said).toContain("rule 1, connection_config.emailAddressHash, leads to 1 connection:\n  calendar/ada\n");
+  expect(said).not.toContain('"error"');
+});
+
+it("has its environment beside those that a configuration file declares", async () => {
+  const cwd = await temporaryFolder();
+  const file = fileURLToPath(new URL("dev.yaml", import.meta.url));
+  const running = await readyDev(cwd, { env: { LATCHKEY_CONFIG: file } });
+  const call = await callerOf(running, cwd);
+  expect((await call("/proxy/drive/v3/files", through("files"))).status).toBe(200);
+  await stop(running);
+});
+
+it("says that the sandbox's port is taken, what to do about it, and starts nothing", async () => {
+  const first = await readyDev(await temporaryFolder());
+  const cwd = await temporaryFolder();
+  const second = await devIn(cwd, { args: ["--sandbox", new URL(sandboxOf(first)).host] });
+  expect(await second.exited).toBe(1);
+  expect(second.stderr()).toMatch(/^latchkey: the sandbox cannot listen on 127\.0\.0\.1:\d+: .*--sandbox :0\n$/);
+  expect(second.stdout()).toBe("");
+});
+
+it.each(["unix:/tmp/x", "nonsense"])("refuses --sandbox %s", async (address) => {
+  const running = await devIn(await temporaryFolder(), { args: ["--sandbox", address] });
+  expect(await running.exited).toBe(2);
+  expect(running.stderr()).toContain("--sandbox must be host:port");
+});
+
+it("ends the sandbox with a sidecar that cannot start", async () => {
+  const first = await readyDev(await temporaryFolder());
+  const env = { LATCHKEY_DATA_LISTEN: new URL(first.address("data")).host };
+  const second = await devIn(await temporaryFolder(), { env });
+  expect(await second.exited).toBe(1);
+  expect(second.stdout()).toMatch(/the data door cannot listen on/);
+});
+
+const usual = {
+  accepted: { apiKey: "sandbox-api-key", user: { name: "sandbox", password: "sandbox-password" } },
+  data: "http://127.0.0.1:3003",
+  control: "http://127.0.0.1:3004",
+  ops: "http://127.0.0.1:3005",
+  sandbox: "http://127.0.0.1:3010",
+  secretKey: `lk_${"x".repeat(38)}`,
+  place: "./.latchkey",
+  latchkey: "npm run -s latchkey --",
+  flags: [],
+  grants: new Map([["calendar", "K_2KXPTMdO4A"]]),
+  left: [],
+  webhookPath: "/webhook/JKen4xsXd_67ObNvakEaZg/calendar",
+  scripts: { folder: "./scripts", trial: ["calendar/ada", "events", "--kind", "sync"] },
+};
+
+it("fits on a terminal of 80 columns", () => {
+  const wide = devPage(usual)
+    .split("\n")
+    .filter((line) => line.length > 80);
+  expect(wide).toEqual([]);
+});
+
+it("quotes for the shell what needs it, and speaks to Unix sockets", () => {
+  const page = devPage({ ...usual, data: "unix:/tmp/a b/data", flags: ["--key", "it's"] });
+  expect(page).toContain("--unix-socket '/tmp/a b/data' \\\n    'http://localhost/proxy/drive/v3/files?pageSize=3'");
+  expect(page).toContain("--key 'it'\\''s'");
+});

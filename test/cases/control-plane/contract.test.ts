@@ -1,0 +1,101 @@
+import { type DescField, type DescFile, type DescMethod, getOption, hasOption, ScalarType } from "@bufbuild/protobuf";
+import { nestedTypes } from "@bufbuild/protobuf/reflect";
+import { MethodOptions_IdempotencyLevel as Idempotency, StructSchema } from "@bufbuild/protobuf/wkt";
+import { field as fieldRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { expect, it } from "vitest";
+import { Scope, scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
+import { file_latchkey_v1_credentials } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { methods, pathOf, services } from "./services.ts";
+
+/** What the proto files promise, read from their descriptors. */
+
+it("names a scope for every method", () => {
+  const open = methods.filter((method) => !hasOption(method, scope) || getOption(method, scope) === Scope.UNSPECIFIED);
+  expect(open.map(pathOf)).toEqual([]);
+  expect(methods.length).toBeGreaterThan(60);
+});
+
+const readsOnly = ({ name }: DescMethod) => /^(Get|List|Watch|Explain|BatchGet)[A-Z]/.test(name);
+
+it("says of every method that only reads that it has no side effects, and of no other", () => {
+  const wrong = methods.filter((method) => readsOnly(method) !== (method.idempotency === Idempotency.NO_SIDE_EFFECTS));
+  expect(wrong.map(pathOf)).toEqual([]);
+  // Both kinds are there, and what deletes, updates or revokes can be said twice.
+  const again = methods.filter(({ name }) => /^(Batch)?(Delete|Update|Revoke)[A-Z]/.test(name));
+  expect(again.length).toBeGreaterThan(10);
+  expect(again.filter(({ idempotency }) => idempotency !== Idempotency.IDEMPOTENT).map(pathOf)).toEqual([]);
+});
+
+it("lets no scope for reading open a method that changes something", () => {
+  const reading: readonly Scope[] = [Scope.CONNECTIONS_READ, Scope.CREDENTIALS_READ, Scope.INTEGRATIONS_READ];
+  const wrong = methods.filter((method) => !readsOnly(method) && reading.includes(getOption(method, scope)));
+  expect(wrong.map(pathOf)).toEqual([]);
+});
+
+it("asks for pages everywhere in the same way, and bounds each", () => {
+  const lists = methods.filter(({ input }) => input.fields.some(({ name }) => name === "page_token"));
+  expect(lists.length).toBeGreaterThan(10);
+  for (const method of lists) {
+    const size = method.input.fields.find(({ name }) => name === "page_size");
+    const rules = size === undefined ? undefined : getOption(size, fieldRules).type;
+    const most = rules?.case === "int32" && rules.value.lessThan.case === "lte" ? rules.value.lessThan.value : 0;
+    expect({ path: pathOf(method), isBounded: most >= 1_000 && most <= 10_000 }).toEqual({
+      path: pathOf(method),
+      isBounded: true,
+    });
+    expect(method.output.fields.map(({ name }) => name)).toContain("next_page_token");
+  }
+});
+
+function filesOf(roots: readonly DescFile[], found = new Set<DescFile>()): ReadonlySet<DescFile> {
+  for (const file of roots) {
+    if (found.has(file) || !file.proto.package.startsWith("latchkey.")) continue;
+    found.add(file);
+    filesOf(file.dependencies, found);
+  }
+  return found;
+}
+
+const files = [...filesOf([...services.map(({ file }) => file), file_latchkey_v1_credentials])];
+const messages = files.flatMap((file) => [...nestedTypes(file)].filter((one) => one.kind === "message"));
+
+/** Whether a field holds a text, bytes or a free form: what a secret can lie in. */
+const canHoldSecret = ({ scalar, message }: DescField) =>
+  scalar === ScalarType.STRING || scalar === ScalarType.BYTES || message?.typeName === StructSchema.typeName;
+const isRedacted = ({ proto }: DescField) => proto.options?.debugRedact === true;
+
+/** Names that sound like a secret and are none: a place in a list, a URL, the name of a kind or of a method. */
+const harmless =
+  /(^|_)page_token$|^token_(url|params|endpoint_auth_method|request_format|id)$|_token_url$|^until_cursor$|^secret_headers$|^signature_method$|^credentials_kind$/;
+const soundsSecret = /token|secret|password|passphrase|private_key|api_?key|credential|signature|seal|jwt|assertion/;
+
+it("redacts every field whose name sounds like a secret", () => {
+  const fields = messages
+    // Says where in a provider's answer the tokens stand.
+    .filter(({ name }) => name !== "TokenAnswer")
+    .flatMap(({ fields: own }) => own)
+    .filter((field) => canHoldSecret(field) && soundsSecret.test(field.name) && !harmless.test(field.name));
+  const bare = fields.filter((field) => !isRedacted(field));
+  expect(bare.map(({ parent, name }) => `${parent.typeName}.${name}`)).toEqual([]);
+  expect(fields.filter(isRedacted).length).toBeGreaterThan(20);
+});
+
+/** Of credentials, what may be shown: it says who or where, and opens nothing by itself. */
+const shown = [
+  "client_id",
+  "client_certificate",
+  "certificate",
+  "app_id",
+  "installation_id",
+  "access_key_id",
+  "region",
+  "service",
+  "role_arn",
+  "external_id",
+];
+
+it("redacts all of credentials but what opens nothing by itself", () => {
+  const fields = file_latchkey_v1_credentials.messages.flatMap((message) => message.fields).filter(canHoldSecret);
+  const bare = fields.filter((field) => !isRedacted(field)).map(({ name }) => name);
+  expect([...new Set(bare)].sort()).toEqual([...shown].sort());
+});

@@ -1,0 +1,28 @@
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { ChannelService } from "../../../src/gen/latchkey/v1/channel_pb.ts";
+import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
+import { IntegrationService } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
+import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { StoreService } from "../../../src/gen/latchkey/v1/store_pb.ts";
+import { SyncService } from "../../../src/gen/latchkey/v1/sync_pb.ts";
+import { WebhookService } from "../../../src/gen/latchkey/v1/webhook_pb.ts";
+
+/** All of `latchkey.v1`. A test holds this to what the server itself says it serves. */
+export const services: readonly DescService[] = [
+  ChannelService,
+  ConnectSessionService,
+  ConnectionService,
+  EnvironmentService,
+  IntegrationService,
+  LogService,
+  ProviderService,
+  StoreService,
+  SyncService,
+  WebhookService,
+];
+
+export const methods: readonly DescMethod[] = services.flatMap((service) => service.methods);
+export const pathOf = ({ parent, name }: DescMethod): string => `/${parent.typeName}/${name}`;

@@ -1,0 +1,38 @@
+import { expect, it } from "vitest";
+import { seeded } from "../../support/runner/seeded.ts";
+import {
+  doorNames,
+  expectUnharmed,
+  memoryOf,
+  openFiles,
+  serveAllDoors,
+  statusAt,
+  textAt,
+} from "../../support/sidecar/door-process.ts";
+import { secretKey } from "../../support/sidecar/harness.ts";
+import { lacks } from "../../support/sidecar/needs.ts";
+import { createHostileConnections, openGauges, runHostile } from "../../support/wire/hostile-connections.ts";
+
+/** The long form is `npm run faults:doors`: 100,000 connections. What a seed has found, it finds again. */
+const count = Number(process.env["LATCHKEY_FUZZ_COUNT"] ?? 1_500);
+const seed = Number(process.env["LATCHKEY_FUZZ_SEED"] ?? Date.now() % 2 ** 31);
+const headers = { authorization: `Bearer ${secretKey}`, "provider-config-key": "here", "connection-id": "ada" };
+
+it.each([false, ...(lacks("openssl") ? [] : [true])])(
+  "survives whatever clients send at every door, and keeps nothing of it (TLS: %s)",
+  { timeout: 120_000 + 40 * count },
+  async (isTls) => {
+    const running = await serveAllDoors({ isTls });
+    for (const door of doorNames) await statusAt(`${running.address(door)}/nowhere`);
+    const files = openFiles(running);
+    const doors = doorNames.map((door) => running.address(door));
+    await runHostile(createHostileConnections({ random: seeded(seed), doors, headers }), count, 40);
+    await expectUnharmed(running, `seed ${seed}`);
+    // In MiB, what the manifests allow.
+    expect(memoryOf(running)).toBeLessThan(512);
+    // A client that leaves its side open is waited for, for half a minute at most.
+    const left = async () => openGauges(await textAt(`${running.address("ops")}/metrics`));
+    await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual([]);
+    await expect.poll(() => openFiles(running), { timeout: 5_000, interval: 200 }).toBeLessThan(files + 5);
+  },
+);

@@ -1,0 +1,244 @@
+import { create } from "@bufbuild/protobuf";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { expect, it } from "vitest";
+import {
+  type ConnectionImport,
+  ConnectionImportSchema,
+  ConnectionService,
+  type StreamImportConnectionsResponse,
+  TagSetSchema,
+} from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { sidecarOfFile } from "../../support/sidecar/door.ts";
+import { adminKey, keyedConnection, secretKey, temporaryFolder } from "../../support/sidecar/harness.ts";
+import { type Running, serveInProcess } from "../../support/sidecar/process.ts";
+
+const running = sidecarOfFile();
+
+const item = (id: string, more: { readonly integration?: string; readonly round?: number } = {}): ConnectionImport =>
+  create(ConnectionImportSchema, {
+    environment: "dev",
+    integration: more.integration ?? "keyed",
+    id,
+    credentials: { kind: { case: "apiKey", value: { apiKey: `key-of-${id}-${more.round ?? 0}` } } },
+    metadata: { round: more.round ?? 0, of: id },
+    tags: { tags: { bulk: "yes" } },
+  });
+
+async function* requests(items: readonly ConnectionImport[]) {
+  for (const connection of items) yield { connection };
+}
+
+/** Imports all of these by one stream, and collects what became of each. */
+async function importAll(items: readonly ConnectionImport[]): Promise<StreamImportConnectionsResponse[]> {
+  const results: StreamImportConnectionsResponse[] = [];
+  for await (const result of running().client(ConnectionService).streamImportConnections(requests(items))) {
+    results.push(result);
+  }
+  return results;
+}
+
+/** All connections with a tag, by their id. */
+async function tagged(data: string): Promise<ReadonlyMap<string, Record<string, unknown>>> {
+  const found = new Map<string, Record<string, unknown>>();
+  for (let cursor = ""; ; ) {
+    const answer = await fetch(`${data}/connections?tags[bulk]=yes&limit=2000${cursor}`, {
+      headers: { authorization: `Bearer ${secretKey}` },
+    });
+    const body = (await answer.json()) as { connections: Record<string, unknown>[]; next_cursor?: string };
+    for (const one of body.connections) found.set(String(one["connection_id"]), one);
+    if (body.next_cursor === undefined) return found;
+    cursor = `&cursor=${body.next_cursor}`;
+  }
+}
+
+it("I01 imports all of 10,000 but the one in their middle that is wrong, and says which", async () => {
+  const items = Array.from({ length: 10_000 }, (_, i) =>
+    i === 4_999 ? item("../wrong") : item(`many-${String(i).padStart(5, "0")}`),
+  );
+  const results = await importAll(items);
+  expect(results.map(({ index }) => Number(index))).toEqual(items.map((_, i) => i));
+  const failed = results.filter(({ result }) => result?.problem !== undefined);
+  expect(failed.map(({ index, result }) => [Number(index), result?.problem?.code])).toEqual([[4_999, "invalid_body"]]);
+  expect(results.filter(({ result }) => result?.created === true)).toHaveLength(9_999);
+  const stored = await tagged(running().data);
+  expect(stored.size).toBe(9_999);
+  expect(new Set([...stored.values()].map(({ id }) => id)).size).toBe(9_999);
+});
+
+it("I01 spoils no item by what is wrong with another", async () => {
+  const wrong = [
+    create(ConnectionImportSchema, { environment: "dev", integration: "keyed", id: "no-credentials" }),
+    item("unknown", { integration: "nowhere" }),
+    item("nul-in-its-integration", { integration: "key\0ed" }),
+    item("nul\0in-its-id"),
+    item("x".repeat(256)),
+    create(ConnectionImportSchema, { ...item("other"), environment: "nowhere" }),
+    create(ConnectionImportSchema, { ...item("tags"), tags: create(TagSetSchema, { tags: { "1": "" } }) }),
+  ];
+  const results = await importAll(wrong.flatMap((one, i) => [one, item(`good-${i}`)]));
+  const outcomes = results.map(({ result }) => result?.problem?.code ?? "imported");
+  expect(outcomes).toEqual(
+    [
+      "invalid_body",
+      "unknown_provider_config",
+      // Not valid, and the name of nothing: whichever is seen first.
+      expect.stringMatching(/^(invalid_body|unknown_provider_config)$/),
+      "invalid_body",
+      "invalid_body",
+      "unknown_environment",
+      "invalid_body",
+    ].flatMap((code) => [code, "imported"]),
+  );
+});
+
+it("I02 lets the last of two with one id win, and says of each what became of it", async () => {
+  await running().rest("POST", "/connections", {
+    body: keyedConnection("there-already", { metadata: { kept: true } }),
+  });
+  const results = await importAll([
+    item("twice", { round: 1 }),
+    item("there-already", { round: 1 }),
+    item("twice", { round: 2 }),
+    item("once"),
+  ]);
+  expect(results.map(({ result }) => [result?.ref?.id, result?.created, result?.problem])).toEqual([
+    ["twice", true, undefined],
+    ["there-already", false, undefined],
+    ["twice", false, undefined],
+    ["once", true, undefined],
+  ]);
+  const get = async (id: string) => (await running().rest("GET", `/connections/${id}?provider_config_key=keyed`)).body;
+  expect(await get("twice")).toMatchObject({ metadata: { round: 2 }, credentials: { apiKey: "key-of-twice-2" } });
+  expect(await get("there-already")).toMatchObject({ metadata: { round: 1 }, tags: { bulk: "yes" } });
+  expect((await running().rest("GET", "/connections?connectionId=twice")).body.connections).toHaveLength(1);
+});
+
+const post = (connection_id: string, credentials: object) =>
+  running().rest("POST", "/connections", {
+    body: { provider_config_key: "calendar", connection_id, credentials: { type: "OAUTH2", ...credentials } },
+  });
+const getToken = (id: string, query = "") =>
+  running().rest("GET", `/connections/${id}?provider_config_key=calendar${query}`);
+
+it.each<readonly [string, unknown, string]>([
+  ["ISO 8601", "2999-01-01T00:00:00Z", "2999-01-01T00:00:00.000Z"],
+  ["ISO 8601 with a zone", "2999-01-01T02:00:00.5+02:00", "2999-01-01T00:00:00.500Z"],
+  ["seconds", 32_472_144_000, "2999-01-01T00:00:00.000Z"],
+  ["seconds as text", "32472144000", "2999-01-01T00:00:00.000Z"],
+  ["milliseconds", 32_472_144_000_000, "2999-01-01T00:00:00.000Z"],
+  ["milliseconds as text", "32472144000000", "2999-01-01T00:00:00.000Z"],
+])("I04 understands an expiry in %s", async (_name, expires_at, iso) => {
+  const { status, body } = await post("expiring", { access_token: "t", expires_at });
+  expect({ status, at: body.credentials.expires_at }).toEqual({ status: 201, at: iso });
+  expect((await getToken("expiring")).body.credentials).toEqual({
+    type: "OAUTH2",
+    access_token: "t",
+    expires_at: iso,
+    raw: {},
+  });
+});
+
+it.each(["soon", "2999-01-01T00:00:00", "2999-02-30T00:00:00Z", -1, {}, true, "Infinity"])(
+  "I04 takes no expiry that is %j",
+  async (expires_at) => {
+    const { status, body } = await post("x", { access_token: "t", expires_at });
+    expect({ status, path: body.error.errors[0].path }).toEqual({ status: 400, path: ["credentials", "expires_at"] });
+  },
+);
+
+it("I04 stores what has expired as it is given, and says at its first use that it must be authorised again", async () => {
+  const past = "2020-01-01T00:00:00.000Z";
+  const { status, body } = await post("expired", { access_token: "t", expires_at: past });
+  expect({ status, at: body.credentials.expires_at }).toEqual({ status: 201, at: past });
+  const used = await getToken("expired");
+  expect({ status: used.status, code: used.body.error.code }).toEqual({
+    status: 424,
+    code: "reauthorization_required",
+  });
+  expect((await getToken("expired", "&credentials=false")).status).toBe(200);
+  expect((await running().rest("GET", "/connections?connectionId=expired")).body.connections).toHaveLength(1);
+
+  // Fresh ones, imported over them, are good at once.
+  await post("expired", { access_token: "fresh" });
+  expect((await getToken("expired")).body.credentials.access_token).toBe("fresh");
+});
+
+it("I04 does not hand out credentials that are due for renewal, and says when to come again", async () => {
+  await post("due", { access_token: "t", refresh_token: "r", expires_at: "2020-01-01T00:00:00Z" });
+  await post("not-yet", { refresh_token: "r" });
+  await post("forced", { access_token: "t", refresh_token: "r" });
+  // Whom to ask is known, and who asks is not yet.
+  const { status, body } = await getToken("due");
+  expect({ status, code: body.error.code }).toEqual({ status: 424, code: "integration_misconfigured" });
+  const credentials = { type: "OAUTH2", client_id: "app", client_secret: "secret" };
+  expect((await running().rest("PATCH", "/integrations/calendar", { body: { credentials } })).status).toBe(200);
+  // The name of the provider leads nowhere.
+  for (const [id, query] of [
+    ["due", ""],
+    ["not-yet", ""],
+    ["forced", "&force_refresh=true"],
+  ] as const) {
+    const { status, headers, body } = await getToken(id, query);
+    expect({ id, status, code: body.error.code }).toEqual({ id, status: 503, code: "refresh_unavailable" });
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+  }
+  expect((await getToken("forced")).body.credentials.access_token).toBe("t");
+});
+
+it("I05 comes to the same end after being killed in mid-import and started again", async () => {
+  const folder = await temporaryFolder();
+  const items = Array.from({ length: 4_000 }, (_, i) => item(`c-${String(i).padStart(4, "0")}`, { round: i }));
+  const importInto = (server: Running, onResult: (count: number) => void) => {
+    const transport = createGrpcTransport({
+      baseUrl: server.address("control"),
+      interceptors: [
+        (next) => (request) => {
+          request.header.set("authorization", `Bearer ${adminKey}`);
+          return next(request);
+        },
+      ],
+    });
+    return (async () => {
+      const done: string[] = [];
+      try {
+        for await (const { result } of createClient(ConnectionService, transport).streamImportConnections(
+          requests(items),
+        )) {
+          if (result?.problem !== undefined) throw new Error(result.problem.message);
+          done.push(result?.ref?.id ?? "");
+          onResult(done.length);
+        }
+        return { done, isWhole: true };
+      } catch {
+        return { done, isWhole: false };
+      }
+    })();
+  };
+
+  const killed = await serveInProcess({ folder });
+  await fetch(`${killed.address("data")}/integrations`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secretKey}`, "content-type": "application/json" },
+    body: JSON.stringify({ unique_key: "keyed", provider: "example-api-key" }),
+  });
+  const first = await importInto(killed, (count) => {
+    if (count === items.length * 0.3) killed.child.kill("SIGKILL");
+  });
+  await killed.exited;
+  expect(first.isWhole).toBe(false);
+
+  const started = await serveInProcess({ folder });
+  const survived = await tagged(started.address("data"));
+  // What was acknowledged is there, and nothing is there by half.
+  for (const id of first.done) expect(survived.has(id)).toBe(true);
+  expect(survived.size).toBeLessThan(items.length);
+  for (const [id, { metadata }] of survived) expect(metadata).toEqual({ round: Number(id.slice(2)), of: id });
+
+  const second = await importInto(started, () => {});
+  expect(second).toEqual({ done: items.map(({ id }) => id), isWhole: true });
+  const stored = await tagged(started.address("data"));
+  expect([...stored.keys()].sort()).toEqual(items.map(({ id }) => id));
+  expect(new Set([...stored.values()].map(({ id }) => id)).size).toBe(items.length);
+  for (const [id, { id: number, created }] of survived) expect(stored.get(id)).toMatchObject({ id: number, created });
+});

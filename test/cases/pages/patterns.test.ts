@@ -1,0 +1,119 @@
+import { create } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { BadRequestSchema } from "../../../src/gen/google/rpc/error_details_pb.ts";
+import { ProviderSchema, ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { loadCatalogue } from "../../../src/providers/catalogue.ts";
+import { browserOfFile } from "../../support/peers/chromium.ts";
+import { connecting } from "../../support/sidecar/connecting.ts";
+import { adminKey } from "../../support/sidecar/harness.ts";
+import { lacks } from "../../support/sidecar/needs.ts";
+
+/** Providers of the catalogue whose form asks for a field with a pattern, with a value that does not match it. */
+const withPatterns = [...loadCatalogue().values()].flatMap((provider) => {
+  const fields = provider.connectionFields.filter(({ automatic, pattern }) => !automatic && pattern !== "");
+  return fields.length === 0 ? [] : [{ name: provider.name, kind: provider.auth.case, fields }];
+});
+
+const integrationOf = (name: string, kind: string | undefined) => ({
+  environment: "dev",
+  key: name,
+  provider: name,
+  ...(kind === "oauth2" || kind === "oauth1"
+    ? { oauth: { client_id: "c", client_secret: { env: "APP_SECRET" } } }
+    : {}),
+});
+const declared = withPatterns.map(({ name, kind }) => integrationOf(name, kind));
+
+describe.skipIf(lacks("chromium"))("in a browser", () => {
+  const newPage = browserOfFile();
+
+  it("finds nothing to report on the form of any provider", async () => {
+    const providers = [...loadCatalogue().values()];
+    const all = await connecting({ integrations: providers.map(({ name, auth }) => integrationOf(name, auth.case)) });
+    const page = await newPage();
+    const said: string[] = [];
+    page.on("console", (message) => said.push(message.text()));
+    let forms = 0;
+    for (const { name } of providers) {
+      const token = await all.session({ allowed_integrations: [name] });
+      await page.goto(`${all.sidecar.data}/connect/?session_token=${token}`);
+      forms += await page.locator("form").count();
+      for (const input of await page.locator("form input:not([type=hidden])").all()) await input.fill("not ${value}/");
+      if ((await page.locator("form [pattern]").count()) > 0) await page.locator("form button").click();
+    }
+    expect([forms, said]).toEqual([providers.length, []]);
+  });
+
+  it("checks each provider's fields before anything is sent, and reports no invalid expression", async () => {
+    expect(withPatterns.length).toBeGreaterThanOrEqual(6);
+    const all = await connecting({ integrations: declared });
+    const page = await newPage();
+    const said: string[] = [];
+    page.on("console", (message) => said.push(message.text()));
+    const sent: string[] = [];
+    for (const { name, fields } of withPatterns) {
+      const token = await all.session({ allowed_integrations: [name] });
+      await page.goto(`${all.sidecar.data}/connect/?session_token=${token}`);
+      page.on("request", (request) => sent.push(`${name} ${request.url()}`));
+      const url = page.url();
+      for (const field of fields) await fieldOf(page, field.name).fill("Not a ${value}/");
+      for (const input of await page.locator("input[type=password]").all()) await input.fill("a-secret");
+      await page.getByRole("button", { name: "Connect" }).click();
+      for (const field of fields) {
+        const isMismatch = "(input) => input.validity.patternMismatch";
+        expect([name, field.name, await fieldOf(page, field.name).evaluate(evaluated(isMismatch))]).toEqual([
+          name,
+          field.name,
+          true,
+        ]);
+        await fieldOf(page, field.name).fill(field.example);
+        const isValid = "(input) => input.validity.valid";
+        expect([name, field.example, await fieldOf(page, field.name).evaluate(evaluated(isValid))]).toEqual([
+          name,
+          field.example,
+          true,
+        ]);
+      }
+      expect(page.url()).toBe(url);
+      page.removeAllListeners("request");
+    }
+    expect(sent).toEqual([]);
+    expect(said).toEqual([]);
+  });
+});
+
+const fieldOf = (page: Page, name: string) => page.locator(`[name="params[${name}]"]`);
+// The tests' own types know no DOM.
+const evaluated = (code: string) =>
+  new Function("element", `return (${code})(element)`) as (element: unknown) => unknown;
+
+it.each([
+  ["[a-z0-9-]+", "write [a-z0-9\\-]+"],
+  ["[-a-z]+(x[/|])?", "write [\\-a-z]+(x[\\/\\|])?"],
+  ["[^(a)]", "write [^\\(a\\)]"],
+  ["[+--_]|[\\w\\]-]", "write [+-\\-_]|[\\w\\]\\-]"],
+  ["[a&&b]", "write [a&b]"],
+])("refuses a customer's pattern %s, which browsers cannot read, and says what to write", async (pattern, advice) => {
+  const { sidecar } = await connecting();
+  const providers = sidecar.client(ProviderService, adminKey);
+  const provider = (value: string) =>
+    create(ProviderSchema, {
+      name: "mine",
+      auth: { case: "apiKey", value: {} },
+      connectionFields: [{ name: "shop", pattern: value }],
+    });
+  const refusal = await providers.createProvider({ provider: provider(pattern) }).then(
+    () => [],
+    (error: unknown) =>
+      ConnectError.from(error)
+        .findDetails(BadRequestSchema)
+        .flatMap((one) => one.fieldViolations),
+  );
+  expect(refusal).toEqual([
+    expect.objectContaining({ field: expect.stringMatching(/pattern$/), description: expect.stringContaining(advice) }),
+  ]);
+  const written = /write (\S+)$/.exec(advice)?.[1] ?? "[a-z]";
+  await providers.createProvider({ provider: provider(written) });
+});

@@ -1,0 +1,147 @@
+import http2 from "node:http2";
+import { expect, it } from "vitest";
+import { startHttp2Provider } from "../../support/peers/http2-provider.ts";
+import { type Answering, type ProxiedSidecar, startProvider, startProxied } from "../../support/peers/provider.ts";
+import { expectSentAway } from "../../support/wire/flooding.ts";
+import { openSession, streamed } from "../../support/wire/http2-call.ts";
+import {
+  type FramesPeer,
+  flags,
+  frame,
+  initialWindowSize,
+  literal,
+  openFrames,
+  uint32,
+} from "../control-plane/frames.ts";
+
+/** What the control port is asked in grpc-floods, asked of the door that leads to providers. */
+
+const { NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
+
+/** The head of a request through the proxy. */
+const headOf = ({ proxyHeaders }: ProxiedSidecar, path = "/proxy/x"): Buffer =>
+  Buffer.concat([
+    // `:method: GET` and `:scheme: http` of the static table.
+    Buffer.from([0x82, 0x86]),
+    literal(":path", path),
+    literal(":authority", "localhost"),
+    ...Object.entries(proxyHeaders).map(([name, value]) => literal(name, value)),
+  ]);
+
+async function attacked(answer?: Answering) {
+  const provider = await startProvider(answer);
+  const running = await startProxied(provider.port, {
+    env: { LATCHKEY_CONFIG: "/config", LATCHKEY_ALLOW_PRIVATE: `http://127.0.0.1:${provider.port}` },
+    files: { "/config": "proxy: { idle_ms: 1500 }" },
+  });
+  const away = (peer: FramesPeer, flood: (peer: FramesPeer) => void | Promise<void>) =>
+    expectSentAway(running, peer, flood);
+  /** Nothing that was begun is left behind. */
+  const quiet = async () => {
+    while ((await running.metric("latchkey_proxy_open")) !== 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  return { ...running, running, provider, away, quiet };
+}
+
+it("G13 sends a peer away from the data door that opens streams and resets them at once, 5,000 times", async () => {
+  const { running, data, away, quiet, provider } = await attacked();
+  const peer = await openFrames(data);
+  const payload = headOf(running);
+  await away(peer, () => {
+    for (let i = 0; i < 5_000; i += 1) {
+      const stream = 2 * i + 1;
+      peer.send(
+        frame("headers", { stream, flags: flags.endHeaders | flags.endStream, payload }),
+        frame("reset", { stream, payload: uint32(NGHTTP2_CANCEL) }),
+      );
+    }
+  });
+  await quiet();
+  // What is reset in the same breath is not carried to the provider for each of them.
+  expect(provider.connections.length).toBeLessThan(2_000);
+});
+
+it("G14 sends a peer away from the data door whose head never ends (CONTINUATION)", async () => {
+  const { running, data, away } = await attacked();
+  for (const payload of [literal("x", "y".repeat(100)), Buffer.alloc(0)]) {
+    const peer = await openFrames(data);
+    await away(peer, () => {
+      peer.send(frame("headers", { stream: 1, flags: flags.endStream, payload: headOf(running) }));
+      for (let i = 0; i < 2_000; i += 1) peer.send(frame("continuation", { stream: 1, payload }));
+    });
+  }
+});
+
+it.each([
+  ["PING", "ping", Buffer.alloc(8)],
+  ["SETTINGS", "settings", Buffer.alloc(0)],
+] as const)(
+  "G14 sends a peer away from the data door that sends %s frames for their own sake",
+  async (_name, type, payload) => {
+    const { data, away } = await attacked();
+    const unread = await openFrames(data);
+    await away(unread, () => {
+      for (let i = 0; i < 20_000; i += 1) unread.send(frame(type, { payload }));
+    });
+    const patient = await openFrames(data);
+    await patient.until(() => patient.count("settings") > 1);
+    const answered = patient.count(type);
+    await away(patient, async () => {
+      for (let i = 0; i < 40; i += 1) {
+        for (let j = 0; j < 50; j += 1) patient.send(frame(type, { payload }));
+        // Each is answered before the next come: nothing ever waits.
+        await patient.until(() => patient.count(type) >= answered + 50 * (i + 1));
+      }
+    });
+    expect(patient.goaway()).toBe(NGHTTP2_ENHANCE_YOUR_CALM);
+  },
+);
+
+it.each([
+  ["small answers", "hello"],
+  ["large answers", "x".repeat(2_000_000)],
+])(
+  "G14 does not wait for ever at the data door for a peer with a window of nothing, and %s",
+  { timeout: 20_000 },
+  async (_what, body) => {
+    const { running, data, quiet } = await attacked((_, socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    });
+    const peer = await openFrames(data, { [initialWindowSize]: 0 });
+    const payload = headOf(running);
+    for (let i = 0; i < 20; i += 1) {
+      peer.send(frame("headers", { stream: 2 * i + 1, flags: flags.endHeaders | flags.endStream, payload }));
+    }
+    await peer.until(() => peer.count("reset") === 20);
+    expect(peer.count("reset")).toBe(20);
+    await quiet();
+    peer.socket.destroy();
+  },
+);
+
+it("G14 lets a session measure its way through the data door while it is sent an answer", async () => {
+  const provider = await startHttp2Provider((stream) => {
+    stream.respond({ ":status": 200 });
+    stream.end(Buffer.alloc(16_000_000));
+  });
+  const { data, proxyHeaders: headers } = await startProxied(provider.port, {
+    provider: { proxy: { baseUrl: `https://127.0.0.1:${provider.port}`, http2Only: true } },
+  });
+  const session = await openSession(data);
+  let pings = 0;
+  const stream = session.request({ ":path": "/proxy/x", ...headers });
+  await new Promise<void>((resolve) => {
+    // As gRPC's bandwidth estimation does: one with every piece that comes.
+    stream.on("data", (chunk: Buffer) => {
+      for (let at = 0; at < chunk.length; at += 8_192) {
+        pings += 1;
+        if (!session.destroyed) session.ping(() => {});
+      }
+    });
+    stream.on("error", () => {});
+    stream.on("close", () => resolve());
+  });
+  expect(pings).toBeGreaterThan(1_500);
+  expect(session.destroyed).toBe(false);
+  expect((await streamed(session, "/health")).status).toBe(200);
+});

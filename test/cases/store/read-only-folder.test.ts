@@ -1,0 +1,57 @@
+/** A store's folder that cannot be written to. */
+import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { startTestSidecar, temporaryFolder } from "../../support/sidecar/harness.ts";
+import { lacks } from "../../support/sidecar/needs.ts";
+import { launch } from "../../support/sidecar/process.ts";
+
+/** A small disk with a store on it, or none, that is then remounted. */
+async function readOnlyDisk({ hasStore }: { readonly hasStore: boolean }): Promise<string> {
+  const folder = await temporaryFolder();
+  const mount = (...options: string[]) => expect(spawnSync("mount", options).status).toBe(0);
+  mount("-t", "tmpfs", "-o", "size=200m,mode=700", "tmpfs", folder);
+  onTestFinished(() => void spawnSync("umount", ["-l", folder]));
+  if (hasStore) await (await startTestSidecar({ folder })).stop();
+  mount("-o", "remount,ro", folder);
+  return folder;
+}
+
+const sentence = /read-only file system/;
+
+it.skipIf(lacks("tmpfs")).each([true, false])(
+  "a start is refused in one sentence (a store is there: %s)",
+  async (hasStore) => {
+    const folder = await readOnlyDisk({ hasStore });
+    const refused = launch(["serve"], { folder });
+    expect(await refused.exited).toBe(1);
+    const said = `${refused.stdout()}${refused.stderr()}`;
+    expect(said).toMatch(sentence);
+    expect(said).toContain(folder);
+    expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
+  },
+);
+
+it.skipIf(lacks("tmpfs"))("a start that would make key files is refused in one sentence", async () => {
+  const folder = await readOnlyDisk({ hasStore: false });
+  const refused = launch(["serve"], { folder, env: { LATCHKEY_SECRET_KEY: undefined, LATCHKEY_ADMIN_KEY: undefined } });
+  expect(await refused.exited).toBe(1);
+  const said = `${refused.stdout()}${refused.stderr()}`;
+  expect(said).toMatch(sentence);
+  expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
+});
+
+it.skipIf(lacks("tmpfs"))("a store is not moved to it, and says why", async () => {
+  const to = await readOnlyDisk({ hasStore: false });
+  const from = await temporaryFolder();
+  await (await startTestSidecar({ folder: from })).stop();
+  const before = readdirSync(join(from, "store")).length;
+  const refused = launch(["store", "move", "--from", `level:${from}`, "--to", `level:${join(to, "new")}`], {
+    folder: from,
+  });
+  expect(await refused.exited).not.toBe(0);
+  expect(refused.stderr()).toMatch(sentence);
+  expect(refused.stderr()).not.toMatch(/ {4}at |node:internal/);
+  expect(readdirSync(join(from, "store")).length).toBeGreaterThanOrEqual(before);
+});

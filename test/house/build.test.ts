@@ -1,0 +1,65 @@
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { build as bundle } from "esbuild";
+import { expect, it, onTestFinished } from "vitest";
+import { build, external } from "../../bin/build.ts";
+import { root } from "../../bin/steps.ts";
+import { temporaryFolder, testVariables } from "../support/sidecar/harness.ts";
+
+it("builds a package that runs without the checkout", async () => {
+  const folder = await temporaryFolder();
+  const dist = join(folder, "dist");
+  await build(dist);
+  // What `npm install` would put there.
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  const main = join(dist, "latchkey.js");
+  expect(JSON.parse(execFileSync(process.execPath, [main, "config", "schema"], { encoding: "utf8" }))).toHaveProperty(
+    "properties.environments",
+  );
+
+  const child = spawn(process.execPath, [main, "serve"], { env: { ...testVariables(join(folder, "data")) } });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let said = "";
+  child.stdout.on("data", (chunk) => {
+    said += chunk;
+  });
+  await expect.poll(() => said, { timeout: 10_000 }).toContain('"phase":"ready"');
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([0, null]);
+});
+
+it("builds what runs scripts, and what they import", async () => {
+  const folder = await temporaryFolder();
+  const dist = join(folder, "dist");
+  await build(dist);
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  await mkdir(join(folder, "scripts/calendar/actions"), { recursive: true });
+  await writeFile(
+    join(folder, "scripts/calendar/actions/it.ts"),
+    `import { createAction } from "latchkey/scripts"; import { z } from "zod";
+     export default createAction({ description: "", output: z.number(), exec: async (nango) => { await nango.log("here"); return 7; } });`,
+  );
+  // Beside the other files, as the host is in the one file of dist.
+  const options = { bundle: true, platform: "node", target: "node24", format: "esm", external } as const;
+  const contents = `import { createScriptHost } from "./host.ts"; import { usualScriptLimits } from "../core/scripts/script.ts";
+    const log = { debug() {}, info() {}, warn: console.error, error: console.error };
+    const host = await createScriptHost({ folder: process.argv[2], world: { log, now: Date.now } });
+    const [script] = host.all();
+    const tools = { call: async () => null, log: ({ message }) => console.log(message) };
+    const signal = new AbortController().signal;
+    console.log(JSON.stringify(await host.run(script, { entry: "exec", facts: {}, tools, limits: usualScriptLimits, signal })));
+    await host.close();`;
+  await bundle({
+    ...options,
+    stdin: { contents, resolveDir: join(root, "src/scripts"), loader: "ts" },
+    outfile: join(dist, "try.js"),
+  });
+  const said = execFileSync(process.execPath, [join(dist, "try.js"), join(folder, "scripts")], { encoding: "utf8" });
+  expect(said.trim().split("\n")).toEqual(["here", '{"kind":"done","output":7}']);
+
+  // The types and the module that customers import.
+  const { createSync } = (await import(join(dist, "scripts.js"))) as { createSync(it: object): unknown };
+  expect(createSync({ a: 1 })).toEqual({ a: 1, type: "sync" });
+});

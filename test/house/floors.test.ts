@@ -1,0 +1,176 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+
+const src = fileURLToPath(new URL("../../src", import.meta.url));
+
+/** Imports run downward. Rooms on one floor do not know each other. A type import counts: knowing is leaning. */
+const floors: Readonly<Record<string, number>> = {
+  "main.ts": 10,
+  dev: 9,
+  cli: 8,
+  "sidecar.ts": 7,
+  "control-plane": 6,
+  "data-plane": 6,
+  config: 5,
+  broker: 4,
+  scripts: 4,
+  core: 3,
+  providers: 2,
+  auth: 2,
+  store: 2,
+  relay: 2,
+  sandbox: 2,
+  tracing: 2,
+  base: 1,
+  gen: 0,
+};
+/** Store and the pure rooms are wings that do not know each other; only the broker joins them. */
+const strangers: readonly (readonly [string, string])[] = [
+  ["core", "store"],
+  ["store", "core"],
+  ["store", "providers"],
+  ["providers", "store"],
+  ["auth", "store"],
+  ["store", "auth"],
+  ["auth", "relay"],
+  ["relay", "auth"],
+  ["relay", "store"],
+  ["relay", "providers"],
+  ["relay", "auth"],
+  ["store", "relay"],
+  ["core", "relay"],
+  ["broker", "relay"],
+  ["control-plane", "relay"],
+  ["control-plane", "store"],
+  // What makes spans is handed to them by the sidecar; they know it as `base/tracing` says.
+  ["core", "tracing"],
+  ["broker", "tracing"],
+  ["control-plane", "tracing"],
+  ["data-plane", "tracing"],
+  ["data-plane", "store"],
+  ["control-plane", "config"],
+  ["data-plane", "config"],
+  // Whoever hosts scripts knows what a script is, and nothing of what is done for it.
+  ["scripts", "store"],
+  ["scripts", "auth"],
+  ["scripts", "providers"],
+  ["scripts", "relay"],
+  ["scripts", "tracing"],
+  ["scripts", "gen"],
+  ["control-plane", "scripts"],
+  ["data-plane", "scripts"],
+  ["config", "scripts"],
+];
+/** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
+const starters = [
+  "cli/process/serve.ts",
+  "cli/process/reloading.ts",
+  "dev/dev.ts",
+  "dev/seed.ts",
+  "cli/process/process.ts",
+  "cli/process/key-files.ts",
+];
+const belowForCommands = ["cli", "core", "base", "gen"];
+/** What starts the stand-in for providers. */
+const standIns = ["dev/sandbox.ts", "dev/dev.ts", "dev/seed.ts"];
+/** What works without a sidecar knows the store itself: backups as files, and stores that nobody serves. */
+const offline = ["cli/offline/file.ts", "cli/offline/location.ts", "cli/offline/copy.ts", "cli/offline/move.ts"];
+/** What reads a folder of scripts as `serve` does: which endpoints are taken is for the data door to say. */
+const reader = ["cli/commands/scripts/check.ts", "data-plane/server/own-paths.ts"];
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+const imports: Import[] = files.flatMap((from) => {
+  const text = readFileSync(join(src, from), "utf8");
+  return [...text.matchAll(/(?:from|import)\s+"(\.[^"]+)"/g)].map(([, path = ""]) => ({
+    from,
+    to: relative(src, join(src, dirname(from), path)),
+  }));
+});
+/** The stand-in for providers is a room of its own, below `dev`. */
+const roomOf = (file: string) => (file.startsWith("dev/sandbox/") ? "sandbox" : (file.split("/")[0] ?? ""));
+const say = ({ from, to }: Import) => `${from} imports ${to}`;
+
+it("knows a floor for every room", () => {
+  const unknown = files.map(roomOf).filter((room) => floors[room] === undefined);
+  expect([...new Set(unknown)]).toEqual([]);
+});
+
+it("lets imports run downward alone", () => {
+  const upward = imports.filter(({ from, to }) => {
+    const [here, there] = [roomOf(from), roomOf(to)];
+    if (here === there || there === "..") return false;
+    return (floors[there] ?? 0) >= (floors[here] ?? 0);
+  });
+  expect(upward.map(say)).toEqual([]);
+});
+
+it("keeps the wings apart", () => {
+  const joined = imports.filter(({ from, to }) => strangers.some(([a, b]) => roomOf(from) === a && roomOf(to) === b));
+  expect(joined.map(say)).toEqual([]);
+});
+
+it("lets commands reach a sidecar over the wire alone", () => {
+  const inside = imports.filter(
+    ({ from, to }) => roomOf(from) === "cli" && !starters.includes(from) && !belowForCommands.includes(roomOf(to)),
+  );
+  const beyond = inside.filter(
+    ({ from, to }) =>
+      !(offline.includes(from) && roomOf(to) === "store") &&
+      !(from === reader[0] && to === reader[1]) &&
+      !(standIns.includes(from) && roomOf(to) === "sandbox"),
+  );
+  expect(beyond.map(say)).toEqual([]);
+});
+
+it("keeps the stand-in for providers outside", () => {
+  const joined = imports.filter(({ from, to }) => {
+    const [here, there] = [roomOf(from), roomOf(to)];
+    if (here === "sandbox") return there !== "sandbox" && there !== "base";
+    return there === "sandbox" && !standIns.includes(from);
+  });
+  expect(joined.map(say)).toEqual([]);
+});
+
+it("loads the stand-in for nobody who serves", () => {
+  const reached = new Set<string>();
+  function visit(file: string): void {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const { to } of imports.filter(({ from }) => from === file)) visit(to);
+  }
+  // What is imported when it is wanted is not among the imports.
+  visit("main.ts");
+  expect([...reached].filter((file) => roomOf(file) === "sandbox")).toEqual([]);
+  expect(reached).toContain("cli/process/serve.ts");
+});
+
+it("has no import that goes in a circle", () => {
+  const next = Map.groupBy(imports, ({ from }) => from);
+  const done = new Set<string>();
+  const circles: string[] = [];
+  function visit(file: string, path: readonly string[]): void {
+    if (path.includes(file)) {
+      circles.push([...path.slice(path.indexOf(file)), file].join(" -> "));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file]);
+    done.add(file);
+  }
+  for (const file of files.filter((one) => roomOf(one) !== "gen")) visit(file, []);
+  expect(circles).toEqual([]);
+});
+
+it("reads the process's environment in main.ts alone", () => {
+  const readers = files.filter((file) => /\bprocess\.(env|argv|exit)\b/.test(readFileSync(join(src, file), "utf8")));
+  // `process` in the command line's rooms is what main.ts hands them.
+  // What a bundle of a customer's is told instead of it is named in `scripts/bundle.ts`.
+  expect(readers.filter((file) => !["main.ts", "scripts/bundle.ts", ...starters].includes(file))).toEqual([]);
+});

@@ -1,0 +1,59 @@
+import { existsSync } from "node:fs";
+import { createServer } from "node:http";
+import { delimiter, join } from "node:path";
+import { build } from "esbuild";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
+import { describeListener, listen } from "../../../src/base/http/listener.ts";
+
+/** One browser for all tests of a file, and a clean profile for each page that is asked for. */
+export function browserOfFile(): () => Promise<Page> {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: pathOfChromium(), args: ["--no-sandbox"] });
+  }, 60_000);
+  afterAll(() => browser?.close());
+  return async () => {
+    if (browser === undefined) throw new Error("the browser of this file has not started");
+    const context = await browser.newContext();
+    onTestFinished(() => context.close());
+    return context.newPage();
+  };
+}
+
+/** The application of a customer: one page with the published frontend SDK in it, on an origin of its own. */
+export async function startApplication({ isSameSite = false } = {}): Promise<string> {
+  const bundled = await build({
+    stdin: { contents: 'export { default } from "@nangohq/frontend";', resolveDir: import.meta.dirname },
+    bundle: true,
+    format: "iife",
+    globalName: "Frontend",
+    write: false,
+  });
+  const script = bundled.outputFiles[0]?.text ?? "";
+  const server = createServer((request, response) => {
+    const isScript = request.url === "/sdk.js";
+    response.writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html" });
+    response.end(
+      isScript ? script : '<!doctype html><title>App</title><script src="/sdk.js"></script><button>Connect</button>',
+    );
+  });
+  await listen(server, { kind: "tcp", host: "127.0.0.1", port: 0 });
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  );
+  const origin = describeListener(server, false);
+  // Another site than the sidecar's, as most applications are. Ports make no site.
+  return isSameSite ? origin : origin.replace("127.0.0.1", "localhost");
+}
+
+function pathOfChromium(): string {
+  const folders = (process.env["PATH"] ?? "").split(delimiter);
+  const found = folders.map((folder) => join(folder, "chromium")).find(existsSync);
+  if (found === undefined) throw new Error("there is no chromium on the PATH");
+  return found;
+}

@@ -1,0 +1,42 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findPostgres } from "../postgres/postgres.ts";
+
+/** What a machine may lack. A test that needs it says so, and is skipped in sight. */
+const present = {
+  curl: () => spawnSync("curl", ["--version"]).status === 0,
+  /** A browser: Debian's, or whichever is called so. */
+  chromium: () => spawnSync("chromium", ["--version"]).status === 0,
+  nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
+  openssl: () => spawnSync("openssl", ["version"]).status === 0,
+  /** A C compiler, and a system that lets what it made step in front of libc. */
+  compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,
+  strace: () => spawnSync("strace", ["-V"]).status === 0,
+  pgbouncer: () => spawnSync("pgbouncer", ["--version"]).status === 0,
+  postgres: () => findPostgres() !== undefined,
+  /** Takes files away from a process that runs. */
+  prlimit: () => spawnSync("prlimit", ["--version"]).status === 0,
+  slowhttptest: () => spawnSync("slowhttptest", ["-h"]).error === undefined,
+  /** Builds images without an engine, out of Debian's packages, which it is the system to have. */
+  buildah: () => spawnSync("buildah", ["--version"]).status === 0 && spawnSync("apt-get", ["--version"]).status === 0,
+  /** Processes and mounts that nobody else sees: what a container is made of. */
+  namespaces: () => spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status === 0,
+  promtool: () => spawnSync("promtool", ["--version"]).status === 0,
+  /** A small disk of one's own, to fill. */
+  tmpfs: () => {
+    const folder = mkdtempSync(join(tmpdir(), "latchkey-mount-"));
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]).status === 0;
+    if (mounted) spawnSync("umount", [folder]);
+    rmdirSync(folder);
+    return mounted;
+  },
+};
+
+/** For `it.skipIf(lacks("openssl"))`. Where nothing may be skipped, the lack itself is the failure. */
+export function lacks(need: keyof typeof present): boolean {
+  const isLacking = !present[need]();
+  if (isLacking && process.env["LATCHKEY_TEST_SKIPS"] === "refused") throw new Error(`this machine lacks ${need}`);
+  return isLacking;
+}

@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { testVariables } from "./harness.ts";
+
+const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+/** What Node has made of the sources, for the next of the many processes: it halves what the start of one takes. */
+const compiled = fileURLToPath(new URL("../../../node_modules/.cache/latchkey-compiled", import.meta.url));
+
+/** A latchkey in a process of its own, as an operator starts it. */
+export interface Running {
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Resolves with the exit code, or with the signal that ended it. */
+  readonly exited: Promise<number | NodeJS.Signals>;
+  /** Waits until a line of its output has this in it; rejects when it ends before. */
+  says(text: string): Promise<void>;
+  /** Where a door listens, once it does. */
+  address(door: "data" | "public" | "control" | "ops"): string;
+}
+
+interface LaunchOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly cwd?: string;
+  /** What runs in place of latchkey's own `main.ts`. */
+  readonly program?: string;
+  /** Options of `prlimit` that it runs under. */
+  readonly limits?: readonly string[];
+}
+
+/** What `serve` needs, on ports of its own. A variable that is undefined is left out. */
+export function launch(
+  args: readonly string[],
+  { env = {}, folder, cwd, program = main, limits }: LaunchOptions,
+): Running {
+  const variables: Record<string, string | undefined> = {
+    PATH: process.env["PATH"],
+    HOME: process.env["HOME"],
+    NODE_COMPILE_CACHE: compiled,
+    ...testVariables(folder),
+    ...env,
+  };
+  const given = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
+  const [command = "", ...words] = [...(limits === undefined ? [] : ["prlimit", ...limits]), process.execPath, program];
+  const child = spawn(command, [...words, ...args], { env: given, cwd, stdio: ["ignore", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  const listeners = new Set<() => void>();
+  const tell = () => {
+    for (const listener of listeners) listener();
+  };
+  child.stdout?.on("data", (chunk) => {
+    stdout += chunk;
+    tell();
+  });
+  child.stderr?.on("data", (chunk) => {
+    stderr += chunk;
+    tell();
+  });
+  const exited = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once("close", (code, signal) => {
+      resolve(code ?? signal ?? "SIGKILL");
+      tell();
+    });
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return {
+    child,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    exited,
+    says: (text) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const said = `${stdout}${stderr}`.includes(text);
+          const ended = child.exitCode !== null || child.signalCode !== null;
+          if (said || ended) listeners.delete(look);
+          if (said) resolve();
+          else if (ended) {
+            reject(new Error(`it ended without saying ${JSON.stringify(text)}:\n${stdout}${stderr}`));
+          }
+        };
+        listeners.add(look);
+        look();
+      }),
+    address(door) {
+      const line = stdout.split("\n").find((one) => one.includes('"listening"') && one.includes(`"door":"${door}"`));
+      if (line === undefined) throw new Error(`the ${door} door does not listen`);
+      return (JSON.parse(line) as { address: string }).address;
+    },
+  };
+}
+
+/** As `launch(["serve"])`, once it is ready. */
+export async function serveInProcess(options: LaunchOptions): Promise<Running> {
+  const running = launch(["serve"], options);
+  await running.says('"phase":"ready"');
+  return running;
+}

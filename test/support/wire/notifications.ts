@@ -1,0 +1,43 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import type { Received } from "../../../src/core/notifications/notification.ts";
+import { type Reading, readingOf } from "../../../src/core/notifications/reading.ts";
+import { type NotificationRules, NotificationRulesSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { loadCatalogue } from "../../../src/providers/catalogue.ts";
+
+interface Sent {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly query?: string;
+  readonly body?: string | Uint8Array;
+}
+
+export const receivedOf = ({ headers = {}, query = "", body = "" }: Sent): Received => ({
+  headers: Object.entries(headers),
+  query,
+  body: Buffer.from(body),
+});
+
+/** A notification as the rules look at it. */
+export const reading = (sent: Sent): Reading => readingOf(receivedOf(sent));
+
+export const rulesOf = (rules: MessageInitShape<typeof NotificationRulesSchema>): NotificationRules =>
+  create(NotificationRulesSchema, rules);
+
+const catalogue = loadCatalogue();
+
+/** Those of a provider that everybody knows. */
+export function knownRules(name: string): NotificationRules {
+  const rules = catalogue.get(name)?.notification;
+  if (rules === undefined) throw new Error(`${name} has no notifications`);
+  return rules;
+}
+
+/** Bytes that are the same in every run, so that what fails fails again (mulberry32). */
+export function randomBytes(seed: number, length: number): Uint8Array {
+  let state = seed;
+  return Uint8Array.from({ length }, () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return (mixed ^ (mixed >>> 14)) & 0xff;
+  });
+}

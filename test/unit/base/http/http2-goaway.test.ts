@@ -1,0 +1,166 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Http2SessionManager } from "@connectrpc/connect-node";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createHttp2Sessions, type Http2Sessions } from "../../../../src/base/http/http2-sessions.ts";
+
+interface Place {
+  readonly sessions: Http2Sessions;
+  readonly port: number;
+  readonly served: () => number;
+}
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  // It listens on a port.
+  return (server.address() as AddressInfo).port;
+}
+
+/** Answers each request after so long. */
+async function startPlace(answerAfterMs: () => number): Promise<Place> {
+  let served = 0;
+  const sessions = createHttp2Sessions({
+    maxHeadBytes: 65_536,
+    maxHeadLines: 100,
+    refuse: ({ message }) => expect.unreachable(message),
+    handle: (request, response) => {
+      served += 1;
+      request.resume();
+      request.once("end", () => setTimeout(() => response.end("here"), answerAfterMs()));
+    },
+  });
+  onTestFinished(() => sessions.destroy());
+  const port = await listen(createServer({ noDelay: true }, sessions.serve));
+  return { sessions, port, served: () => served };
+}
+
+/** Asks over HTTP/2 as connect-node does: a session that is kept, a new one when it is told to leave, no second try. */
+function startCallers({ count, port }: { readonly count: number; readonly port: () => number }) {
+  const failed: string[] = [];
+  let answered = 0;
+  let isOver = false;
+  let manager: Http2SessionManager;
+  async function ask(): Promise<void> {
+    const stream = await manager.request("POST", "/", {}, {});
+    await new Promise<void>((resolve, reject) => {
+      stream.once("error", reject);
+      stream.once("end", resolve).resume();
+      stream.end("body");
+    });
+    answered += 1;
+  }
+  async function askOn(): Promise<void> {
+    while (!isOver) await ask().catch((error: Error) => failed.push(error.message));
+  }
+  async function start(): Promise<() => Promise<void>> {
+    const front = createServer({ noDelay: true }, (from) => {
+      const to = connect({ port: port(), host: "127.0.0.1", noDelay: true });
+      from.pipe(to).pipe(from);
+      from.on("error", () => to.destroy());
+      to.on("error", () => from.destroy());
+    });
+    manager = new Http2SessionManager(`http://127.0.0.1:${await listen(front)}`);
+    const all = Array.from({ length: count }, askOn);
+    return async () => {
+      isOver = true;
+      await Promise.all(all);
+    };
+  }
+  return { start, failed, answered: () => answered };
+}
+
+describe("a session that is left", () => {
+  it.each([
+    [1, 10],
+    [3, 20],
+    [20, 20],
+  ])("loses no request of %i callers who ask without a pause, in %i goodbyes", async (count, goodbyes) => {
+    for (let said = 0; said < goodbyes; said += 1) {
+      const old = await startPlace(() => said % 3);
+      const next = await startPlace(() => 0);
+      let place = old;
+      const callers = startCallers({ count, port: () => place.port });
+      const stop = await callers.start();
+      await sleep(20 + (said % 7));
+      old.sessions.leave();
+      place = next;
+      await sleep(30);
+      // On a machine that is busy with something else they come later.
+      await expect.poll(callers.answered).toBeGreaterThan(count);
+      const before = callers.answered();
+      old.sessions.drain();
+      await sleep(20);
+      await expect.poll(callers.answered).toBeGreaterThan(before);
+      await stop();
+      expect(callers.failed).toEqual([]);
+    }
+  });
+
+  it.each([1, 2, 3, 4])("takes a request that is on its way when it is said, %i turns before", async (turns) => {
+    const place = await startPlace(() => 0);
+    const manager = new Http2SessionManager(`http://127.0.0.1:${place.port}`);
+    const answers: string[] = [];
+    const ask = async () => {
+      const stream = await manager.request("POST", "/", {}, {});
+      stream.end();
+      for await (const chunk of stream) answers.push(String(chunk));
+    };
+    await ask();
+    const crossing = ask();
+    for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    place.sessions.drain();
+    await crossing;
+    expect(answers).toEqual(["here", "here"]);
+  });
+
+  it("does not wait for an answer that takes long, and ends when it has been given", async () => {
+    const old = await startPlace(() => 1_000);
+    const manager = new Http2SessionManager(`http://127.0.0.1:${old.port}`);
+    const answers: string[] = [];
+    const ask = async (name: string) => {
+      const stream = await manager.request("POST", "/", {}, {});
+      const { session } = stream;
+      stream.end();
+      const answer = (async () => {
+        for await (const _ of stream) answers.push(name);
+      })();
+      return { session, answer };
+    };
+    const first = await ask("first");
+    await sleep(100);
+    old.sessions.leave();
+    const second = await ask("second");
+    expect(second.session).toBe(first.session);
+    await sleep(600);
+    // Nobody has been answered, and yet it has been told: what follows goes elsewhere.
+    expect(answers).toEqual([]);
+    const third = await ask("third");
+    expect(third.session).not.toBe(first.session);
+    old.sessions.drain();
+    await Promise.all([first.answer, second.answer, third.answer]);
+    expect(answers).toEqual(["first", "second", "third"]);
+    await expect.poll(() => first.session?.destroyed).toBe(true);
+  });
+
+  it("lets go of what its caller gave up while it was held", async () => {
+    const old = await startPlace(() => 100);
+    const manager = new Http2SessionManager(`http://127.0.0.1:${old.port}`);
+    const first = await manager.request("POST", "/", {}, {});
+    first.end();
+    await sleep(30);
+    old.sessions.leave();
+    const given = await manager.request("POST", "/", {}, {});
+    given.on("error", () => {});
+    await sleep(20);
+    given.close(8);
+    let text = "";
+    for await (const chunk of first) text += String(chunk);
+    expect(text).toBe("here");
+    await sleep(50);
+    expect(given.rstCode).toBe(8);
+    expect(old.served()).toBe(1);
+  });
+});

@@ -1,0 +1,31 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createTurns } from "../../../src/base/limiter.ts";
+
+it("lets so many of a kind in at a time, in their order, and holds up no other kind", async () => {
+  const turns = createTurns(2);
+  const order: number[] = [];
+  let open = 0;
+  let most = 0;
+  const one = async (i: number) => {
+    const giveBack = await turns("a");
+    order.push(i);
+    open += 1;
+    most = Math.max(most, open);
+    await sleep(1);
+    open -= 1;
+    giveBack();
+    // Twice is once.
+    giveBack();
+  };
+  const all = Promise.all(Array.from({ length: 20 }, (_, i) => one(i)));
+  const other = await turns("b");
+  expect(order).toHaveLength(2);
+  other();
+  await all;
+  expect(most).toBe(2);
+  expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
+  // Nothing is left of them: as many are let in as at first.
+  await Promise.all([one(20), one(21), one(22)]);
+  expect(most).toBe(2);
+});

@@ -1,0 +1,72 @@
+import { stat } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createLoopClock } from "../../../src/base/loop-clock.ts";
+
+function clockForTest() {
+  const clock = createLoopClock();
+  onTestFinished(() => clock.close());
+  return clock;
+}
+
+/** The process does something else, and looks at nothing. */
+function busyFor(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
+
+describe("a clock that stands still while the loop does", () => {
+  it("calls when it is so much later", async () => {
+    const clock = clockForTest();
+    const since = performance.now();
+    await new Promise<void>((resolve) => clock.after(200, resolve));
+    expect(performance.now() - since).toBeGreaterThanOrEqual(195);
+    expect(performance.now() - since).toBeLessThan(600);
+  });
+
+  it("does not count what the process spent on other things", async () => {
+    const clock = clockForTest();
+    const since = performance.now();
+    const over = new Promise<number>((resolve) => clock.after(600, () => resolve(performance.now())));
+    for (let i = 0; i < 3; i += 1) {
+      busyFor(400);
+      await sleep(1);
+    }
+    // Each of the three counts for a tenth of a second.
+    expect((await over) - since).toBeGreaterThan(1_350);
+  });
+
+  it("sees to what has arrived before it calls", async () => {
+    const clock = clockForTest();
+    const order: string[] = [];
+    const over = new Promise<void>((resolve) =>
+      clock.after(60, () => {
+        order.push("over");
+        resolve();
+      }),
+    );
+    const { promise: arrived, resolve } = Promise.withResolvers<void>();
+    // What follows in the loop are timers, and only then what has arrived.
+    setImmediate(() => {
+      // It is there long before the process looks.
+      void stat(".").then(() => {
+        order.push("arrived");
+        resolve();
+      });
+      busyFor(500);
+    });
+    await Promise.all([over, arrived]);
+    expect(order).toEqual(["arrived", "over"]);
+  });
+
+  it("calls nobody who called it off, nor after it was closed", async () => {
+    const clock = clockForTest();
+    const called: string[] = [];
+    const callOff = clock.after(60, () => called.push("called off"));
+    clock.after(300, () => called.push("closed"));
+    callOff();
+    await sleep(200);
+    clock.close();
+    await sleep(250);
+    expect(called).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createLoopShare } from "../../../src/base/loop-share.ts";
+
+function spin(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until; );
+}
+
+/** Busy for so long, and then a turn later: what a loop was busy with is counted once it is through. */
+async function busy(ms: number): Promise<void> {
+  await new Promise(setImmediate);
+  spin(ms);
+  await new Promise(setImmediate);
+}
+
+it("lets a burst go through, and then has the loop rest for what it owes", async () => {
+  const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 1_000 });
+  await busy(2);
+  expect(share.restMs()).toBe(0);
+  await busy(30);
+  const owed = share.restMs();
+  expect(owed).toBeGreaterThan(25);
+  expect(owed).toBeLessThan(500);
+  await sleep(owed + 20);
+  expect(share.restMs()).toBe(0);
+});
+
+it("saves up nothing of what was idle", async () => {
+  const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 1_000 });
+  await sleep(200);
+  expect(share.restMs()).toBe(0);
+  await busy(30);
+  expect(share.restMs()).toBeGreaterThan(20);
+});
+
+it("lets some of it begin after a while, however busy the loop is with other things", async () => {
+  const share = createLoopShare({ idleForBusy: 2, owedMs: 5, mostMs: 40 });
+  await busy(30);
+  expect(share.restMs()).toBeLessThanOrEqual(40);
+  expect(share.restMs()).toBeGreaterThan(0);
+  for (let i = 0; i < 5; i += 1) await busy(10);
+  expect(share.restMs()).toBe(0);
+  await busy(10);
+  expect(share.restMs()).toBeGreaterThan(0);
+});
+
+it("forgives nothing that is owed because of a rest that was over long ago", async () => {
+  const share = createLoopShare({ idleForBusy: 2, owedMs: 20, mostMs: 60 });
+  await busy(30);
+  expect(share.restMs()).toBeGreaterThan(0);
+  // Less is owed than may be: nothing is forgiven for that.
+  while (share.restMs() > 0) await sleep(2);
+  await sleep(60);
+  await busy(80);
+  expect(share.restMs()).toBeGreaterThan(0);
+});

@@ -1,0 +1,86 @@
+import { create, type DescField, type DescMessage, fromBinary, ScalarType, toBinary } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { bytesFor } from "../../../src/base/message-bytes.ts";
+import {
+  file_latchkey_stored_v1_stored,
+  StoredForwardSchema,
+  StoredRecordSchema,
+} from "../../../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { messageWriters } from "../../../src/gen/latchkey/stored/v1/stored_writers.ts";
+import { below, seeded } from "../../support/runner/seeded.ts";
+
+const schemas = file_latchkey_stored_v1_stored.messages.filter(({ typeName }) => typeName in messageWriters);
+
+const texts = ["", "a", "é", "🦊", "\ud800", "x\udfffy", "\0", "ada@example.com"];
+const lengths = [0, 1, 39, 40, 41, 42, 43, 63, 127, 128, 129, 500, 5_461, 16_383, 16_384];
+const numbers = [0, -0, 1, 0.5, -1, 127, 128, 16_384, 2 ** 31 - 1, -(2 ** 31), 1_767_225_600_000, Number.NaN];
+const longs = [0n, 1n, 127n, 128n, 2n ** 31n, 2n ** 35n + 5n, 10n ** 15n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 63n - 1n];
+
+/** Something of its kind: what is usual, what is empty, and what lies at the edges. */
+function oneOf(random: () => number, field: DescField): unknown {
+  const of = <T>(some: readonly T[]): T => some[below(random, some.length)] as T;
+  const text = () => (random() < 0.5 ? of(texts) : of(texts.slice(1)).repeat(of(lengths)));
+  if (field.message !== undefined) return messageOf(random, field.message);
+  if (field.enum !== undefined) return of(field.enum.values).number;
+  switch (field.scalar) {
+    case ScalarType.STRING:
+      return text();
+    case ScalarType.BYTES:
+      return new Uint8Array(random() < 0.02 ? 3 * 1_024 * 1_024 : of(lengths)).fill(7);
+    case ScalarType.BOOL:
+      return random() < 0.5;
+    case ScalarType.DOUBLE:
+      return of(numbers);
+    case ScalarType.INT32:
+      return of(numbers.map((one) => one | 0));
+    case ScalarType.UINT32:
+      return of(numbers.map((one) => one >>> 0));
+    case ScalarType.UINT64:
+      return of([...longs, 2n ** 64n - 1n]);
+    case ScalarType.INT64:
+      return of([...longs, -1n, -(2n ** 63n)]);
+    default:
+      throw new Error(`${field}: of that kind nothing is known here`);
+  }
+}
+
+function messageOf(random: () => number, schema: DescMessage) {
+  const message = create(schema) as ReturnType<typeof create> & Record<string, unknown>;
+  for (const field of schema.fields) {
+    if (random() < 0.3) continue;
+    message[field.localName] =
+      field.fieldKind === "list"
+        ? Array.from({ length: below(random, 4) }, () => oneOf(random, field))
+        : oneOf(random, field);
+  }
+  // Of a version to come.
+  if (random() < 0.1) message.$unknown = [{ no: 1_000, wireType: 2, data: Uint8Array.of(2, 8, 1) }];
+  return message;
+}
+
+it("has a way of its own to write what is stored with every notification, record and use", () => {
+  expect(schemas.map(({ typeName }) => typeName).toSorted()).toEqual(Object.keys(messageWriters).toSorted());
+});
+
+it.each(schemas)("writes $name as protobuf has it, whatever it holds", (schema) => {
+  const random = seeded(schema.typeName.length);
+  const bytesOf = bytesFor(schema);
+  for (let i = 0; i < 2_000; i += 1) {
+    const message = messageOf(random, schema);
+    const bytes = bytesOf(message);
+    expect(Buffer.compare(bytes, toBinary(schema, message))).toBe(0);
+  }
+});
+
+it("gives each its own bytes", () => {
+  const bytesOf = bytesFor(StoredRecordSchema);
+  const all = ["one", "two", "three".repeat(100_000)].map((id) => bytesOf(create(StoredRecordSchema, { id })));
+  expect(all.map((bytes) => fromBinary(StoredRecordSchema, bytes).id.length)).toEqual([3, 3, 500_000]);
+});
+
+it("refuses what no number of its kind can be, and writes the next as if nothing had been", () => {
+  const bytesOf = bytesFor(StoredForwardSchema);
+  const forward = (attemptCount: number) => create(StoredForwardSchema, { id: "msg", attemptCount });
+  for (const wrong of [-1, 0.5, Number.NaN, 2 ** 32]) expect(() => bytesOf(forward(wrong))).toThrow(RangeError);
+  expect(Buffer.compare(bytesOf(forward(3)), toBinary(StoredForwardSchema, forward(3)))).toBe(0);
+});

@@ -1,0 +1,108 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { afterEach, expect, it, vi } from "vitest";
+import { createBehind } from "../../../src/base/write-behind.ts";
+
+const [most, few] = [16, 4];
+
+/** However long the machine stands still, a turn takes what a test says. */
+function standingClock() {
+  let ms = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => ms);
+  return {
+    pass(spentMs: number) {
+      ms += spentMs;
+    },
+  };
+}
+
+afterEach(() => void vi.restoreAllMocks());
+
+/** So many wait. */
+function waiting(count: number) {
+  let left = count;
+  const pace = createBehind({
+    most,
+    few,
+    begin() {
+      if (left === 0) return false;
+      left -= 1;
+      return true;
+    },
+  });
+  return { pace, begun: () => count - left };
+}
+
+it("begins a few in each turn of the loop, until there is nothing to begin", async () => {
+  standingClock();
+  const { pace, begun } = waiting(2 * most + 1);
+  pace.soon();
+  const seen: number[] = [];
+  for (let i = 0; i < 4; i += 1) {
+    await turn();
+    seen.push(begun());
+  }
+  expect(seen).toEqual([most, 2 * most, 2 * most + 1, 2 * most + 1]);
+});
+
+it("begins fewer while turns are long", async () => {
+  const clock = standingClock();
+  const { pace, begun } = waiting(2 * most);
+  pace.soon();
+  clock.pass(10);
+  await turn();
+  expect(begun()).toBe(few);
+  await turn();
+  expect(begun()).toBe(few + most);
+});
+
+it("begins none before what is under way in this turn is through, however many microtasks that takes", async () => {
+  const { pace, begun } = waiting(1);
+  pace.soon();
+  for (let i = 0; i < 100; i += 1) await undefined;
+  expect(begun()).toBe(0);
+  await turn();
+  expect(begun()).toBe(1);
+});
+
+it("looks once in a turn, whoever says that there may be something", async () => {
+  standingClock();
+  const { pace, begun } = waiting(3 * most);
+  for (let i = 0; i < 5; i += 1) pace.soon();
+  await turn();
+  expect(begun()).toBe(most);
+});
+
+it("begins nothing once it is closed", async () => {
+  const { pace, begun } = waiting(1);
+  pace.soon();
+  pace.close();
+  await turn();
+  pace.soon();
+  await turn();
+  expect(begun()).toBe(0);
+});
+
+it("rests for as long as its share of the loop says, and goes on by itself", async () => {
+  const rests = [0, 0, 30, 0, 0];
+  let begun = 0;
+  const pace = createBehind({
+    most,
+    few,
+    share: { restMs: () => rests.shift() ?? 0 },
+    begin() {
+      if (begun === 4) return false;
+      begun += 1;
+      return true;
+    },
+  });
+  const since = performance.now();
+  pace.soon();
+  await turn();
+  expect(begun).toBe(2);
+  // Nobody who asks for it in between has it begin earlier.
+  pace.soon();
+  await turn();
+  expect(begun).toBe(2);
+  while (begun < 4) await turn();
+  expect(performance.now() - since).toBeGreaterThan(25);
+});

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { timePasses } from "../../../../../src/broker/channels/rules/aging.ts";
+import { made } from "../../../../../src/broker/channels/rules/making.ts";
+import { applied } from "../../../../../src/broker/channels/rules/move.ts";
+import { currentOf, stateOf } from "../../../../../src/broker/channels/rules/slot.ts";
+import { tasksOf } from "../../../../../src/broker/channels/rules/tasks.ts";
+import { answerMs, claimMs } from "../../../../../src/broker/channels/rules/times.ts";
+import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
+import { answer, ask, dayMs, never, renewing, t0, wish } from "../../../core/calendar-slot.ts";
+
+it("a channel is asked for anew, and stopped if it is there, when nobody heard what came of it", () => {
+  const now = t0 + 6 * dayMs;
+  const slot = renewing(now);
+  const late = now + answerMs;
+  const after = applied(
+    slot,
+    timePasses(slot, { nowMs: late, random: 0 }, () => "x"),
+  );
+  expect(tasksOf(after, late)).toEqual([{ ask: "stop", id: "b", resourceId: "r" }]);
+  expect(stateOf(currentOf(after) ?? never())).toBe(State.ACTIVE);
+});
+
+it("a channel is stopped when the answer that made it comes after everybody had given it up", () => {
+  const asked = ask([wish()], "a", "a", t0);
+  const late = t0 + 2 * answerMs;
+  const given = applied(
+    asked,
+    timePasses(asked, { nowMs: late, random: 0 }, () => "x"),
+  );
+  expect(tasksOf(given, late)).toEqual([{ ask: "watch", id: "x" }]);
+  const after = applied(given, made(given, asked[0] ?? never(), answer(late), { nowMs: late, random: 0 }));
+  expect(tasksOf(after, late + claimMs)).toContainEqual({ ask: "stop", id: "a", resourceId: "r" });
+});

@@ -1,0 +1,46 @@
+import { expect, it } from "vitest";
+import { timePasses } from "../../../../../src/broker/channels/rules/aging.ts";
+import { made } from "../../../../../src/broker/channels/rules/making.ts";
+import { applied } from "../../../../../src/broker/channels/rules/move.ts";
+import { currentOf, idOf, stateOf } from "../../../../../src/broker/channels/rules/slot.ts";
+import { connectionGone, notStopped, stopAsked } from "../../../../../src/broker/channels/rules/stopping.ts";
+import { claimedIn, tasksOf } from "../../../../../src/broker/channels/rules/tasks.ts";
+import { claimMs } from "../../../../../src/broker/channels/rules/times.ts";
+import { Channel_State as State } from "../../../../../src/gen/latchkey/v1/channel_pb.ts";
+import { active, answer, dayMs, lifeMs, never, renewing, t0 } from "../../../core/calendar-slot.ts";
+
+it("a channel is stopped only once the next one is there", () => {
+  const now = t0 + 6 * dayMs;
+  const slot = renewing(now);
+  expect(slot.map((one) => [idOf(one), stateOf(one)]).sort()).toEqual([
+    ["a", State.RENEWING],
+    ["b", State.CREATING],
+  ]);
+  expect(tasksOf(slot, now)).toEqual([]);
+  const next = slot.find((one) => idOf(one) === "b") ?? never();
+  const after = applied(slot, made(slot, next, answer(now), { nowMs: now, random: 0 }));
+  expect(claimedIn({ put: after, gone: [], told: [] }, after, now)).toEqual([
+    { ask: "stop", id: "a", resourceId: "r" },
+  ]);
+  expect(tasksOf(after, now)).toEqual([]);
+  expect(tasksOf(after, now + claimMs)).toEqual([{ ask: "stop", id: "a", resourceId: "r" }]);
+  expect(idOf(currentOf(after) ?? never())).toBe("b");
+});
+
+it("C09 a channel that another client made is waited out", () => {
+  const slot = applied(active(), stopAsked(active(), "a", t0));
+  const refused = { code: "status_403", isHopeless: true };
+  const after = applied(slot, notStopped(slot, "a", refused, { nowMs: t0, random: 0 }));
+  expect(tasksOf(after, t0 + lifeMs - 1)).toEqual([]);
+  const over = applied(
+    after,
+    timePasses(after, { nowMs: t0 + lifeMs, random: 0 }, () => "x"),
+  );
+  expect(over.map(stateOf)).toEqual([State.EXPIRED]);
+});
+
+it("a channel runs out when its connection is gone, with nothing asked of anybody", () => {
+  const slot = applied(active(), connectionGone(active(), t0));
+  expect(tasksOf(slot, t0 + lifeMs - 1)).toEqual([]);
+  expect(slot.map(stateOf)).toEqual([State.STOPPING]);
+});

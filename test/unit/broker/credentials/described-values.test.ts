@@ -1,0 +1,44 @@
+import { create } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { describedValues } from "../../../../src/broker/credentials/described-values.ts";
+import { filledRequest } from "../../../../src/broker/tokens/request-template.ts";
+import { emailHash } from "../../../../src/core/notifications/email-hash.ts";
+import {
+  DescribeRuleSchema,
+  LookupRule_Transform,
+  RequestTemplateSchema,
+} from "../../../../src/gen/latchkey/v1/provider_pb.ts";
+
+const rule = (value: string, field: string, transform: LookupRule_Transform = LookupRule_Transform.UNSPECIFIED) =>
+  create(DescribeRuleSchema, { value, field, transform });
+
+it("hashes an address the same however it is written", () => {
+  expect(emailHash(" Ada@Example.com ")).toBe(emailHash("ada@example.com"));
+});
+
+it("files what an answer holds, and leaves out what it does not", () => {
+  const rules = [
+    rule("id", "connection_config.emailAddressHash", LookupRule_Transform.EMAIL_HASH),
+    rule("shop.domain", "metadata.shopDomain", LookupRule_Transform.LOWER_CASE),
+    rule("list.0.n", "metadata.first"),
+    rule("nothing", "metadata.nothing"),
+    rule("list", "metadata.hashed", LookupRule_Transform.EMAIL_HASH),
+  ];
+  expect(describedValues(rules, { id: "a@b.c", shop: { domain: "Shop.Example" }, list: [{ n: 1 }] })).toEqual({
+    connectionConfig: { emailAddressHash: emailHash("a@b.c") },
+    metadata: { shopDomain: "shop.example", first: 1 },
+  });
+});
+
+it("writes a connection's values into a request so that they stay what they are", () => {
+  const template = create(RequestTemplateSchema, {
+    path: "/a/${connectionConfig.x}?q=1",
+    body: '{"x":"${connectionConfig.x}"}',
+  });
+  expect(filledRequest(template, { x: 'a/b"' })).toEqual({
+    method: "GET",
+    path: "/a/a%2Fb%22?q=1",
+    body: '{"x":"a/b\\""}',
+  });
+  for (const config of [{}, { x: "" }, { x: ".." }, { x: 1 }]) expect(filledRequest(template, config)).toBeUndefined();
+});

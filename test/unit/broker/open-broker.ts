@@ -1,0 +1,114 @@
+import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { onTestFinished } from "vitest";
+import type { Send } from "../../../src/base/small-requests.ts";
+import { type Broker, openBroker } from "../../../src/broker/broker.ts";
+import { type Collections, createCollections, credentialsKey } from "../../../src/broker/collections.ts";
+import type { Known } from "../../../src/broker/connections/health.ts";
+import type { Equipment } from "../../../src/broker/connections/health-judgement.ts";
+import { createHealthSweep } from "../../../src/broker/connections/health-scan.ts";
+import type { LogRetention } from "../../../src/broker/log-retention.ts";
+import { defaultRetention } from "../../../src/config/retention.ts";
+import { defaultWebhooks } from "../../../src/config/webhooks.ts";
+import { noScripts, type ScriptHost } from "../../../src/core/scripts/script.ts";
+import { ConnectionImportSchema, ConnectionRefSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
+import { IntegrationSchema, type OAuthApp_Publishing } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { loadCatalogue } from "../../../src/providers/catalogue.ts";
+import type { Backend } from "../../../src/store/contract.ts";
+import { localSealKey } from "../../../src/store/sealed/seal-key.ts";
+import { openSealedStore, type SealedStore } from "../../../src/store/sealed/sealed.ts";
+import { openTestStore, type TestWorld } from "./world.ts";
+
+/** A broker over a store that a test may look into, with an integration `calendar` of Google's calendars. */
+export interface OpenBroker {
+  readonly broker: Broker;
+  readonly store: SealedStore;
+  readonly backend: Backend;
+  readonly collections: Collections;
+  import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
+  known(id: string): Promise<Known>;
+  equipment(id: string): Promise<Equipment>;
+  /** Looks at the health of those whose time has come. */
+  sweepHealth(): Promise<number>;
+}
+
+interface Options {
+  readonly retention?: LogRetention;
+  readonly publishing?: OAuthApp_Publishing;
+  /** What is sent to providers; unless said, nothing can be. */
+  readonly send?: Send;
+  readonly scripts?: ScriptHost;
+  readonly runLeaseMs?: number;
+  /** As another replica over the same store, or over what a test sees of it. */
+  readonly beside?: Pick<OpenBroker, "store" | "backend">;
+}
+
+export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
+
+const nothing: Send = () => Promise.reject(new Error("nothing is sent"));
+
+async function openStore(world: TestWorld) {
+  const backend = await openTestStore(world);
+  const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
+  return { backend, store: await openSealedStore({ backend, keys, world }) };
+}
+
+export async function openTestBroker(world: TestWorld, options: Options = {}): Promise<OpenBroker> {
+  const { retention, publishing, send = nothing, scripts = noScripts, runLeaseMs, beside } = options;
+  const { store, backend } = beside ?? (await openStore(world));
+  const broker = await openBroker({
+    store,
+    // Of a store that one process has for itself, no lease is left to anybody else.
+    backend: beside === undefined ? backend : { ...backend, isShared: true },
+    catalogue: loadCatalogue(),
+    scripts,
+    runLeaseMs,
+    publicUrl: () => "http://127.0.0.1",
+    retention: { ...defaultRetention, ...retention },
+    send,
+    sendToApplication: nothing,
+    webhooks: defaultWebhooks,
+    world,
+  });
+  onTestFinished(() => broker.close());
+  const settings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
+  if (beside === undefined) await broker.environments.create({ name: "dev", ...settings }, "test");
+  const integration = create(IntegrationSchema, {
+    environment: "dev",
+    key: "calendar",
+    provider: "google-calendar",
+    oauth: { clientId: "id", publishing: publishing ?? 0, scopes: ["https://www.googleapis.com/auth/calendar"] },
+    secrets: { clientSecret: "the-client-secret" },
+  });
+  if (beside === undefined) await broker.integrations.create(integration, "test");
+  const collections = createCollections(store, { fieldsOf: () => [] });
+  const sweep = createHealthSweep({ ...broker, store, collections, world });
+  return {
+    ...{ broker, store, backend, collections },
+    sweepHealth: () => sweep(new AbortController().signal),
+    async import(id, kind) {
+      const item = create(ConnectionImportSchema, {
+        environment: "dev",
+        integration: "calendar",
+        id,
+        credentials: { kind },
+      });
+      await broker.imports.importOne(item, "test");
+    },
+    async known(id) {
+      const known = await broker.health.read(refOf(id));
+      if (known === undefined) throw new Error(`there is no connection ${id}`);
+      return known;
+    },
+    async equipment(id) {
+      const entry = await store.get(credentialsKey("dev", "calendar", id));
+      if (entry === undefined) throw new Error(`there are no credentials of ${id}`);
+      const { value } = await broker.integrations.get({ environment: "dev", key: "calendar" });
+      return {
+        credentials: fromBinary(CredentialsSchema, entry.value),
+        integration: value,
+        provider: broker.providers.find("google-calendar"),
+      };
+    },
+  };
+}

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createCollections } from "../../../../src/broker/collections.ts";
+import { createRunPace } from "../../../../src/broker/syncs/run-pace.ts";
+import { createRunQueue, type Waiting } from "../../../../src/broker/syncs/run-queue.ts";
+import { newRun } from "../../../../src/core/scripts/sync-state.ts";
+import { Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
+import type { Change } from "../../../../src/store/contract.ts";
+import { localSealKey } from "../../../../src/store/sealed/seal-key.ts";
+import { openSealedStore } from "../../../../src/store/sealed/sealed.ts";
+import { openTestStore, testWorld } from "../world.ts";
+
+async function openQueue() {
+  const world = testWorld();
+  const keys = [localSealKey({ id: "test", secret: Buffer.alloc(32, 7) })];
+  const store = await openSealedStore({ backend: await openTestStore(world), keys, world });
+  const collections = createCollections(store, { fieldsOf: () => [] });
+  const run = (integration: string, id: string, dueMs: number, lane = `${integration} ${id}`): Change[] => {
+    const ref = { $typeName: "latchkey.v1.ConnectionRef", environment: "dev", integration, id } as const;
+    const place = { ref, name: "things", variant: "base", lane, environmentId: "" };
+    const after = newRun({ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", dueMs });
+    return collections.runs.change({ before: undefined, after });
+  };
+  const queue = createRunQueue({ store, collections });
+  return { store, queue, run };
+}
+
+const all = () => true;
+const ofOther = ({ integration }: Waiting) => integration === "dev\0other";
+
+it("finds what may begin behind thousands that may not", async () => {
+  const { store, queue, run } = await openQueue();
+  for (let i = 0; i < 5_000; i += 500) {
+    await store.commit(Array.from({ length: 500 }, (_, n) => run("busy", `b${i + n}`, 1_000 + i + n)).flat());
+  }
+  await store.commit(run("other", "o1", 9_000));
+  await queue.look(10_000);
+  expect(queue.overdueMs(10_000)).toBe(9_000);
+  let found = queue.take(ofOther);
+  for (let i = 0; i < 6 && found === undefined; i += 1) {
+    await sleep(260);
+    await queue.look(10_000);
+    found = queue.take(ofOther);
+  }
+  expect(found).toMatchObject({ id: "o1", lane: "other o1" });
+});
+
+it("hears of what was put down since, gives the longest due first, and each once", async () => {
+  const { store, queue, run } = await openQueue();
+  await store.commit(run("busy", "second", 2_000));
+  await queue.look(10_000);
+  const changes = [...run("busy", "first", 1_000), ...run("busy", "later", 20_000)];
+  await store.commit(changes);
+  for (const { key } of changes.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
+  await queue.look(10_000);
+  expect([queue.take(all), queue.take(all), queue.take(all)].map((one) => one?.id)).toEqual([
+    "first",
+    "second",
+    undefined,
+  ]);
+  queue.forget();
+  await queue.look(30_000);
+  expect(queue.take(({ id }) => id === "later")?.id).toBe("later");
+});
+
+const ofLane = ({ lane }: Waiting) => lane === "one";
+
+it("gives those of a lane in their order, whatever it heard of and however many wait before them", async () => {
+  const { store, queue, run } = await openQueue();
+  const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
+  await store.commit([...many.flat(), ...run("other", "older", 3_300, "one")]);
+  await queue.look(10_000);
+  const newer = run("other", "newer", 9_000, "one");
+  await store.commit(newer);
+  for (const { key } of newer.filter((one) => one.key.startsWith("run.queued"))) queue.heard(key);
+  const given: (string | undefined)[] = [];
+  for (let i = 0; i < 6; i += 1) {
+    await queue.look(10_000);
+    for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
+    await sleep(260);
+  }
+  expect(given).toEqual(["older", "newer"]);
+});
+
+it("gives none before an older one of its lane that it has read and let go of", async () => {
+  const { store, queue, run } = await openQueue();
+  const many = Array.from({ length: 2_500 }, (_, i) => run("busy", `b${i}`, 1_000 + i));
+  await store.commit([...many.flat(), ...run("other", "older", 1_500, "one"), ...run("other", "newer", 3_300, "one")]);
+  await queue.look(10_000);
+  // Where the older one lies has been passed, and it could not begin then.
+  await sleep(260);
+  await queue.look(10_000);
+  const given = [queue.take(ofLane)?.id];
+  for (let i = 0; i < 5; i += 1) {
+    await sleep(i === 0 ? 1_010 : 260);
+    await queue.look(10_000);
+    for (let one = queue.take(ofLane); one !== undefined; one = queue.take(ofLane)) given.push(one.id);
+  }
+  expect(given).toEqual([undefined, "older", "newer"]);
+});
+
+it("lets runs begin apart where there is something else to do", async () => {
+  const pace = createRunPace();
+  await pace.turn();
+  const began = performance.now();
+  while (performance.now() - began < 10);
+  await pace.turn();
+  // Ten milliseconds of work ask for twenty of rest.
+  expect(performance.now() - began).toBeGreaterThanOrEqual(25);
+  const spin = setInterval(() => {
+    for (const until = performance.now() + 20; performance.now() < until; );
+  }, 1);
+  const busySince = performance.now();
+  // However busy it stays, another begins.
+  await pace.turn();
+  clearInterval(spin);
+  expect(performance.now() - busySince).toBeGreaterThanOrEqual(40);
+});

@@ -1,0 +1,169 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { noScripts, type ScriptHost, type SyncScript } from "../../../../src/core/scripts/script.ts";
+import { laneOf, newRun, newSync, runOf } from "../../../../src/core/scripts/sync-state.ts";
+import { Run_State, Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
+import type { SealedStore } from "../../../../src/store/sealed/sealed.ts";
+import { type OpenBroker, openTestBroker, refOf } from "../open-broker.ts";
+import { testWorld } from "../world.ts";
+
+const leaseMs = 300;
+const day = 86_400_000;
+const place = { ref: refOf("ada"), name: "things", variant: "base" };
+
+const script: SyncScript = {
+  ...{ kind: "sync", integration: "calendar", name: "things", version: "1", description: "", metadata: undefined },
+  ...{ frequency: "1d", syncType: "full", autoStart: true, trackDeletes: false, models: {}, endpoints: [] },
+  ...{ webhookSubscriptions: [], hasOnWebhook: false, hasCheckpoint: false, changedMs: 0, scopes: [] },
+};
+
+/** What comes to it waits until it is opened. */
+function createGate() {
+  let open: () => void = () => undefined;
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  let reach: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  const pass = async () => {
+    reach();
+    await opened;
+  };
+  return { open, reached, pass };
+}
+
+/** A host whose only script goes through the gate. */
+function hostBehind(pass: () => Promise<void>): ScriptHost & { readonly ran: string[] } {
+  const ran: string[] = [];
+  return {
+    ...noScripts,
+    ran,
+    all: () => [script],
+    find: ({ kind, name }) => (kind === "sync" && name === script.name ? script : undefined),
+    async run(_, { facts }) {
+      ran.push(facts.runId);
+      await pass();
+      return { kind: "done", output: undefined };
+    },
+  };
+}
+
+const atOnce = () => Promise.resolve();
+
+/** A replica that has the lease, and another over the same store. */
+async function openTwo(see: (store: SealedStore) => Partial<SealedStore>, running: () => Promise<void> = atOnce) {
+  const [world, others] = [testWorld(), testWorld()];
+  const ground = await openTestBroker(testWorld());
+  await ground.import("ada", { case: "oauth2", value: { accessToken: "token" } });
+  const hosts = { held: hostBehind(atOnce), other: hostBehind(running) };
+  const held = await openTestBroker(world, {
+    ...{ scripts: hosts.held, runLeaseMs: leaseMs },
+    beside: { backend: ground.backend, store: { ...ground.store, ...see(ground.store) } },
+  });
+  const other = await openTestBroker(others, { scripts: hosts.other, runLeaseMs: leaseMs, beside: ground });
+  return { ground, held, other, world, hosts };
+}
+
+async function addSync({ store, collections }: OpenBroker, autoStart: boolean): Promise<void> {
+  const after = newSync({ ...place, autoStart, nowMs: testWorld().now() });
+  await store.commit(collections.syncs.change({ before: undefined, after }));
+}
+
+const statesIn = async ({ collections }: OpenBroker) =>
+  (await collections.runs.page({ under: ["dev"], limit: 100 })).map(({ value }) => runOf(value).state);
+
+it("takes no run of another replica's for interrupted, once that one has the lease", async () => {
+  const [looking, running] = [createGate(), createGate()];
+  const two = await openTwo(
+    (store) => ({
+      async list(range) {
+        if (range.from.startsWith("run.running")) await looking.pass();
+        return store.list(range);
+      },
+    }),
+    running.pass,
+  );
+  await addSync(two.ground, true);
+  const heldUp = two.held.broker.keepRuns();
+  await looking.reached;
+  await sleep(leaseMs * 1.2);
+  const kept = two.other.broker.keepRuns();
+  await running.reached;
+  looking.open();
+  await heldUp;
+  expect(await statesIn(two.ground)).toEqual([Run_State.RUNNING]);
+  running.open();
+  await kept;
+  expect(await statesIn(two.ground)).toEqual([Run_State.SUCCEEDED]);
+});
+
+it("puts no run down once another replica has the lease", async () => {
+  const looking = createGate();
+  const two = await openTwo((store) => ({
+    async list(range) {
+      if (range.from.startsWith("sync.due")) await looking.pass();
+      return store.list(range);
+    },
+  }));
+  await addSync(two.ground, true);
+  // By its clock the sync is due again and again.
+  two.world.advance(2 * day);
+  const heldUp = two.held.broker.keepRuns();
+  await looking.reached;
+  await sleep(leaseMs * 1.2);
+  await two.other.broker.keepRuns();
+  looking.open();
+  await heldUp;
+  expect(await statesIn(two.ground)).toEqual([Run_State.SUCCEEDED]);
+});
+
+it("begins no run once another replica has the lease", async () => {
+  const [beginning, running] = [createGate(), createGate()];
+  let isOthers = false;
+  const two = await openTwo(
+    (store) => ({
+      async get(key) {
+        if (key.endsWith("\0r1") && !isOthers) await beginning.pass();
+        return store.get(key);
+      },
+    }),
+    running.pass,
+  );
+  await addSync(two.ground, false);
+  const { store, collections } = two.ground;
+  const dueMs = testWorld().now();
+  const add = (id: string) =>
+    store.commit(
+      collections.runs.change({
+        before: undefined,
+        after: newRun({
+          ...{ ...place, id, kind: Script_Kind.SYNC, cause: "trigger", lane: laneOf(place, "exec") },
+          ...{ dueMs, environmentId: "" },
+        }),
+      }),
+    );
+  await add("r1");
+  const heldUp = two.held.broker.keepRuns();
+  await beginning.reached;
+  await sleep(leaseMs * 1.2);
+  // What the other one begins first is of the same lane.
+  await store.commit(await removed(two.ground, "r1"));
+  await add("r0");
+  const kept = two.other.broker.keepRuns();
+  await running.reached;
+  await add("r1");
+  isOthers = true;
+  beginning.open();
+  await heldUp;
+  expect(await statesIn(two.ground)).toEqual([Run_State.RUNNING, Run_State.QUEUED]);
+  expect(two.hosts.held.ran).toEqual([]);
+  running.open();
+  await kept;
+  expect(two.hosts.other.ran).toEqual(["r0", "r1"]);
+});
+
+async function removed({ collections }: OpenBroker, id: string) {
+  return collections.runs.change({ before: await collections.runs.get("dev", id), after: undefined });
+}

@@ -1,0 +1,92 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { integrationWarnings, refreshTokensUsedUp, webhooksUnproven } from "../../../src/core/integration-warnings.ts";
+import { IntegrationSchema, OAuthApp_Publishing } from "../../../src/gen/latchkey/v1/integration_pb.ts";
+import { ProviderSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
+import { loadCatalogue } from "../../../src/providers/catalogue.ts";
+
+const catalogue = loadCatalogue();
+const { UNSPECIFIED, TESTING, PRODUCTION } = OAuthApp_Publishing;
+
+const warningsFor = (provider: string, oauth?: MessageInitShape<typeof IntegrationSchema>["oauth"]) =>
+  integrationWarnings(create(IntegrationSchema, oauth === undefined ? {} : { oauth }), catalogue.get(provider));
+const codesFor = (...asked: Parameters<typeof warningsFor>) => warningsFor(...asked).map(({ code }) => code);
+
+const drive = "https://www.googleapis.com/auth/drive";
+const file = "https://www.googleapis.com/auth/drive.file";
+const calendar = "https://www.googleapis.com/auth/calendar";
+const email = "https://www.googleapis.com/auth/userinfo.email";
+
+it("says that refresh tokens of an app in testing die in seven days", () => {
+  const [warning] = warningsFor("google-drive", { publishing: TESTING, scopes: ["openid", file] });
+  expect(warning).toMatchObject({ code: "short_lived_refresh_tokens", scopes: [file] });
+  expect(warning?.message).toMatch(/Google Drive die 7 days after/);
+  // A scope that nobody has described is not among the exempt ones.
+  expect(codesFor("google-drive", { publishing: TESTING, scopes: ["https://www.googleapis.com/auth/new"] })).toEqual([
+    "short_lived_refresh_tokens",
+  ]);
+});
+
+it("says nothing of basic scopes alone", () => {
+  for (const publishing of [UNSPECIFIED, TESTING, PRODUCTION]) {
+    expect(codesFor("google", { publishing, scopes: ["openid", "profile", email] })).toEqual([]);
+  }
+  expect(codesFor("google")).toEqual([]);
+  expect(codesFor("calendar")).toEqual([]);
+});
+
+it("says which scopes need verification before going live, and which an assessment", () => {
+  const scopes = ["openid", calendar, drive, file];
+  const warnings = warningsFor("google", { publishing: TESTING, scopes });
+  expect(warnings.map(({ code }) => code)).toEqual(["short_lived_refresh_tokens", "verification_needed"]);
+  expect(warnings[1]?.scopes).toEqual([calendar, drive]);
+  expect(warnings[1]?.message).toMatch(/verified for \S+calendar, \S+drive and, for \S+drive, a security assessment/);
+  const [, sensitive] = warningsFor("google-calendar", { publishing: TESTING, scopes: [calendar] });
+  expect(sensitive?.message).not.toMatch(/assessment/);
+});
+
+it("says nothing of an app in production", () => {
+  expect(codesFor("google", { publishing: PRODUCTION, scopes: [drive] })).toEqual([]);
+});
+
+it("asks which it is, where that matters", () => {
+  const [warning, ...others] = warningsFor("unified", { scopes: ["https://scopes.example/drive"] });
+  expect(others).toEqual([]);
+  expect(warning).toMatchObject({ code: "publishing_unknown", scopes: ["https://scopes.example/drive"] });
+  expect(warning?.message).toMatch(/7 days.*security assessment/);
+});
+
+it("says that a scope is missing without which nothing can be renewed, published or not", () => {
+  expect(codesFor("microsoft", { publishing: PRODUCTION, scopes: ["User.Read"] })).toEqual(["no_refresh_tokens"]);
+  expect(codesFor("microsoft", { scopes: ["User.Read", "offline_access"] })).toEqual([]);
+  expect(codesFor("salesforce", { scopes: ["api", "offline_access"] })).toEqual([]);
+  // The provider's own, where the integration names none.
+  expect(codesFor("jira", {})).toEqual([]);
+});
+
+it("has nothing to say of other kinds of credentials, nor of a provider that is gone", () => {
+  expect(codesFor("stripe", { publishing: TESTING, scopes: [drive] })).toEqual([]);
+  expect(codesFor("nobody", { publishing: TESTING, scopes: [drive] })).toEqual([]);
+});
+
+it("tells when more than nine tenths of an account's refresh tokens are used up", () => {
+  const google = catalogue.get("google") ?? create(ProviderSchema);
+  for (const live of [0, 90]) expect(refreshTokensUsedUp(google, live)).toBeUndefined();
+  const warning = refreshTokensUsedUp(google, 91);
+  expect(warning?.code).toBe("refresh_tokens_used_up");
+  expect(warning?.message).toMatch(/^91 of the 100 refresh tokens that one account of Google Workspace/);
+  // Where there is no such bound, nobody counts.
+  expect(refreshTokensUsedUp(catalogue.get("slack") ?? google, 1_000)).toBeUndefined();
+});
+
+it("warns of webhooks that nothing proves, where a secret could", () => {
+  const none = { webhookSecret: "", clientSecret: "" };
+  const app = { ...none, clientSecret: "app" };
+  const codeOf = (name: string, secrets: typeof none) => webhooksUnproven(catalogue.get(name), secrets)?.code;
+  expect(codeOf("github", app)).toBe("webhooks_unproven");
+  expect(codeOf("github", { ...none, webhookSecret: "s" })).toBeUndefined();
+  expect(codeOf("hubspot", none)).toBe("webhooks_unproven");
+  expect(codeOf("hubspot", app)).toBeUndefined();
+  // Each channel has a token of its own; the others send nothing that could be proven.
+  for (const name of ["calendar", "google-drive", "salesforce", "nobody"]) expect(codeOf(name, none)).toBeUndefined();
+});

@@ -1,0 +1,98 @@
+import { create } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { envelopeOf, passedHeaders, payloadFormOf, payloadOf } from "../../../../src/core/notifications/payload.ts";
+import { readingOf } from "../../../../src/core/notifications/reading.ts";
+import { StoredNotification_PayloadForm as PayloadForm } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
+import { NotificationRulesSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
+import { knownRules, receivedOf } from "../../../support/wire/notifications.ts";
+
+const form = { "content-type": "Application/X-WWW-Form-Urlencoded; charset=UTF-8" };
+
+function payload(sent: Parameters<typeof receivedOf>[0]) {
+  const received = receivedOf(sent);
+  const kind = payloadFormOf(undefined, readingOf(received));
+  return { kind, text: payloadOf(kind, passedHeaders(knownRules("calendar"), readingOf(received)), received.body) };
+}
+
+it("passes the provider's own headers on, less the token, several lines of one joined", () => {
+  const headers: [string, string][] = [
+    ["x-cal-channel-id", "c"],
+    ["x-cal-channel-token", "s3cret"],
+    ["x-other", "o"],
+    ["x-cal-resource-state", "a"],
+    ["x-cal-resource-state", "b"],
+  ];
+  expect(passedHeaders(knownRules("calendar"), readingOf({ headers, query: "", body: Buffer.alloc(0) }))).toEqual([
+    { name: "x-cal-channel-id", value: "c" },
+    { name: "x-cal-resource-state", value: "a, b" },
+  ]);
+  const reading = readingOf(receivedOf({ headers: { a: "b" } }));
+  expect(passedHeaders(undefined, reading)).toEqual([]);
+  expect(passedHeaders(create(NotificationRulesSchema), reading)).toEqual([]);
+});
+
+it("makes an object of the headers of a notification that has no body", () => {
+  expect(payload({ headers: { "x-cal-message-number": "10" } })).toEqual({
+    kind: PayloadForm.UNSPECIFIED,
+    text: '{"x-cal-message-number":"10"}',
+  });
+});
+
+it("makes it of the headers where they name the channel, whatever stands in a body beside them", () => {
+  const beside = readingOf(receivedOf({ headers: { "x-goog-channel-id": "c" }, body: '{"kind":"drive#changes"}' }));
+  expect(payloadFormOf(knownRules("google-drive"), beside)).toBe(PayloadForm.UNSPECIFIED);
+  expect(payloadFormOf(knownRules("calendar"), beside)).toBe(PayloadForm.UNSPECIFIED);
+  expect(payloadFormOf(knownRules("github"), beside)).toBe(PayloadForm.JSON);
+});
+
+it("passes a JSON body on byte for byte", () => {
+  for (const body of [
+    '{ "b": 9007199254740993,\n"a":1.0, "a":2, "__proto__": {"x":1} }',
+    '[{"é":"\\u00e9"}]',
+    "\n{}",
+  ]) {
+    expect(payload({ body })).toEqual({ kind: PayloadForm.JSON, text: body });
+  }
+});
+
+it("takes what is not quite JSON, or neither object nor list, for text", () => {
+  const bodies = ["\ufeff{}", "{", '"x"', "1", "null", "<xml/>", "{}x", "{'a':1}"];
+  for (const body of bodies) expect(payload({ body })).toEqual({ kind: PayloadForm.TEXT, text: JSON.stringify(body) });
+  const { kind, text } = payload({ body: Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d) });
+  expect({ kind, text }).toEqual({ kind: PayloadForm.TEXT, text: '"{\\"ÿ\\":1}"' });
+});
+
+it("makes an object of a form, with a list of what is repeated", () => {
+  const { kind, text } = payload({ headers: form, body: "a=1&b=%7B%7D&a=2&__proto__=x&c" });
+  expect(kind).toBe(PayloadForm.FORM);
+  expect(text).toBe('{"a":["1","2"],"b":"{}","__proto__":"x","c":""}');
+  // What Node could take it for is not what it is.
+  expect(({} as { x?: unknown }).x).toBeUndefined();
+});
+
+it("W18 makes valid JSON of header values with any bytes, and the same bytes each time", () => {
+  const all = Array.from({ length: 128 }, (_, i) => String.fromCharCode(0x80 + i)).join("");
+  const once = payload({ headers: { "x-cal-resource-uri": all } }).text;
+  expect(JSON.parse(once)).toEqual({ "x-cal-resource-uri": all });
+  expect(payload({ headers: { "x-cal-resource-uri": all } }).text).toBe(once);
+});
+
+it("makes an object of a form of 300,000 fields in time", () => {
+  const body = Array.from({ length: 300_000 }, (_, i) => `f${i % 1_000}=${i}`).join("&");
+  const since = performance.now();
+  payload({ headers: form, body });
+  expect(performance.now() - since).toBeLessThan(2_000);
+});
+
+const common = { from: "calendar", providerConfigKey: "cal", type: "forward", payload: '{ "a":9007199254740993}' };
+
+it("sends keys in their order, and the payload as it came", () => {
+  expect(Buffer.from(envelopeOf({ ...common, connectionId: 'ada "1"' })).toString()).toBe(
+    '{"from":"calendar","providerConfigKey":"cal","type":"forward","payload":{ "a":9007199254740993},"connectionId":"ada \\"1\\""}',
+  );
+});
+
+it("W10 names no connection where none matched", () => {
+  const text = Buffer.from(envelopeOf(common)).toString();
+  expect(Object.keys(JSON.parse(text))).toEqual(["from", "providerConfigKey", "type", "payload"]);
+});

@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import type { Broker } from "../../../../src/broker/broker.ts";
+import type { ConnectSockets } from "../../../../src/data-plane/api/connect-sockets.ts";
+import { restRoutes } from "../../../../src/data-plane/api/rest.ts";
+import { ownFirstSegments } from "../../../../src/data-plane/server/own-paths.ts";
+
+it("knows every path that the door answers itself, so that no script takes one", () => {
+  // Nothing is asked: the table is looked at, and no row of it is called.
+  const routes = restRoutes({ broker: {} as Broker, sockets: {} as ConnectSockets, publicUrl: () => "" });
+  expect(routes.length).toBeGreaterThan(40);
+  const first = new Set(routes.map(({ path }) => path.split("/")[1] ?? ""));
+  expect([...first].filter((segment) => !ownFirstSegments.has(segment))).toEqual([]);
+});

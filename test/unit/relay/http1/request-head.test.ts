@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+import { Memo } from "../../../../src/base/memo.ts";
+import { isBegunHead, parseRequestHead } from "../../../../src/relay/http1/request-head.ts";
+
+const plain = "GET /proxy/x?y=z HTTP/1.1\r\nHost: localhost\r\nX-High: caf\xe9\r\nAccept:  */* \t\r\n\r\n";
+const withField = (field: string) => plain.replace("Accept:  */* \t", field);
+
+describe("an ordinary head", () => {
+  it("is read with its fields as they came", () => {
+    expect(parseRequestHead(plain)).toEqual({
+      method: "GET",
+      url: "/proxy/x?y=z",
+      fields: {
+        rawHeaders: ["Host", "localhost", "X-High", "caf\xe9", "Accept", "*/*"],
+        contentLength: 0,
+        closes: false,
+        memo: new Memo(),
+      },
+    });
+  });
+
+  it("says how long its body is, and whether the connection ends", () => {
+    expect(parseRequestHead(withField("content-LENGTH: 17\r\nConnection: Close"))?.fields).toMatchObject({
+      contentLength: 17,
+      closes: true,
+    });
+    expect(parseRequestHead(withField("Connection: keep-alive"))?.fields).toMatchObject({
+      closes: false,
+      memo: new Memo(),
+    });
+  });
+
+  it("has the same fields where the same ones come again, whatever the path", () => {
+    // What is seen for the first time may never come again.
+    parseRequestHead(plain);
+    const first = parseRequestHead(plain);
+    expect(parseRequestHead(plain.replace("y=z", "other"))?.fields).toBe(first?.fields);
+    expect(parseRequestHead(withField("Accept: text/html"))?.fields).not.toBe(first?.fields);
+  });
+});
+
+it.each([
+  ["HTTP/1.0", plain.replace("1.1", "1.0")],
+  ["another version", plain.replace("HTTP/1.1", "HTTP/1.10")],
+  ["an absolute form", plain.replace("/proxy", "http://a.test/proxy")],
+  ["an asterisk", plain.replace("/proxy/x?y=z", "*")],
+  ["a method that is rare", plain.replace("GET", "PROPFIND")],
+  ["a preflight", plain.replace("GET", "OPTIONS")],
+  ["a method in lower case", plain.replace("GET", "get")],
+  ["two blanks", plain.replace("GET ", "GET  ")],
+  ["a blank in the path", plain.replace("/x", "/x y")],
+  ["a high byte in the path", plain.replace("/x", "/\xe9")],
+  ["an empty line before it", `\r\n${plain}`],
+  ["no Host", plain.replace("Host", "Hose")],
+  ["two Hosts", withField("host: localhost")],
+  ["a coding", withField("Transfer-Encoding: chunked")],
+  ["a coding in another case", withField("TRANSFER-encoding: chunked")],
+  ["an expectation", withField("Expect: 100-continue")],
+  ["an upgrade", withField("Upgrade: websocket")],
+  ["trailers", withField("Trailer: X")],
+  ["a wish for trailers", withField("TE: trailers")],
+  ["a nominated field", withField("Connection: X-High")],
+  ["two wishes for the connection", withField("Connection: close\r\nConnection: close")],
+  ["another proxy's connection", withField("Proxy-Connection: close")],
+  ["two lengths", withField("Content-Length: 1\r\nContent-Length: 1")],
+  ["a length with a sign", withField("Content-Length: +1")],
+  ["a length with a zero before it", withField("Content-Length: 01")],
+  ["a list of lengths", withField("Content-Length: 1, 1")],
+  ["no length", withField("Content-Length:")],
+  ["a length beyond what is counted", withField("Content-Length: 9999999999999999")],
+  ["a blank before the colon", withField("Accept : x")],
+  ["a fold", withField("Accept: x\r\n y")],
+  ["a bare LF", withField("Accept: x\nY: z")],
+  ["a bare CR", withField("Accept: x\ry")],
+  ["NUL", withField("Accept: \0")],
+  ["DEL", withField("Accept: \x7f")],
+  ["no name", withField(": x")],
+  ["no colon", withField("Accept")],
+])("%s is not ordinary", (_, text) => {
+  expect(text).not.toBe(plain);
+  expect(parseRequestHead(text)).toBeUndefined();
+});
+
+it("knows what may yet become a head, wherever it is cut off behind its path's first slash", () => {
+  const cut = Array.from({ length: plain.length }, (_, i) => plain.slice(0, i)).filter((text) => isBegunHead(text));
+  // Before that it is left to another reader.
+  expect(cut).toHaveLength(plain.length - "GET /".length);
+  for (const text of [
+    "",
+    "GET",
+    "NONSENSE",
+    "GET /x HTTP/1.1\n",
+    "GET /x HTTP/1.1\r\nHost : x",
+    "POST /x\r\n",
+    "\r\n",
+  ]) {
+    expect([text, isBegunHead(text)]).toEqual([text, false]);
+  }
+});

@@ -1,0 +1,127 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { afterEach, expect, it, onTestFinished } from "vitest";
+import {
+  finishTurn,
+  type Gathered,
+  hasEnd,
+  setCrowd,
+  waitsForOthers,
+  workSoon,
+  writeSoon,
+} from "../../../../src/relay/node/batching.ts";
+
+const usualCrowd = 4;
+
+afterEach(async () => {
+  await new Promise(setImmediate);
+  setCrowd(usualCrowd);
+});
+
+/** Notes when it works and writes; what it works on it has ready to be written. */
+function noting(name: string, notes: string[]): Gathered {
+  const one: Gathered = {
+    workNow() {
+      notes.push(`work ${name}`);
+      expect(hasEnd()).toBe(true);
+      writeSoon(one);
+    },
+    writeNow: () => void notes.push(`write ${name}`),
+  };
+  return one;
+}
+
+function gather(...all: readonly Gathered[]): void {
+  for (const one of all) {
+    expect(waitsForOthers()).toBe(true);
+    workSoon(one);
+  }
+}
+
+it("works on all that came in a turn, then writes all of it", async () => {
+  setCrowd(0);
+  const notes: string[] = [];
+  gather(noting("a", notes), noting("b", notes), noting("c", notes));
+  expect(notes).toEqual([]);
+  await new Promise(setImmediate);
+  expect(notes).toEqual(["work a", "work b", "work c", "write a", "write b", "write c"]);
+  expect(hasEnd()).toBe(false);
+  // The next turn begins with nothing.
+  gather(noting("d", notes));
+  await new Promise(setImmediate);
+  expect(notes.slice(6)).toEqual(["work d", "write d"]);
+});
+
+it("works at once on what has come for whoever judges by time, also from within, and on nothing twice", async () => {
+  setCrowd(0);
+  const notes: string[] = [];
+  const late = noting("late", notes);
+  const hurried: Gathered = {
+    workNow() {
+      notes.push("hurry");
+      finishTurn();
+      workSoon(late);
+    },
+    writeNow() {},
+  };
+  gather(noting("a", notes));
+  finishTurn();
+  gather(noting("b", notes), hurried, noting("c", notes));
+  await new Promise(setImmediate);
+  const wanted = ["work a", "write a", "work b", "hurry", "work c", "write b", "write c", "work late", "write late"];
+  expect(notes).toEqual(wanted);
+});
+
+it("goes on with the others after one that throws", async () => {
+  setCrowd(0);
+  const notes: string[] = [];
+  const throwing: Gathered = {
+    workNow() {
+      throw new Error("of one");
+    },
+    writeNow() {},
+  };
+  gather(throwing, noting("a", notes));
+  expect(finishTurn).toThrow("of one");
+  expect(notes).toEqual([]);
+  await new Promise(setImmediate);
+  expect(notes).toEqual(["work a", "write a"]);
+});
+
+it("is asked to wait only while many come at a time", async () => {
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  let answers: boolean[] = [];
+  server.on("connection", (socket) => {
+    socket.on("data", () => {
+      answers.push(waitsForOthers());
+      socket.write(".");
+    });
+  });
+  const sockets: Socket[] = [];
+  for (let i = 0; i < 32; i += 1) {
+    const socket = connect(port, "127.0.0.1");
+    await once(socket, "connect");
+    sockets.push(socket);
+  }
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  /** Each of them asks, and all are answered. */
+  const ask = async (asking: readonly Socket[]) => {
+    answers = [];
+    const answered = asking.map((socket) => once(socket, "data"));
+    for (const socket of asking) socket.write("?");
+    await Promise.all(answered);
+    return answers;
+  };
+  const alone = sockets.slice(0, 1);
+  for (let i = 0; i < 200; i += 1) expect(await ask(alone)).toEqual([false]);
+  for (let i = 0; i < 8; i += 1) await ask(sockets);
+  expect(new Set(await ask(sockets))).toEqual(new Set([true]));
+  // The turn that shows it is waited for, none after it.
+  await ask(alone);
+  for (let i = 0; i < 200; i += 1) expect(await ask(alone)).toEqual([false]);
+});

@@ -1,0 +1,85 @@
+import { expect, it } from "vitest";
+import { createEngine, type Machine, type Outside } from "../../../src/scripts/engine.ts";
+
+const limits = { memoryBytes: 64 * 2 ** 20 };
+const outside: Outside = { called: () => undefined, mustStop: () => false };
+
+async function openPictured() {
+  const engine = await createEngine();
+  const machine = await engine.blank(limits, outside);
+  machine.evaluate(
+    "globalThis.go = (_, size) => { globalThis.held = new Uint8Array(Number(size)).fill(0xa7); return ''; }",
+    "a.js",
+  );
+  machine.takeEntry("go");
+  const picture = machine.picture();
+  return {
+    restore: () => engine.restore(picture, limits, outside),
+    restoreToPicture: () => engine.restore(picture, { ...limits, isPictured: true }, outside),
+  };
+}
+
+/** What lies in a machine's memory, but for where it lies. */
+const pagesOf = (machine: Machine): number => machine.picture().pages;
+const contents = (machine: Machine): Buffer => Buffer.concat(machine.picture().pieces.map(({ bytes }) => bytes));
+
+it("X02 gives a run nothing of what was in the memory that it gets", async () => {
+  const { restore } = await openPictured();
+  const first = await restore();
+  const fresh = contents(first);
+  // What fits into the memory that it began with, so that it is used again.
+  first.enter("go", String(2 ** 20), "");
+  const dirty = pagesOf(first);
+  expect(contents(first).includes(Buffer.alloc(1_000, 0xa7))).toBe(true);
+  first.release();
+  const second = await restore();
+  expect(pagesOf(second)).toBe(dirty);
+  expect(contents(second).equals(fresh)).toBe(true);
+});
+
+it("X02 gives a run one memory that has grown, wiped, and no more than one; nothing that is pictured gets it", async () => {
+  const { restore, restoreToPicture } = await openPictured();
+  const [first, other] = [await restore(), await restore()];
+  const fresh = contents(first);
+  const size = pagesOf(first);
+  for (const one of [first, other]) one.enter("go", String(32 * 2 ** 20), "");
+  const grown = pagesOf(first);
+  expect(grown).toBeGreaterThan(size);
+  first.release();
+  other.release();
+  expect(pagesOf(await restoreToPicture())).toBe(size);
+  const second = await restore();
+  expect(pagesOf(second)).toBe(grown);
+  expect(contents(second).equals(fresh)).toBe(true);
+  expect(pagesOf(await restore())).toBe(size);
+  // It needed no more than it would have had: the next is not made to wipe 64 MiB.
+  second.release();
+  expect(pagesOf(await restore())).toBe(size);
+});
+
+it("says that there was no more memory of the machine that wanted it, and not of the next one", async () => {
+  const { restore } = await openPictured();
+  const first = await restore();
+  expect(() => first.enter("go", String(100 * 2 ** 20), "")).toThrow("out of memory");
+  expect(first.lacksMemory()).toBe(true);
+  first.enter("go", String(40 * 2 ** 20), "");
+  expect(first.lacksMemory()).toBe(false);
+  first.release();
+  const second = await restore();
+  expect(second.lacksMemory()).toBe(false);
+  second.enter("go", String(40 * 2 ** 20), "");
+  expect(second.lacksMemory()).toBe(false);
+});
+
+it("lets nobody into a machine that is gone", async () => {
+  const { restore } = await openPictured();
+  const first = await restore();
+  first.release();
+  expect(() => first.enter("go", "1", "")).toThrow("gone");
+  expect(() => first.settle()).toThrow("gone");
+  // Given back twice, it would be two machines' at once.
+  first.release();
+  const [third, fourth] = [await restore(), await restore()];
+  third.enter("go", String(2 ** 20), "");
+  expect(contents(fourth).includes(Buffer.alloc(1_000, 0xa7))).toBe(false);
+});

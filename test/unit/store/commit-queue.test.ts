@@ -1,0 +1,102 @@
+import { expect, it } from "vitest";
+import { createMetrics } from "../../../src/base/metrics/metrics.ts";
+import { type Asked, createCommitQueue, type Outcome } from "../../../src/store/commit-queue.ts";
+import { type Change, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
+
+const put = (key: string, bytes = 1): Change => ({ key, value: new Uint8Array(bytes) });
+const metrics = createMetrics();
+
+/** A write that ends when a test says so. */
+function stalling() {
+  const groups: (readonly Asked[])[] = [];
+  const ends: ((outcomes: readonly Outcome[] | Error) => void)[] = [];
+  const queue = createCommitQueue({
+    metrics,
+    write: (group) => {
+      groups.push(group);
+      return new Promise((resolve, reject) => {
+        ends.push((outcomes) => (outcomes instanceof Error ? reject(outcomes) : resolve(outcomes)));
+      });
+    },
+  });
+  const keysOf = (i: number) => groups[i]?.map(({ changes }) => changes.map(({ key }) => key).join());
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  return { queue, groups, ends, keysOf, turn };
+}
+
+it("S12 refuses at once what would wait behind too many commits, or too many bytes, and takes some when there are fewer", async () => {
+  const { queue, ends, turn } = stalling();
+  const first = queue.commit([put("first")], []);
+  await turn();
+  const waiting = Array.from({ length: 20_000 }, (_, i) => queue.commit([put(`k${i}`)], []));
+  const all = Promise.allSettled(waiting);
+  await expect(queue.commit([put("one too many")], [])).rejects.toBeInstanceOf(StoreUnavailable);
+  ends[0]?.([1]);
+  await first;
+  await turn();
+  const taken = queue.commit([put("welcome")], []);
+  ends[1]?.(Array.from({ length: 16_384 }, (_, i) => i + 2));
+  await turn();
+  ends[2]?.(Array.from({ length: 5_000 }, (_, i) => i + 20_000));
+  await Promise.all([taken, all]);
+
+  const { queue: other } = stalling();
+  const large = Array.from({ length: 64 }, (_, i) => other.commit([put(`k${i}`, 1024 * 1024 - 4)], []));
+  await expect(other.commit([put("one too many", 1024)], [])).rejects.toThrow(/too many/);
+  expect(large).toHaveLength(64);
+});
+
+it("puts into one write what does not rest on each other, in the order it came", async () => {
+  const { queue, ends, keysOf, turn } = stalling();
+  const empty = (from: string, to: string) => ({ empty: { from, to } });
+  const asked = [
+    queue.commit([put("a")], []),
+    queue.commit([put("b")], [{ key: "x", expect: 1 }]),
+    queue.commit([put("c")], [empty("m", "n")]),
+    queue.commit([put("d")], [{ key: "a", expect: 1 }]),
+    queue.commit([put("e")], [empty("d", "f")]),
+    queue.commit([put("e")], []),
+    queue.commit([put("\u{1f511}")], []),
+    queue.commit([put("f")], [empty("m", "n")]),
+  ];
+  for (let i = 0; i < 5; i += 1) {
+    await turn();
+    ends[i]?.((keysOf(i) ?? []).map(() => i + 1));
+  }
+  await Promise.all(asked);
+  expect([0, 1, 2, 3, 4].map(keysOf)).toEqual([["a", "b", "c"], ["d"], ["e"], ["e", "\u{1f511}"], ["f"]]);
+});
+
+it("gives each of a group its own outcome, and all of a failed one the failure", async () => {
+  const { queue, ends, turn } = stalling();
+  const [kept, stale] = [queue.commit([put("a")], []), queue.commit([put("b")], [])];
+  const settled = Promise.allSettled([kept, stale]);
+  await turn();
+  ends[0]?.([7, new StaleWrite({ key: "b", current: 3 })]);
+  expect(await settled).toMatchObject([{ value: 7 }, { reason: { key: "b", current: 3 } }]);
+
+  const failing = Promise.allSettled([queue.commit([put("a")], []), queue.commit([put("b")], [])]);
+  await turn();
+  ends[1]?.(new Error("no space"));
+  for (const one of await failing) {
+    expect(one).toMatchObject({ status: "rejected", reason: { name: "StoreUnavailable" } });
+  }
+});
+
+it("refuses what waits and what comes while it is stopped, and takes up again", async () => {
+  const { queue, ends, turn } = stalling();
+  const writing = queue.commit([put("writing")], []);
+  await turn();
+  const waiting = queue.commit([put("waiting")], []);
+  queue.stop(new StoreUnavailable("the disk is full"));
+  await expect(waiting).rejects.toThrow("the disk is full");
+  await expect(queue.commit([put("new")], [])).rejects.toThrow("the disk is full");
+  ends[0]?.([1]);
+  await expect(writing).resolves.toBe(1);
+  queue.resume();
+  const after = queue.commit([put("after")], []);
+  await turn();
+  ends[1]?.([2]);
+  await expect(after).resolves.toBe(2);
+  expect(queue.length).toBe(0);
+});

@@ -1,0 +1,494 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Backend, type Commit, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
+import { follow } from "../../../src/store/follow.ts";
+import { firstCommitFunction } from "../../../src/store/postgres/commit-function.ts";
+import {
+  contentsOf,
+  everything,
+  openReplica,
+  postgresForFile,
+  put,
+  remove,
+  scribe,
+} from "../../support/postgres/stores.ts";
+import { openWire } from "../../support/postgres/wire.ts";
+import { lacks } from "../../support/sidecar/needs.ts";
+
+describe.skipIf(lacks("postgres"))("replicas that share a store", () => {
+  const file = postgresForFile();
+  const never = 3_600_000;
+
+  /** Commits something as a replica would that rings no bell. */
+  async function commitUnheard(schema: string, changes: Readonly<Record<string, string | null>>): Promise<void> {
+    const rows = Object.entries(changes).map(([key, value]) => [
+      Buffer.from(key),
+      value === null ? null : Buffer.from(value),
+    ]);
+    for (const [key, value] of rows) {
+      await file.server.query(
+        `with head as (update ${schema}.head set revision = revision + 1 returning revision)
+        insert into ${schema}.entry select $1, $2, revision from head
+        on conflict (key) do update set value = excluded.value, revision = excluded.revision`,
+        [key, value],
+      );
+    }
+  }
+
+  /** Nobody hears a bell until they have noticed, which takes them half a second. */
+  const silenceBells = () =>
+    file.server.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'");
+
+  it("puts the commits of all in one order, and each of them hears of all that is left of it", async () => {
+    const schema = file.newSchema();
+    const replicas = await Promise.all(Array.from({ length: 3 }, () => file.open({ schema })));
+    const watched = await Promise.all(
+      replicas.map(async ({ store }) => {
+        const state = {
+          revision: 0,
+          own: new Map<number, number>(),
+          memory: new Map<string, string>(),
+          isOrdered: true,
+        };
+        await store.watch(0, {
+          onCommit({ revision, changes }: Commit) {
+            state.isOrdered &&= revision > state.revision;
+            state.revision = revision;
+            state.own.set(revision, changes.length);
+            for (const { key, value } of changes) {
+              if (value === undefined) state.memory.delete(key);
+              else state.memory.set(key, Buffer.from(value).toString());
+            }
+          },
+          onLost: () => expect.unreachable("nothing was lost"),
+        });
+        return state;
+      }),
+    );
+    const revisions: number[] = [];
+    await Promise.all(
+      replicas.flatMap(({ store }, replica) =>
+        Array.from({ length: 8 }, async (_, caller) => {
+          for (let i = 0; i < 40; i += 1) {
+            const own = `own/${replica}/${caller}/${i % 5}`;
+            const shared = `shared/${(i * 7 + caller) % 11}`;
+            const change = i % 4 === 3 ? remove(own) : put(own, `${i}`);
+            const revision = await store.commit([
+              change,
+              i % 5 === 4 ? remove(shared) : put(shared, `${replica}.${i}`),
+            ]);
+            revisions.push(revision);
+            // Of its own, each is told all, and before the commit resolves.
+            expect(watched[replica]?.own.get(revision)).toBe(2);
+          }
+        }),
+      ),
+    );
+    expect(revisions.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 960 }, (_, i) => i + 1));
+    for (const [i, { store }] of replicas.entries()) {
+      const state = watched[i];
+      while ((state?.revision ?? 0) < 960) await sleep(5);
+      const memory = [...(state?.memory ?? [])].map(([key, value]) => `${key}=${value}`).toSorted();
+      expect(memory).toEqual((await contentsOf(store)).toSorted());
+      expect(state?.isOrdered).toBe(true);
+    }
+  });
+
+  it("loses none of the increments of six that race", async () => {
+    const schema = file.newSchema();
+    const replicas = await Promise.all(Array.from({ length: 6 }, () => file.open({ schema })));
+    const increment = async (store: Backend): Promise<void> => {
+      const entry = await store.get("counter");
+      const next = Number(entry === undefined ? 0 : Buffer.from(entry.value)) + 1;
+      try {
+        await store.commit([put("counter", `${next}`, entry?.revision ?? 0)]);
+      } catch (error) {
+        if (!(error instanceof StaleWrite)) throw error;
+        await increment(store);
+      }
+    };
+    await Promise.all(
+      replicas.map(async ({ store }) => {
+        for (let i = 0; i < 15; i += 1) await increment(store);
+      }),
+    );
+    expect(await contentsOf(replicas[0]?.store ?? expect.unreachable())).toEqual(["counter=90"]);
+  });
+
+  it("tells one of the other's commits at once, by the bell", async () => {
+    const schema = file.newSchema();
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: { pollEveryMs: never } })]);
+    const { told, ...watcher } = scribe();
+    await b.store.watch(0, watcher);
+    await hasEars(schema);
+    await a.store.commit([put("k", "1")]);
+    await a.store.commit([remove("k"), put("l", "1")]);
+    const startedAt = performance.now();
+    while (!told.join().includes("2:k=gone,l=1")) await sleep(5);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+
+  /** Whoever was opened may not listen yet. */
+  async function hasEars(schema: string): Promise<void> {
+    const [{ store_id: id }] = await file.server.query(`select store_id from ${schema}.head`);
+    const listening = `listen latchkey_${id.replaceAll("-", "")}`;
+    while ((await file.server.query("select from pg_stat_activity where query = $1", [listening])).length < 2)
+      await sleep(10);
+  }
+
+  it("tells one of the other's commits in order and within a second, though no bell is heard", async () => {
+    const schema = file.newSchema();
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema })]);
+    const committedAt = new Map<number, number>();
+    const delays: number[] = [];
+    const revisions: number[] = [];
+    await b.store.watch(0, {
+      onCommit({ revision }) {
+        revisions.push(revision);
+        delays.push(performance.now() - (committedAt.get(revision) ?? Number.NaN));
+      },
+      onLost: () => expect.unreachable("nothing was lost"),
+    });
+    for (let i = 0; i < 12; i += 1) {
+      await silenceBells();
+      committedAt.set(i + 1, performance.now());
+      await a.store.commit([put(`k${i}`, "1")]);
+      await sleep(100);
+    }
+    while (revisions.length < 12) await sleep(5);
+    expect(revisions).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
+    expect(Math.max(...delays)).toBeLessThan(1_000);
+    // It was the clock and not a bell that told, or this test says nothing.
+    expect(Math.max(...delays)).toBeGreaterThan(100);
+  });
+
+  it("tells of what others committed before a commit of its own that came after it", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
+    const { told, ...watcher } = scribe();
+    await store.watch(0, watcher);
+    await commitUnheard(schema, { a: "1", b: "1" });
+    await commitUnheard(schema, { b: "2", gone: null });
+    await store.commit([put("own", "1"), put("a", "2")]);
+    // What was replaced since may be missing.
+    expect(told).toEqual(["3:b=2", "4:gone=gone", "5:own=1,a=2"]);
+  });
+
+  it("reads on in pieces when much was committed elsewhere, and splits no commit", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
+    await file.server.query(
+      `insert into ${schema}.entry select convert_to('k' || n, 'UTF8'), 'v', 1 + n / 700 from generate_series(0, 4199) as n;
+      update ${schema}.head set revision = 6`,
+    );
+    const sizes: string[] = [];
+    await store.watch(0, {
+      onCommit: ({ revision, changes }) => void sizes.push(`${revision}:${changes.length}`),
+      onLost() {},
+    });
+    expect(await store.commit([put("own", "1")])).toBe(7);
+    expect(sizes).toEqual(["1:700", "2:700", "3:700", "4:700", "5:700", "6:700", "7:1"]);
+  });
+
+  it("knows how far the store has come though nothing is left of the last commit it has not heard of", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    await file.server.query(`update ${schema}.head set revision = 3`);
+    while (store.status().revision < 3) await sleep(5);
+    expect(await store.commit([put("own", "1")])).toBe(4);
+  });
+
+  it("watches from a revision that it has not heard of yet", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
+    await commitUnheard(schema, { a: "1", b: "1" });
+    const { told, ...watcher } = scribe();
+    await store.watch(2, watcher);
+    await store.commit([put("c", "1")]);
+    expect(told).toEqual(["3:c=1"]);
+  });
+
+  it("is caught up only when those who lost their thread have read everything anew", async () => {
+    const schema = file.newSchema();
+    const deaf = { pollEveryMs: never, pruneEveryMs: never, answerWithinMs: 500 };
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: deaf })]);
+    await a.store.commit([put("goes", "1")]);
+    await b.store.caughtUp();
+    let { promise: mayRead, resolve: letRead } = Promise.withResolvers<void>();
+    letRead();
+    let memory: string[] = [];
+    const followed = await follow({
+      store: b.store,
+      world: { now: Date.now, log: silent, metrics: b.metrics },
+      spaces: [],
+      async read() {
+        await mayRead;
+        const found = await contentsOf(b.store);
+        return () => {
+          memory = found;
+        };
+      },
+      onCommit: () => {},
+    });
+    onTestFinished(() => followed.close());
+    expect(memory).toEqual(["goes=1"]);
+    ({ promise: mayRead, resolve: letRead } = Promise.withResolvers<void>());
+    await silenceBells();
+    await a.store.commit([remove("goes"), put("comes", "1")]);
+    await file.server.query(`update ${schema}.head set pruned = revision`);
+    await expect(b.store.caughtUp()).rejects.toBeInstanceOf(StoreUnavailable);
+    const caughtUp = b.store.caughtUp();
+    letRead();
+    await caughtUp;
+    expect(memory).toEqual(["comes=1"]);
+  });
+
+  it("cannot say that it is caught up while the server is away, and says so within its time", async () => {
+    const schema = file.newSchema();
+    const wire = await openWire(file.server.port);
+    onTestFinished(() => wire.close());
+    const url = file.server.storeUrl(schema, { port: `${wire.port}` });
+    const { store } = await openReplica({ url, timing: { answerWithinMs: 300 } });
+    await store.caughtUp();
+    wire.freeze();
+    const since = performance.now();
+    await expect(store.caughtUp()).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(performance.now() - since).toBeLessThan(10_000);
+    wire.mend();
+    await expect.poll(() => store.caughtUp()?.then(() => "caught up"), { timeout: 10_000 }).toBe("caught up");
+  });
+
+  it("S15 reads everything anew after it was cut off for longer than deletions are remembered", async () => {
+    const schema = file.newSchema();
+    const wire = await openWire(file.server.port);
+    onTestFinished(() => wire.close());
+    const pruning = { pruneEveryMs: 100, pruneAfterMs: 200 };
+    const { store } = await file.open({ schema, timing: pruning });
+    const away = await openReplica({
+      url: file.server.storeUrl(schema, { port: `${wire.port}` }),
+      timing: { pruneEveryMs: never, pollEveryMs: 50 },
+    });
+    await store.commit([put("stays", "1"), put("goes", "1")]);
+    let memory = new Map<string, string>();
+    let reads = 0;
+    const followed = await follow({
+      store: away.store,
+      world: { now: Date.now, log: silent, metrics: away.metrics },
+      spaces: ["goes", "stays", "comes"],
+      async read() {
+        const entries = await away.store.list(everything);
+        return () => {
+          reads += 1;
+          memory = new Map(entries.map(({ key, value }) => [key, `${Buffer.from(value)}`]));
+        };
+      },
+      onCommit({ changes }) {
+        for (const { key, value } of changes) {
+          if (value === undefined) memory.delete(key);
+          else memory.set(key, `${Buffer.from(value)}`);
+        }
+      },
+    });
+    onTestFinished(() => followed.close());
+    expect([...memory.keys()]).toEqual(["goes", "stays"]);
+    wire.cut();
+    await store.commit([remove("goes"), put("comes", "1")]);
+    for (let i = 0; i < 20; i += 1) await store.commit([put("stays", `${i}`)]);
+    while ((await file.server.query(`select from ${schema}.entry where value is null`)).length > 0) await sleep(20);
+    wire.mend();
+    const matches = async () => {
+      const held = [...memory].map(([key, value]) => `${key}=${value}`).toSorted();
+      return JSON.stringify(held) === JSON.stringify(await contentsOf(store));
+    };
+    while (!(await matches())) await sleep(20);
+    expect(reads).toBe(2);
+    expect([...memory.keys()].toSorted()).toEqual(["comes", "stays"]);
+    // And from there on it hears of everything again.
+    await store.commit([remove("comes")]);
+    while (!(await matches())) await sleep(20);
+    expect(reads).toBe(2);
+  });
+
+  it("misses nothing when it was cut off for less than that", async () => {
+    const schema = file.newSchema();
+    const wire = await openWire(file.server.port);
+    onTestFinished(() => wire.close());
+    const { store } = await file.open({ schema, timing: { pruneEveryMs: 50, pruneAfterMs: never } });
+    const away = await openReplica({ url: file.server.storeUrl(schema, { port: `${wire.port}` }) });
+    await store.commit([put("goes", "1")]);
+    const watcher = scribe();
+    await away.store.watch(0, watcher);
+    wire.cut();
+    await store.commit([remove("goes")]);
+    await store.commit([put("comes", "1")]);
+    await sleep(200);
+    wire.mend();
+    while (!watcher.told.includes("3:comes=1")) await sleep(10);
+    expect(watcher.told.slice(-2)).toEqual(["2:goes=gone", "3:comes=1"]);
+    expect(watcher.isLost()).toBe(false);
+  });
+
+  it("takes away what is left of deleted keys, and nothing that was put again meanwhile", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pruneEveryMs: 100, pruneAfterMs: 150 } });
+    const keys = Array.from({ length: 2_500 }, (_, i) => `k${i}`);
+    await store.commit(keys.map((key) => put(key, "1")));
+    await store.commit(keys.map(remove));
+    const churning = (async () => {
+      for (let i = 0; i < 200; i += 1) await store.commit([put(`k${i}`, "2", 0)]);
+    })();
+    await churning;
+    while ((await file.server.query(`select from ${schema}.entry where value is null`)).length > 0) await sleep(20);
+    expect(await contentsOf(store)).toHaveLength(200);
+  });
+
+  it("tells whoever watches that the past is gone when another server lacks commits it had acknowledged", async () => {
+    const schema = file.newSchema();
+    const { store, logged } = await file.open({ schema, timing: { pollEveryMs: 100 } });
+    await store.commit([put("a", "1")]);
+    await store.commit([put("b", "1")]);
+    const watcher = scribe();
+    await store.watch(0, watcher);
+    await file.server.query(`delete from ${schema}.entry where revision > 1; update ${schema}.head set revision = 1`);
+    while (!watcher.isLost()) await sleep(10);
+    expect(store.status().revision).toBe(1);
+    expect(logged.filter((line) => line.includes('"level":"error"')).join()).toContain("lack the last commits");
+    expect(await store.commit([put("c", "1")])).toBe(2);
+  });
+
+  /** As a server does that was put back to an older state and has been written to since. */
+  async function rewriteHistory(schema: string, from: number): Promise<void> {
+    await file.server.query(
+      `delete from ${schema}.entry where revision >= ${from};
+      update ${schema}.mark set value = value + 1 where revision >= ${from};
+      insert into ${schema}.entry select 'other', 'x', revision from ${schema}.head`,
+    );
+  }
+
+  /** A replica that hears of nothing unless it asks, and one that writes past what it has seen. */
+  async function behind() {
+    const schema = file.newSchema();
+    const { store, logged } = await file.open({ schema, timing: { pollEveryMs: never, pruneEveryMs: never } });
+    await store.commit([put("a", "1")]);
+    await store.commit([put("b", "1")]);
+    const watcher = scribe();
+    await store.watch(2, watcher);
+    await rewriteHistory(schema, 2);
+    await file.server.query(`update ${schema}.head set revision = 5;
+      insert into ${schema}.mark values (5, 7)`);
+    return { schema, store, watcher, logged };
+  }
+
+  it("notices lost commits though others have committed past them, by asking whether it is caught up", async () => {
+    const { store, watcher, logged } = await behind();
+    await store.caughtUp();
+    expect(watcher.isLost()).toBe(true);
+    expect(store.status()).toMatchObject({ revision: 5, lostUpTo: 2 });
+    expect(logged.join("")).toContain("older state");
+    expect(await store.commit([put("c", "1")])).toBe(6);
+  });
+
+  it("commits nothing on top of lost commits, and says so to those who watch", async () => {
+    const { store, watcher } = await behind();
+    await expect(store.commit([put("b", "2", 2)])).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(watcher.isLost()).toBe(true);
+    expect(await store.commit([put("c", "1")])).toBe(6);
+    expect(await contentsOf(store)).toEqual(["a=1", "c=1", "other=x"]);
+  });
+
+  it("notices lost commits whose numbers were all given again", async () => {
+    const { schema, store, watcher } = await behind();
+    await file.server.query(`update ${schema}.head set revision = 2; delete from ${schema}.mark where revision > 2`);
+    await store.caughtUp();
+    expect(watcher.isLost()).toBe(true);
+  });
+
+  it("tells every replica from where no watch can be resumed, though it has seen none of the lost commits", async () => {
+    const { schema, store } = await behind();
+    const fresh = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    expect(fresh.store.status().lostUpTo).toBe(0);
+    await store.caughtUp();
+    await expect.poll(() => fresh.store.status().lostUpTo).toBe(2);
+  });
+
+  it("adds marks to a store of before there were any, and an older latchkey goes on beside a newer one", async () => {
+    const schema = file.newSchema();
+    const old = await file.open({ schema });
+    await old.store.commit([put("a", "1")]);
+    await old.store.close();
+    await file.server.query(
+      `drop table ${schema}.mark, ${schema}.loss, ${schema}.ended_session;
+      drop function ${schema}.commit_1; drop function ${schema}.commit_2; ${firstCommitFunction(schema)}`,
+    );
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    expect(await store.commit([put("b", "1")])).toBe(2);
+    // As an older one commits: by the function of then.
+    await file.server.query(
+      `select * from ${schema}.commit_1(1, '{"\\\\x63"}', '{"\\\\x31"}', '{1}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', 1e300)`,
+    );
+    while (store.status().revision < 3) await sleep(5);
+    expect(await contentsOf(store)).toEqual(["a=1", "b=1", "c=1"]);
+    expect(
+      (await file.server.query(`select revision::int from ${schema}.mark order by 1`)).map((row) => row.revision),
+    ).toEqual([1, 2, 3]);
+    expect(await store.commit([put("d", "1")])).toBe(4);
+  });
+
+  it("forgets marks that no replica asks for any more, and never that of the last commit", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pruneEveryMs: 50, pruneAfterMs: 100, pollEveryMs: 50 } });
+    for (let i = 0; i < 5; i += 1) await store.commit([put("a", `${i}`)]);
+    const marks = async () =>
+      (await file.server.query(`select revision::int from ${schema}.mark order by 1`)).map((row) => row.revision);
+    await expect.poll(marks).toEqual([5]);
+    const watcher = scribe();
+    await store.watch(5, watcher);
+    await store.caughtUp();
+    expect(await store.commit([put("b", "1")])).toBe(6);
+    expect(watcher.isLost()).toBe(false);
+  });
+
+  it("has noticed by its next commit, when the connection broke before it", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: never } });
+    await store.commit([put("a", "1")]);
+    await store.commit([put("b", "1")]);
+    const watcher = scribe();
+    await store.watch(2, watcher);
+    await file.server.query(`update ${schema}.head set revision = 1`);
+    await file.server.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'",
+    );
+    await sleep(50);
+    expect(await store.commit([put("c", "1")])).toBe(2);
+    expect(watcher.isLost()).toBe(true);
+  });
+
+  it("takes no commits any more when another store has taken its place", async () => {
+    const schema = file.newSchema();
+    const { store } = await file.open({ schema, timing: { pollEveryMs: 50 } });
+    await store.commit([put("a", "1")]);
+    await file.server.query(`update ${schema}.head set store_id = gen_random_uuid()`);
+    while (store.status().writable) await sleep(10);
+    expect(store.status().reason).toContain("another store");
+    await expect(store.get("a")).rejects.toThrow("another store");
+  });
+
+  it("is retired for all of them at once", async () => {
+    const schema = file.newSchema();
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema, timing: { pollEveryMs: never } })]);
+    await silenceBells();
+    await a.store.retire("level:elsewhere");
+    await expect(b.store.commit([put("a", "1")])).rejects.toMatchObject({ name: "StoreUnavailable" });
+    expect(b.store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("level:elsewhere") });
+  });
+
+  it("has one clock for all", async () => {
+    const schema = file.newSchema();
+    const [a, b] = await Promise.all([file.open({ schema }), file.open({ schema })]);
+    const times = [await a.store.clock(), await b.store.clock(), await a.store.clock()];
+    expect(times.toSorted((x, y) => x - y)).toEqual(times);
+  });
+});
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };

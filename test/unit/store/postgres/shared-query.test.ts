@@ -1,0 +1,40 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createSharedAsk } from "../../../../src/store/postgres/shared-query.ts";
+
+it("asks once for all who ask at the same time, and gives nobody what was asked for before they came", async () => {
+  let asks = 0;
+  let now = 0;
+  const ask = createSharedAsk(async () => {
+    asks += 1;
+    const read = now;
+    await sleep(2);
+    return read;
+  });
+  const answered: Promise<boolean>[] = [];
+  for (let i = 0; i < 200; i += 1) {
+    now += 1;
+    const came = now;
+    answered.push(ask().then((read) => read >= came));
+    if (i % 20 === 19) await sleep(1);
+  }
+  expect((await Promise.all(answered)).every((isNew) => isNew)).toBe(true);
+  expect(asks).toBeLessThan(20);
+  expect(asks).toBeGreaterThan(2);
+});
+
+it("fails those who shared an ask that failed, and nobody after them", async () => {
+  let asks = 0;
+  const ask = createSharedAsk(async () => {
+    asks += 1;
+    const mine = asks;
+    await sleep(1);
+    if (mine === 1) throw new Error("away");
+    return mine;
+  });
+  const first = Promise.allSettled([ask(), ask()]);
+  await sleep(0);
+  expect(await ask()).toBe(2);
+  expect((await first).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(await ask()).toBe(3);
+});

@@ -1,0 +1,108 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { StoreRefused } from "../../../../src/store/contract.ts";
+import { parsePostgresUrl, placeOf } from "../../../../src/store/postgres/url.ts";
+
+describe("the address of a PostgreSQL store", () => {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-url-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it("says who comes in where, with what is left out as libpq has it", () => {
+    expect(parsePostgresUrl("postgres://ada:p%40ss@db.example.test/broker")).toMatchObject({
+      host: "db.example.test",
+      port: 5432,
+      user: "ada",
+      password: "p@ss",
+      database: "broker",
+      schema: "latchkey",
+      applicationName: "latchkey",
+    });
+    expect(parsePostgresUrl("postgresql://ada@db.example.test:6432").database).toBe("ada");
+  });
+
+  it("takes parameters in the place of parts, and a plus for a plus", () => {
+    const url = "postgres:///?host=/run/postgresql&port=5433&user=ada&password=a+b&dbname=broker&schema=second";
+    const address = parsePostgresUrl(url);
+    expect(address).toMatchObject({
+      host: "/run/postgresql",
+      port: 5433,
+      user: "ada",
+      password: "a+b",
+      database: "broker",
+      schema: "second",
+    });
+    expect(placeOf(address)).toBe("/run/postgresql/.s.PGSQL.5433");
+  });
+
+  it.each([
+    ["postgres://ada@%2Frun%2Fpostgresql/broker", "/run/postgresql"],
+    ["postgres://ada@[::1]:5433/broker", "::1"],
+  ])("reads the host of %s", (url, host) => {
+    expect(parsePostgresUrl(url).host).toBe(host);
+  });
+
+  it.each(["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "%2Ftmp"])("does not encrypt to %s by default", (host) => {
+    expect(parsePostgresUrl(`postgres://ada@${host}/broker`).tls).toBeUndefined();
+  });
+
+  it.each([
+    "db.example.test/broker",
+    "10.0.0.5/broker",
+    "127.example.test/broker",
+    "db.example.test/broker?sslmode=verify-full",
+  ])("believes nobody unverified at %s", (rest) => {
+    const { tls } = parsePostgresUrl(`postgres://ada@${rest}`);
+    expect(tls).toEqual({ rejectUnauthorized: true });
+  });
+
+  it("encrypts without verifying when that is all that is asked for, as libpq does", () => {
+    const at = "postgres://ada@db.example.test/broker";
+    expect(parsePostgresUrl(`${at}?sslmode=require`).tls?.rejectUnauthorized).toBe(false);
+    const file = join(folder, "ca.crt");
+    writeFileSync(file, "a certificate");
+    const withAuthority = parsePostgresUrl(`${at}?sslmode=require&sslrootcert=${file}`).tls;
+    expect(withAuthority?.rejectUnauthorized).toBe(true);
+    expect(withAuthority?.ca?.toString()).toBe("a certificate");
+    expect(withAuthority?.checkServerIdentity).toBeDefined();
+    // Whoever names an authority wants to be sure, on this machine as well.
+    expect(parsePostgresUrl(`postgres://ada@localhost/broker?sslrootcert=${file}`).tls?.ca).toBeDefined();
+  });
+
+  it.each([
+    ["postgres://db.example.test/broker", /no user/],
+    ["postgres:///broker?user=ada", /no host/],
+    ["postgres://ada@one.test,two.test/broker", /several hosts/],
+    ["postgres://ada@db.example.test/broker?sslmode=prefer", /sslmode=prefer/],
+    ["postgres://ada@db.example.test/broker?sslmodus=require", /unknown parameter/],
+    ["postgres://ada@db.example.test/broker?schema=Robert'; drop", /schema=/],
+    ["postgres://ada@db.example.test/broker?port=0", /no port/],
+    ["postgres://ada@db.example.test/broker?sslrootcert=/nowhere/ca.crt", /sslrootcert=\/nowhere\/ca.crt/],
+    ["postgres://ada@db.example.test/broker?sslcert=/etc/hostname", /need each other/],
+    ["postgres://ada:100%@db.example.test/broker", /percent/],
+    ["postgres://", /no host/],
+  ])("refuses %s", (url, why) => {
+    expect(() => parsePostgresUrl(url)).toThrow(StoreRefused);
+    expect(() => parsePostgresUrl(url)).toThrow(why);
+  });
+
+  it("never quotes a password", () => {
+    for (const rest of [
+      "db.test/b?secretparameter=x",
+      "db.test/b?sslmode=x",
+      "db.test:99999/b",
+      "a,b/c",
+      "db.test/%",
+    ]) {
+      let said = "";
+      try {
+        parsePostgresUrl(`postgres://ada:hunter2@${rest}`);
+      } catch (error) {
+        said = String((error as Error).stack) + String((error as Error).cause);
+      }
+      expect(said).toContain("StoreRefused");
+      expect(said).not.toContain("hunter2");
+    }
+  });
+});
