@@ -17,7 +17,7 @@ import { usualRunLimits } from "./broker/syncs/run-scheduler.ts";
 import { checkAliases } from "./config/check-aliases.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
-import { type Declared, defaultEnvironment } from "./core/declared.ts";
+import { type DeclaredSetup, defaultEnvironment } from "./core/declared.ts";
 import { notableFields } from "./core/outgoing/incoming-fields.ts";
 import { defaultScopes } from "./core/scopes.ts";
 import { noScripts, type ScriptHost } from "./core/scripts/script.ts";
@@ -34,7 +34,7 @@ import { createRateLimits } from "./data-plane/server/rate-limits.ts";
 import { Scope } from "./gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "./gen/latchkey/v1/connection_pb.ts";
 import { loadCatalogue } from "./providers/catalogue.ts";
-import { createEgress, createTrustedEgress, type Resolve } from "./relay/egress.ts";
+import { createEgress, createTrustedEgress, type ResolveHost } from "./relay/egress.ts";
 import { canShareReads } from "./relay/node/shared-socket.ts";
 import { canWriteTexts } from "./relay/node/text-writes.ts";
 import { createSend } from "./relay/send.ts";
@@ -62,7 +62,7 @@ export interface Sidecar {
 }
 
 /** Starts everything: ops and control first, so that probes have an answer; the data door when all can be served. */
-export async function startSidecar(config: Config, given: World, told: Told = {}): Promise<Sidecar> {
+export async function startSidecar(config: Config, given: World, told: StartOptions = {}): Promise<Sidecar> {
   const { doors, limits } = config;
   const { log, metrics } = given;
   const tracing = config.tracing === undefined ? undefined : await startTracing(config.tracing, given);
@@ -103,7 +103,11 @@ export async function startSidecar(config: Config, given: World, told: Told = {}
       log.info("fewer connections than configured: the process may open few files", { door, wanted, max });
   }
 
-  async function open(name: DoorName | `alias ${string}`, { address, tls }: DoorConfig, door: Opened): Promise<string> {
+  async function open(
+    name: DoorName | `alias ${string}`,
+    { address, tls }: DoorConfig,
+    door: OpenDoor,
+  ): Promise<string> {
     try {
       await listen(door.server, address);
     } catch (error) {
@@ -341,9 +345,9 @@ export class StartFailure extends Error {
 }
 
 /** What a start is told beside its configuration. */
-export interface Told {
+export interface StartOptions {
   /** How names of providers are resolved; by default as the system does. */
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   /** For how long a renewal is left alone after its last sign of life; tests have no half minute to wait. */
   readonly refreshLeaseMs?: number | undefined;
   /** For how long whoever delivers is waited for after its last sign of life; the same of these. */
@@ -352,9 +356,9 @@ export interface Told {
   readonly signal?: AbortSignal;
 }
 
-interface Waiting {
+interface StoreWait {
   readonly world: World;
-  readonly told: Told;
+  readonly told: StartOptions;
   readonly onObstacle: (reason: string | undefined) => void;
 }
 
@@ -364,7 +368,7 @@ const openAgainEveryMs = 1_000;
  * A full disk or a database that is away is waited for, unready and saying why: to end and be started again would
  * come to the same, and be one more thing that flaps.
  */
-async function openWhenPossible(location: StoreLocation, { world, told, onObstacle }: Waiting): Promise<Backend> {
+async function openWhenPossible(location: StoreLocation, { world, told, onObstacle }: StoreWait): Promise<Backend> {
   for (;;) {
     try {
       const backend = await openBackend(location, world);
@@ -380,7 +384,7 @@ async function openWhenPossible(location: StoreLocation, { world, told, onObstac
   }
 }
 
-const resolveHost: Resolve = (host) => lookup(host, { all: true });
+const resolveHost: ResolveHost = (host) => lookup(host, { all: true });
 
 function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
   return new Map(
@@ -391,13 +395,13 @@ function aliasRefs({ aliases }: Config): ReadonlyMap<string, ConnectionRef> {
   );
 }
 
-interface Opened extends Pick<Door, "drain" | "destroy">, Partial<Pick<Door, "leave" | "endStreams">> {
+interface OpenDoor extends Pick<Door, "drain" | "destroy">, Partial<Pick<Door, "leave" | "endStreams">> {
   readonly server: Server;
 }
 
 interface Closing {
   readonly name: DoorName | `alias ${string}`;
-  readonly door: Opened;
+  readonly door: OpenDoor;
 }
 
 /** Not loaded unless there are any: it is an engine of its own. */
@@ -417,7 +421,7 @@ const troubleOf = (broker: Broker | undefined): string | undefined => {
 };
 
 /** The declared part with what variables pin: the default environment, its keys, where its forwards go, the control key. */
-function withPinned(declared: Declared, config: Config): Declared {
+function withPinned(declared: DeclaredSetup, config: Config): DeclaredSetup {
   const { secretKey, adminKey, forwardUrl, forwardSecret, allowedOrigins } = config;
   const isDeclared = declared.environments.some(({ name }) => name === defaultEnvironment);
   const isPinned = [secretKey, forwardUrl, forwardSecret, allowedOrigins].some((value) => value !== undefined);

@@ -23,7 +23,15 @@ import { signature } from "./signature.ts";
 import { tba } from "./tba.ts";
 import { twoStep } from "./two-step.ts";
 
-export type { AttachedNames, Attachment, Client, Draft, FixedAttachment, Pair, SigningAttachment } from "./scheme.ts";
+export type {
+  AttachedNames,
+  Attachment,
+  Client,
+  FixedAttachment,
+  NameValue,
+  RequestDraft,
+  SigningAttachment,
+} from "./scheme.ts";
 export { CannotAttach } from "./scheme.ts";
 
 /** Every scheme there is. One that the proto names and this table lacks does not compile. */

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { requireHeaderValue } from "./header-value.ts";
 import { compare, joinSorted, percentEncode, recodeForm, recodeParameters } from "./percent.ts";
-import { type AttachRequest, type AuthScheme, CannotAttach, type Draft, type Pair } from "./scheme.ts";
+import { type AttachRequest, type AuthScheme, CannotAttach, type NameValue, type RequestDraft } from "./scheme.ts";
 
 /** The headers that are ours to set, or to leave out: a caller's own would be taken for a part of the signature. */
 const headerNames = ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
@@ -31,12 +31,12 @@ export const awsSigv4: AuthScheme<"awsSigv4"> = {
     const keyOf = createDayKey({ secret: secretOf(request), region, service });
     const isS3 = likeS3.has(service);
 
-    function sign(draft: Draft) {
+    function sign(draft: RequestDraft) {
       const moment = new Date(draft.nowMs).toISOString().replace(/[-:]|\.\d{3}/g, "");
       const day = moment.slice(0, 8);
       const scope = `${day}/${region}/${service}/aws4_request`;
       const payload = isS3 ? payloadForS3(draft) : sha256(draft.body ?? "");
-      const own: Pair[] = [
+      const own: NameValue[] = [
         ["x-amz-date", moment],
         ...(isS3 ? [["x-amz-content-sha256", payload] as const] : []),
         ...(sessionToken === "" ? [] : [["x-amz-security-token", sessionToken] as const]),
@@ -103,12 +103,12 @@ function createDayKey({ secret, region, service }: Scope & { readonly secret: st
 }
 
 /** By name; what came more than once in the order in which it came, with the blanks that mean nothing taken out. */
-function headersOf({ host, headers }: Draft, own: readonly Pair[]): Pair[] {
-  const signed: Pair[] = [["host", host], ...headers.filter(([name]) => !unsigned.has(name)), ...own];
+function headersOf({ host, headers }: RequestDraft, own: readonly NameValue[]): NameValue[] {
+  const signed: NameValue[] = [["host", host], ...headers.filter(([name]) => !unsigned.has(name)), ...own];
   const together = Map.groupBy(signed, ([name]) => name);
   return [...together]
     .map(
-      ([name, pairs]): Pair => [
+      ([name, pairs]): NameValue => [
         name,
         pairs.map(([, value]) => value.replace(/^[ \t]+|[ \t]+$/g, "").replace(/ +/g, " ")).join(","),
       ],
@@ -130,7 +130,7 @@ function normalPath(path: string): string {
 }
 
 /** Some buckets insist on a hash, so that where there can be no body its hash is given. */
-function payloadForS3({ method, headers, body }: Draft): string {
+function payloadForS3({ method, headers, body }: RequestDraft): string {
   const announced = headers.some(
     ([name, value]) => name === "transfer-encoding" || (name === "content-length" && value !== "0"),
   );

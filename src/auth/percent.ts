@@ -1,4 +1,4 @@
-import type { Pair } from "./scheme.ts";
+import type { NameValue } from "./scheme.ts";
 
 /**
  * Percent-encoding as signatures want it: every byte but the unreserved ones of RFC 3986, section 2.3, in upper case
@@ -18,7 +18,7 @@ const decodeToBytes = (raw: string) =>
 export const recodeForm = (raw: string): string => encodeBytes(decodeToBytes(raw.replaceAll("+", " ")));
 
 /** The parameters of a query or a form, recoded, in the order in which they stand. */
-export function recodeParameters(raw: string): Pair[] {
+export function recodeParameters(raw: string): NameValue[] {
   const parameters = raw.split("&").filter((parameter) => parameter !== "");
   return parameters.map((parameter) => {
     const [name = "", ...value] = parameter.split("=");
@@ -27,7 +27,7 @@ export function recodeParameters(raw: string): Pair[] {
 }
 
 /** Sorted by name and then by value, and joined as a query. Of encoded parameters, whose characters are bytes. */
-export const joinSorted = (parameters: readonly Pair[]): string =>
+export const joinSorted = (parameters: readonly NameValue[]): string =>
   [...parameters]
     .sort(([a, x], [b, y]) => compare(a, b) || compare(x, y))
     .map(([name, value]) => `${name}=${value}`)

@@ -2,12 +2,12 @@ import type { ApiKeyRules } from "../gen/latchkey/v1/provider_pb.ts";
 import { requireHeaderValue } from "./header-value.ts";
 import { type AttachedNames, CannotAttach, type FixedAttachment } from "./scheme.ts";
 
-type Place =
+type KeyPlacement =
   | { readonly header: string; readonly prefix: string; readonly query?: undefined }
   | { readonly query: string; readonly header?: undefined };
 
 /** A bearer token (RFC 6750, section 2.1) unless the rules say otherwise. */
-function placeOf(rules: ApiKeyRules | undefined): Place {
+function placeOf(rules: ApiKeyRules | undefined): KeyPlacement {
   const { header = "", query = "", prefix = "" } = rules ?? {};
   if (header !== "") return { header, prefix };
   if (query !== "") return { query };

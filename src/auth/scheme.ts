@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
-export type Pair = readonly [name: string, value: string];
+export type NameValue = readonly [name: string, value: string];
 
 /** What credentials show on the TLS connection itself. */
 interface OnConnection {
@@ -13,9 +13,9 @@ interface OnConnection {
 /** What every request of a connection carries, made once and kept. */
 export interface FixedAttachment extends OnConnection {
   readonly kind: "fixed";
-  readonly headers: readonly Pair[];
+  readonly headers: readonly NameValue[];
   /** Names and values not yet percent-encoded. */
-  readonly query: readonly Pair[];
+  readonly query: readonly NameValue[];
   /** Not after this moment, in milliseconds since 1970: then it is made anew. */
   readonly untilMs?: number;
 }
@@ -28,7 +28,7 @@ export interface SigningAttachment extends OnConnection {
   /** The headers that it sets or leaves out on purpose, in lower case: a caller's own are dropped. */
   readonly headerNames: readonly string[];
   /** Of the draft alone, but for what is random in a signature itself. */
-  readonly sign: (draft: Draft) => { readonly headers: readonly Pair[] };
+  readonly sign: (draft: RequestDraft) => { readonly headers: readonly NameValue[] };
   /** Secrets that stand in what it makes as they are. */
   readonly shown?: readonly string[];
   /** The header of an answer, in lower case, that brings what the next request must be signed with. */
@@ -38,7 +38,7 @@ export interface SigningAttachment extends OnConnection {
 export type Attachment = FixedAttachment | SigningAttachment;
 
 /** A request on its way out. */
-export interface Draft {
+export interface RequestDraft {
   readonly method: string;
   readonly scheme: "https" | "http";
   /** As the Host header has it. */
@@ -48,7 +48,7 @@ export interface Draft {
   /** Raw, without the question mark. */
   readonly query: string;
   /** What is sent, names in lower case. */
-  readonly headers: readonly Pair[];
+  readonly headers: readonly NameValue[];
   /** Undefined when there is none, and when nobody asked for it: see `needs`. */
   readonly body: Uint8Array | undefined;
   readonly nowMs: number;

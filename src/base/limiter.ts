@@ -1,13 +1,13 @@
 /** So many at a time of each kind; the others wait in a row. Resolves to what gives the turn back. */
-export type Turns = (kind: string) => Promise<() => void>;
+export type Limiter = (kind: string) => Promise<() => void>;
 
-interface Row {
+interface LimiterQueue {
   busy: number;
   readonly waiting: (() => void)[];
 }
 
-export function createTurns(most: number): Turns {
-  const rows = new Map<string, Row>();
+export function createLimiter(most: number): Limiter {
+  const rows = new Map<string, LimiterQueue>();
   return async (kind) => {
     const row = rows.get(kind) ?? { busy: 0, waiting: [] };
     rows.set(kind, row);

@@ -12,7 +12,7 @@ export interface LoopClock {
   close(): void;
 }
 
-interface Due {
+interface Timeout {
   readonly at: number;
   readonly onOver: () => void;
 }
@@ -22,7 +22,7 @@ const tickMs = 50;
 const mostOfTickMs = 2 * tickMs;
 
 export function createLoopClock(): LoopClock {
-  const due = new Set<Due>();
+  const due = new Set<Timeout>();
   let elapsed = 0;
   let lookedAt = 0;
   let ticking: NodeJS.Timeout | undefined;

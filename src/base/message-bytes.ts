@@ -26,7 +26,7 @@ const shortChars = 40;
 const mostUnitBytes = 3;
 
 /** One for all: a message is written at once. */
-class Page implements MessageWriter {
+class BufferPage implements MessageWriter {
   at = 0;
   #bytes = Buffer.allocUnsafeSlow(pageBytes);
 
@@ -167,7 +167,7 @@ class Page implements MessageWriter {
   }
 }
 
-const page = new Page();
+const page = new BufferPage();
 
 const varintBytes = (value: number): number =>
   value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;

@@ -2,7 +2,10 @@
  * Remembers what was made of texts that come again. In two generations: what was not asked for while a whole one
  * filled up is let go, and nothing has to be kept in order.
  */
-export function createRecent<T>(max: number): { get(text: string): T | undefined; set(text: string, made: T): void } {
+export function createRecentCache<T>(max: number): {
+  get(text: string): T | undefined;
+  set(text: string, made: T): void;
+} {
   let young = new Map<string, T>();
   let old = new Map<string, T>();
 

@@ -1,5 +1,5 @@
 /** One small request to a provider, and the whole of its answer. Rejects with `Unanswered`. */
-export type Send = (request: SmallRequest, options?: SendOptions) => Promise<SmallAnswer>;
+export type SendSmallRequest = (request: SmallRequest, options?: SendOptions) => Promise<SmallAnswer>;
 
 export interface SmallRequest {
   /** Without a fragment. What may be sent there is judged anew each time. */
@@ -41,7 +41,7 @@ export interface SmallAnswer {
 }
 
 /** Why there is no answer, or none that can be taken. Nothing of the request is in the message. */
-export class Unanswered extends Error {
+export class RequestFailed extends Error {
   override readonly name = "Unanswered";
   /** A word: `refused`, `unknown_host`, `untrusted`, `closed`, `deadline`, `left`, `too_large`, `unsendable` and their like. */
   readonly reason: string;
@@ -51,7 +51,7 @@ export class Unanswered extends Error {
   readonly status: number | undefined;
 
   constructor(
-    { reason, mayHaveArrived, status }: Pick<Unanswered, "reason" | "mayHaveArrived" | "status">,
+    { reason, mayHaveArrived, status }: Pick<RequestFailed, "reason" | "mayHaveArrived" | "status">,
     message: string,
     options?: ErrorOptions,
   ) {

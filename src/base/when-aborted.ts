@@ -5,7 +5,7 @@
  */
 export function whenAborted(signal: AbortSignal, act: () => void): () => void {
   const waiting = waitingFor.get(signal) ?? listenTo(signal);
-  const one: Waiting = { act };
+  const one: AbortListener = { act };
   waiting.all.add(one);
   return () => {
     one.act = undefined;
@@ -15,19 +15,19 @@ export function whenAborted(signal: AbortSignal, act: () => void): () => void {
   };
 }
 
-interface Waiting {
+interface AbortListener {
   act: (() => void) | undefined;
 }
 
-interface AllWaiting {
-  readonly all: Set<Waiting>;
+interface SignalListeners {
+  readonly all: Set<AbortListener>;
   stop(): void;
 }
 
-const waitingFor = new WeakMap<AbortSignal, AllWaiting>();
+const waitingFor = new WeakMap<AbortSignal, SignalListeners>();
 
-function listenTo(signal: AbortSignal): AllWaiting {
-  const all = new Set<Waiting>();
+function listenTo(signal: AbortSignal): SignalListeners {
+  const all = new Set<AbortListener>();
   const tellAll = () => {
     for (const { act } of [...all]) tell(act);
   };

@@ -5,13 +5,13 @@ import type { LoopShare } from "./loop-share.ts";
  * first, and the longer turns are, the fewer there are of these. So what comes from them, answers and commits, is never
  * more than a little of a turn. How many are under way is another matter: waiting for an answer is no work.
  */
-export interface Behind {
+export interface WriteBehind {
   /** There may be something to begin. */
   soon(): void;
   close(): void;
 }
 
-interface BehindOptions {
+interface WriteBehindOptions {
   /** Begins one, and says whether there was one to begin. */
   readonly begin: () => boolean;
   /** In one turn. */
@@ -25,7 +25,7 @@ interface BehindOptions {
 /** Longer than a turn is that has only such work in it. */
 const longMs = 5;
 
-export function createBehind({ begin, most, few, share }: BehindOptions): Behind {
+export function createWriteBehind({ begin, most, few, share }: WriteBehindOptions): WriteBehind {
   let next: NodeJS.Immediate | undefined;
   let rest: NodeJS.Timeout | undefined;
   let askedAt = 0;

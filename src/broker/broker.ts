@@ -1,6 +1,6 @@
-import type { Send } from "../base/small-requests.ts";
+import type { SendSmallRequest } from "../base/small-requests.ts";
 import type { World } from "../base/world.ts";
-import type { Declared } from "../core/declared.ts";
+import type { DeclaredSetup } from "../core/declared.ts";
 import type { ScriptHost } from "../core/scripts/script.ts";
 import type { StoredChannel } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../gen/latchkey/v1/connection_pb.ts";
@@ -13,36 +13,36 @@ import type { SealedStore } from "../store/sealed/sealed.ts";
 import type { Audit } from "./audit/audit.ts";
 import type { Logs } from "./audit/logs.ts";
 import type { Channels } from "./channels/channels.ts";
-import { joinChannels } from "./channels/open.ts";
+import { openChannels } from "./channels/open.ts";
 import type { Authorizations } from "./connect/authorize.ts";
 import { deletingInOrder } from "./connect/connection-deletion.ts";
 import { createConnectionDescriber } from "./connect/connection-describer.ts";
 import { openDescriptionScheduler } from "./connect/description-scheduler.ts";
 import type { Imports } from "./connect/imports.ts";
-import { joinAccounts } from "./connect/open.ts";
+import { openConnect } from "./connect/open.ts";
 import type { Outcomes } from "./connect/outcomes.ts";
-import type { Sessions } from "./connect/sessions.ts";
+import type { ConnectSessions } from "./connect/sessions.ts";
 import { type Connections, createConnections } from "./connections/connections.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./connections/health.ts";
-import type { Resources } from "./connections/lookup-index.ts";
-import { openLookupFiling } from "./connections/reindex.ts";
-import { createListing, type Listing } from "./connections/search.ts";
+import type { LookupIndex } from "./connections/lookup-index.ts";
+import { openReindex } from "./connections/reindex.ts";
+import { type ConnectionListing, createConnectionListing } from "./connections/search.ts";
 import { openUnwellCount } from "./connections/unwell-count.ts";
 import type { Attachments } from "./credentials/attachments.ts";
 import { createExplain, type Explain } from "./credentials/explain.ts";
 import type { Live } from "./credentials/live-connections.ts";
-import { joinRenewal } from "./credentials/open.ts";
+import { openCredentials } from "./credentials/open.ts";
 import { createDeclarations } from "./declarations.ts";
 import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import type { Destinations } from "./deliveries/destinations.ts";
 import type { Forwards } from "./deliveries/forwards.ts";
 import type { Notifications } from "./deliveries/notifications.ts";
-import { type Retention, startHousekeeping } from "./housekeeping.ts";
+import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
 import type { SyncRecords } from "./records/sync-records.ts";
 import type { Access } from "./setup/access.ts";
 import type { Environments } from "./setup/environments.ts";
 import type { Integrations } from "./setup/integrations.ts";
-import { openGround } from "./setup/open.ts";
+import { openSetup } from "./setup/open.ts";
 import type { Origins } from "./setup/origins.ts";
 import type { Providers } from "./setup/providers.ts";
 import type { SharedCallbacks } from "./setup/shared-callbacks.ts";
@@ -50,14 +50,14 @@ import type { SigningSecrets } from "./setup/signing-secrets.ts";
 import { createWebhookUrls, type WebhookUrls } from "./setup/webhook-urls.ts";
 import { type FeedRequest, type FeedStep, feed } from "./stored/watch-feed.ts";
 import type { Actions } from "./syncs/actions.ts";
-import { type JoinedScripts, joinScripts, type ScriptsLimits } from "./syncs/open.ts";
+import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
 import type { RunNow } from "./syncs/run-now.ts";
 import type { Runs } from "./syncs/runs.ts";
 import type { ScriptVariables } from "./syncs/script-variables.ts";
 import type { Syncs } from "./syncs/syncs.ts";
 import type { TokenEndpoint } from "./tokens/token-endpoint.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
-import { joinWebhooks } from "./webhooks/open.ts";
+import { openWebhooks } from "./webhooks/open.ts";
 import { type WebhookFeedRequest, type WebhookStep, webhookFeed } from "./webhooks/webhook-feed.ts";
 import type { WebhookReceivers } from "./webhooks/webhook-receivers.ts";
 import type { WebhookLimits, Webhooks } from "./webhooks/webhooks.ts";
@@ -75,14 +75,14 @@ export interface Broker {
   readonly connections: Connections;
   readonly channels: Channels;
   readonly imports: Imports;
-  readonly sessions: Sessions;
+  readonly sessions: ConnectSessions;
   readonly authorizations: Authorizations;
   readonly origins: Origins;
   readonly sharedCallbacks: SharedCallbacks;
   readonly outcomes: Outcomes;
-  readonly listing: Listing;
+  readonly listing: ConnectionListing;
   readonly live: Live;
-  readonly resources: Resources;
+  readonly resources: LookupIndex;
   readonly attachments: Attachments;
   readonly explain: Explain;
   /** What providers are asked for tokens. */
@@ -113,8 +113,8 @@ export interface Broker {
   readonly countIgnored: (route: string, count: number) => void;
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;
-  readonly declare: (declared: Declared) => Promise<void>;
-  readonly retain: (retention: Retention) => void;
+  readonly declare: (declared: DeclaredSetup) => Promise<void>;
+  readonly retain: (retention: RetentionPeriods) => void;
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
   /** What is done once a minute, now. */
   readonly keepHouse: () => Promise<void>;
@@ -135,11 +135,11 @@ interface BrokerOptions {
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
-  readonly retention: Retention;
+  readonly retention: RetentionPeriods;
   /** The way to providers, for requests of our own. */
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   /** The way to the environments' own forward addresses. */
-  readonly sendToApplication: Send;
+  readonly sendToApplication: SendSmallRequest;
   readonly webhooks: WebhookLimits & DeliveryLimits;
   /** As usual where it is not said. */
   readonly runs?: ScriptsLimits;
@@ -153,7 +153,7 @@ interface BrokerOptions {
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { store, backend, publicUrl, send, scripts, world } = options;
   if (!backend.isShared) await endAllLeases(store);
-  const ground = await openGround({ store, catalogue: options.catalogue, world });
+  const ground = await openSetup({ store, catalogue: options.catalogue, world });
   const { collections, audit, access, integrations, providers, destinations, forwards, logs, events } = ground;
   const { environments, signingSecrets } = ground;
   const stored = { store, collections, integrations, providers };
@@ -165,21 +165,21 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
   });
   const urls = createWebhookUrls({ environments, publicUrl });
 
-  const renewal = await joinRenewal({
+  const renewal = await openCredentials({
     ...{ ground, health, connections, send, leaseMs: options.refreshLeaseMs },
     restorationOf: () => backend.restoration(),
   });
   const { live, attachments, tokens } = renewal;
-  const scripted: JoinedScripts = await joinScripts({
+  const scripted: SyncRoom = await openSyncs({
     ...{ ground, connections, renewal, scripts, urls, limits: options.runs, leaseMs: options.runLeaseMs },
   });
   const { records, runs, syncs, hooks, actions, runNow, variables } = scripted;
-  const watched = await joinChannels({ ground, connections, renewal, syncs, scripts, urls, publicUrl });
+  const watched = await openChannels({ ground, connections, renewal, syncs, scripts, urls, publicUrl });
   const { channels } = watched;
-  const accounts = await joinAccounts({
+  const accounts = await openConnect({
     ...{ ground, health, connections, renewal, slots: watched.slots, hooks, syncs, publicUrl },
   });
-  const notified = await joinWebhooks({
+  const notified = await openWebhooks({
     ...{ ground, tokens: watched.tokens, scripts, runs, urls, limits: options.webhooks },
     ...{ leaseMs: options.deliveryLeaseMs, send, sendToApplication: options.sendToApplication },
   });
@@ -189,7 +189,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     describer: createConnectionDescriber({ store, collections, live, asks: renewal.asks, logs, audit, world }),
   });
   const unwell = await openUnwellCount({ store, world });
-  const lookupFiling = await openLookupFiling({ store, collections, fields: ground.lookupFields, world });
+  const lookupFiling = await openReindex({ store, collections, fields: ground.lookupFields, world });
   const housekeeping = startHousekeeping({
     ...{ ...stored, health, keeper: renewal.keeper, destinations, retention: options.retention, world },
   });
@@ -214,7 +214,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     outcomes: accounts.outcomes,
     ...{ live, attachments, tokens },
     explain: createExplain({ live, attachments }),
-    listing: createListing(collections),
+    listing: createConnectionListing(collections),
     webhookUrls: urls,
     resources: notified.resources,
     webhooks: notified.webhooks,

@@ -5,14 +5,14 @@ import { keyOf, partsOf, under } from "../store/keys.ts";
 import { createLogCollections } from "./audit/log-collections.ts";
 import { createChannelCollections } from "./channels/channel-collections.ts";
 import { createAuthorizationCollections } from "./connect/authorization-collections.ts";
-import { createConnectionCollections, type Filing } from "./connections/connection-collections.ts";
+import { createConnectionCollections, type LookupFieldNames } from "./connections/connection-collections.ts";
 import { createWebhookCollections } from "./deliveries/webhook-collections.ts";
 import { createSetupCollections } from "./setup/setup-collections.ts";
 import { sortable } from "./stored/sortable-time.ts";
 import { createSyncCollections } from "./syncs/sync-collections.ts";
 
 /** Everything that is stored, and under which keys. */
-export function createCollections(store: Store, filing: Filing) {
+export function createCollections(store: Store, filing: LookupFieldNames) {
   return {
     ...createSetupCollections(store),
     ...createConnectionCollections(store, filing),

@@ -1,4 +1,4 @@
-import type { Declared } from "../core/declared.ts";
+import type { DeclaredSetup } from "../core/declared.ts";
 import type { Access } from "./setup/access.ts";
 import type { Environments } from "./setup/environments.ts";
 import type { Integrations } from "./setup/integrations.ts";
@@ -21,7 +21,7 @@ interface DeclarationsOptions {
  */
 export const createDeclarations =
   ({ environments, access, signingSecrets, variables, integrations, providers }: DeclarationsOptions) =>
-  async (declared: Declared): Promise<void> => {
+  async (declared: DeclaredSetup): Promise<void> => {
     // Checked before anything is changed: a file that cannot be applied whole is not applied at all.
     const known = new Set(declared.providers.map(({ name }) => name));
     for (const { provider } of declared.integrations) if (!known.has(provider)) providers.findBuiltIn(provider);

@@ -4,8 +4,8 @@ import { createHeldLease } from "../store/held-lease.ts";
 import type { Collections } from "./collections.ts";
 import { createConnectSweep } from "./connect/expired-sessions.ts";
 import type { ConnectionHealth } from "./connections/health.ts";
-import { createHealthSweep } from "./connections/health-scan.ts";
-import type { Keeper } from "./credentials/idle-refresh.ts";
+import { createHealthScan } from "./connections/health-scan.ts";
+import type { IdleRefresh } from "./credentials/idle-refresh.ts";
 import type { Destinations } from "./deliveries/destinations.ts";
 import { createDeliverySweep } from "./deliveries/retention.ts";
 import { createLogSweep, type LogRetention } from "./log-retention.ts";
@@ -14,7 +14,7 @@ import type { Integrations } from "./setup/integrations.ts";
 import type { Providers } from "./setup/providers.ts";
 import { createRunSweep } from "./syncs/run-retention.ts";
 
-export interface Retention extends LogRetention {
+export interface RetentionPeriods extends LogRetention {
   /** Of notifications and their forwards. */
   readonly deliveriesMs: number;
   /** Of records that are deleted, and of those that no run has had to do with. */
@@ -23,7 +23,7 @@ export interface Retention extends LogRetention {
 
 /** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
 export interface Housekeeping {
-  retain(retention: Retention): void;
+  retain(retention: RetentionPeriods): void;
   /** A round now, instead of within a minute. */
   run(): Promise<void>;
   /** Waits for the commit that is under way. */
@@ -36,8 +36,8 @@ interface HousekeepingOptions {
   readonly health: ConnectionHealth;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly keeper: Keeper;
-  readonly retention: Retention;
+  readonly keeper: IdleRefresh;
+  readonly retention: RetentionPeriods;
   readonly destinations: Pick<Destinations, "isOfNow">;
   readonly world: World;
 }
@@ -48,7 +48,7 @@ const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const { store, collections, health, integrations, providers, keeper, destinations, world } = options;
-  const healthSweep = createHealthSweep({ store, collections, health, integrations, providers, world });
+  const healthSweep = createHealthScan({ store, collections, health, integrations, providers, world });
   const logSweep = createLogSweep({ store, collections });
   const deliverySweep = createDeliverySweep({ store, collections });
   const runSweep = createRunSweep({ store, collections, destinations });

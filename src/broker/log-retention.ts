@@ -25,7 +25,7 @@ export interface SweepRequest {
   readonly signal: AbortSignal;
 }
 
-interface Counted {
+interface DeletionCount {
   count: number;
   /** The last one that was counted. */
   upTo: string | undefined;
@@ -37,7 +37,7 @@ const settledAfterMs = 120_000;
 
 export function createLogSweep({ store, collections }: { store: Store; collections: Collections }): LogSweep {
   const { logs, environments } = collections;
-  const counted = new Map<string, Counted>();
+  const counted = new Map<string, DeletionCount>();
 
   /** Each environment that has logs, there or deleted, found without a look at the logs between. */
   async function* environmentsWithLogs(): AsyncGenerator<string> {
@@ -53,7 +53,7 @@ export function createLogSweep({ store, collections }: { store: Store; collectio
   }
 
   /** How many there are; those that were counted before are not read again. */
-  async function countOf(environment: string, { nowMs, signal }: SweepRequest): Promise<Counted> {
+  async function countOf(environment: string, { nowMs, signal }: SweepRequest): Promise<DeletionCount> {
     const known = counted.get(environment) ?? { count: 0, upTo: undefined };
     counted.set(environment, known);
     while (!signal.aborted) {

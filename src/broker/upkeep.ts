@@ -11,16 +11,16 @@ export interface Upkeep {
   /** Without its space when it cannot be asked now. */
   status(): Promise<StoreStatus & Partial<Space>>;
   /** Everything as of one moment: chunks, and at last the manifest. */
-  backup(asked: Asked & { readonly actor: string }): AsyncGenerator<BackupPiece>;
+  backup(asked: UpkeepRequest & { readonly actor: string }): AsyncGenerator<BackupPiece>;
   /** Reads everything and checks it; the last step says that it has. */
-  scrub(asked: Asked): AsyncGenerator<ScrubProgress>;
+  scrub(asked: UpkeepRequest): AsyncGenerator<ScrubProgress>;
   /** Seals everything anew. One runs at a time; what was left is taken up by the next. */
-  reseal(asked: Asked): AsyncGenerator<ResealProgress>;
+  reseal(asked: UpkeepRequest): AsyncGenerator<ResealProgress>;
   /** The seal keys, those that are configured first, and whether the store could do without each. */
-  sealKeys(asked: Asked & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
+  sealKeys(asked: UpkeepRequest & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
 }
 
-interface Asked {
+interface UpkeepRequest {
   /** Aborts when nobody waits for it any more. */
   readonly signal: AbortSignal;
 }

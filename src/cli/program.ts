@@ -80,7 +80,7 @@ async function run(argv: readonly string[], terminal: Terminal, ownCommands: rea
   }
 }
 
-interface Parts {
+interface ProgramParts {
   readonly terminal: Terminal;
   readonly act: Act;
   readonly ownCommands: readonly OwnCommand[];
@@ -88,7 +88,7 @@ interface Parts {
 }
 
 /** The whole tree of commands. What is set on the program here, those below inherit. */
-export function createProgram({ terminal, act, ownCommands, keepExitCode }: Parts): Command {
+export function createProgram({ terminal, act, ownCommands, keepExitCode }: ProgramParts): Command {
   const program = new Command("latchkey")
     .description("Keeps connections to third-party APIs, and calls them with credentials that are good.")
     .version(version, "--version", "print the version")

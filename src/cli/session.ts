@@ -10,7 +10,7 @@ import { createPaint } from "./terminal/paint.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 
 /** What a command over the control plane works with. */
-export interface Session {
+export interface CommandSession {
   readonly terminal: Terminal;
   readonly output: Output;
   /** Of the control plane. */
@@ -23,7 +23,7 @@ export interface Session {
 }
 
 /** The options that every command over the control plane takes, as commander has read them. */
-interface ControlOptions {
+interface ControlCommandOptions {
   readonly address?: string;
   readonly key?: string;
   readonly keyFile?: string;
@@ -52,12 +52,12 @@ export const controlOptions: readonly Option[] = [
 ].map((option) => option.helpGroup("Control plane:"));
 
 export type Act = <A extends readonly unknown[]>(
-  perform: (session: Session, ...args: A) => Promise<number> | Promise<void>,
+  perform: (session: CommandSession, ...args: A) => Promise<number> | Promise<void>,
 ) => (...args: A) => Promise<void>;
 
 /** Where the control plane is looked for. */
 export const addressOf = (command: Command, { env }: Terminal): string =>
-  command.optsWithGlobals<ControlOptions>().address ??
+  command.optsWithGlobals<ControlCommandOptions>().address ??
   (env.LATCHKEY_CONTROL || listeningAddress(env["LATCHKEY_CONTROL_LISTEN"]) || defaultAddress);
 
 /** Where a latchkey of this shell listens: what `serve` is told is where the commands look. */
@@ -74,9 +74,9 @@ function listeningAddress(listen: string | undefined): string | undefined {
 export async function withSession<T>(
   command: Command,
   terminal: Terminal,
-  use: (session: Session) => Promise<T>,
+  use: (session: CommandSession) => Promise<T>,
 ): Promise<T> {
-  const { environment, json = false, timeout, ...given } = command.optsWithGlobals<ControlOptions>();
+  const { environment, json = false, timeout, ...given } = command.optsWithGlobals<ControlCommandOptions>();
   const address = addressOf(command, terminal);
   const key = await findKey(given, terminal);
   const control = openControl({ address, key, timeoutMs: timeout ?? defaultTimeoutMs, signal: terminal.signal });

@@ -1,6 +1,6 @@
 import { type ListenAddress, type ListenerTls, parseListenAddress } from "../base/http/listener.ts";
 import type { LogLevel } from "../base/log.ts";
-import type { Declared } from "../core/declared.ts";
+import type { DeclaredSetup } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
@@ -11,7 +11,7 @@ import { forwardSecretOf, forwardUrlOf, refuseForwardTwice } from "./forward.ts"
 import { ConfigMistakes } from "./mistakes.ts";
 import { type ProxyLimits, proxyLimitsOf } from "./proxy.ts";
 import { emptyFile, readConfigFile } from "./read-file.ts";
-import { type Retention, retentionOf } from "./retention.ts";
+import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import { type TracingVariable, tracingOf } from "./tracing.ts";
@@ -30,7 +30,7 @@ import {
 } from "./values.ts";
 import { checkVariableNames } from "./variable-names.ts";
 import { type VariableName, variables } from "./variables.ts";
-import { type WebhookLimits, webhooksOf } from "./webhooks.ts";
+import { type WebhookConfig, webhooksOf } from "./webhooks.ts";
 
 export { ConfigMistakes } from "./mistakes.ts";
 
@@ -51,7 +51,7 @@ export interface AliasConfig {
   readonly address: ListenAddress | undefined;
 }
 
-export interface Limits {
+export interface SizeLimits {
   readonly jsonBodyBytes: number;
   /** Of a webhook that comes in. */
   readonly webhookBodyBytes: number;
@@ -89,8 +89,8 @@ export interface Config {
   readonly undeclaredAliases: readonly UndeclaredAlias[];
   readonly relay: UpstreamLimits;
   readonly proxy: ProxyLimits;
-  readonly webhooks: WebhookLimits;
-  readonly retention: Retention;
+  readonly webhooks: WebhookConfig;
+  readonly retention: RetentionConfig;
   /** Undefined: what is listened on, `localhost` and the public URL's host. */
   readonly allowedHosts: readonly string[] | undefined;
   /** Ordinary requests to providers do without `node:http`. */
@@ -102,14 +102,14 @@ export interface Config {
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   readonly logFormat: "json" | "pretty" | undefined;
-  readonly limits: Limits;
+  readonly limits: SizeLimits;
   /** Undefined: no spans. */
   readonly tracing: TracingConfig | undefined;
   readonly configFile: string | undefined;
   /** Where the customer's scripts lie; undefined: there are none. */
   readonly scriptsFolder: string | undefined;
   readonly scripts: ScriptsConfig;
-  readonly declared: Declared;
+  readonly declared: DeclaredSetup;
   /** What is allowed and probably not meant. */
   readonly warnings: readonly string[];
 }
@@ -119,7 +119,7 @@ interface ConfigSource {
   readonly files: FileReader;
 }
 
-export const defaultLimits: Limits = {
+export const defaultLimits: SizeLimits = {
   jsonBodyBytes: 512 * 1024,
   rpcMessageBytes: 4 * 1024 * 1024,
   headBytes: 16 * 1024,
@@ -256,10 +256,10 @@ export function parseConfig({ env, files }: ConfigSource): Config {
 
 /** What of the configuration file is applied when it changes while the sidecar runs. */
 export interface Changeable {
-  readonly declared: Declared;
+  readonly declared: DeclaredSetup;
   readonly proxy: ProxyLimits;
-  readonly webhooks: WebhookLimits;
-  readonly retention: Retention;
+  readonly webhooks: WebhookConfig;
+  readonly retention: RetentionConfig;
   readonly undeclaredAliases: readonly UndeclaredAlias[];
 }
 
@@ -297,7 +297,7 @@ function checkSamePort(all: readonly Listening[], refuse: Refuse): void {
   }
 }
 
-function limitsOf({ limits = {} }: ConfigFile): Limits {
+function limitsOf({ limits = {} }: ConfigFile): SizeLimits {
   return {
     jsonBodyBytes: limits.json_body_bytes ?? defaultLimits.jsonBodyBytes,
     rpcMessageBytes: limits.rpc_message_bytes ?? defaultLimits.rpcMessageBytes,

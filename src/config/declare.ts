@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { Declared } from "../core/declared.ts";
+import type { DeclaredSetup } from "../core/declared.ts";
 import { checkIntegrationSecrets } from "../core/integration-secrets.ts";
 import { defaultScopes, scopesByName } from "../core/scopes.ts";
 import {
@@ -24,7 +24,7 @@ export function declaredIn({
   file: ConfigFile;
   secrets: SecretSource;
   refuse: Refuse;
-}): Declared {
+}): DeclaredSetup {
   const resolve = (at: string, reference: SecretReference | undefined): string | undefined => {
     if (reference === undefined) return undefined;
     const outcome = "env" in reference ? secrets.fromVariable(reference.env) : secrets.fromFile(reference.file);
@@ -92,9 +92,9 @@ export function declaredIn({
 }
 
 type FileIntegration = NonNullable<ConfigFile["integrations"]>[number];
-type Resolve = (name: string, reference: SecretReference | undefined) => string | undefined;
+type ResolveSecret = (name: string, reference: SecretReference | undefined) => string | undefined;
 
-function integrationOf(one: FileIntegration, resolve: Resolve): MessageInitShape<typeof IntegrationSchema> {
+function integrationOf(one: FileIntegration, resolve: ResolveSecret): MessageInitShape<typeof IntegrationSchema> {
   const { oauth } = one;
   const secrets = {
     clientSecret: resolve("client_secret", oauth?.client_secret) ?? "",

@@ -1,9 +1,9 @@
 import { checkWebhookUrl } from "../core/connection-rules.ts";
-import { type Declared, defaultEnvironment } from "../core/declared.ts";
+import { type DeclaredSetup, defaultEnvironment } from "../core/declared.ts";
 import { signingSecretMistake } from "../core/notifications/webhook-signature.ts";
 import type { Refuse } from "./values.ts";
 
-interface Written<T> {
+interface WrittenSetting<T> {
   /** As the message calls it. */
   readonly name: string;
   readonly value: T;
@@ -11,26 +11,30 @@ interface Written<T> {
 }
 
 /** Where forwards go. It is the operator's own: any host, and in the open if it says so. */
-export function forwardUrlOf({ name, value, refuse }: Written<string | undefined>): string | undefined {
+export function forwardUrlOf({ name, value, refuse }: WrittenSetting<string | undefined>): string | undefined {
   for (const { message } of checkWebhookUrl(value ?? "", [])) refuse(`${name} ${message}`);
   return value;
 }
 
 /** What signs them. */
-export function forwardSecretOf({ name, value, refuse }: Written<string | undefined>): string | undefined {
+export function forwardSecretOf({ name, value, refuse }: WrittenSetting<string | undefined>): string | undefined {
   const mistake = value === undefined ? undefined : signingSecretMistake(value);
   if (mistake !== undefined) refuse(`${name} ${mistake}`);
   return value;
 }
 
-interface Twice {
-  readonly declared: Declared;
+interface DoubleDeclaration {
+  readonly declared: DeclaredSetup;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly refuse: Refuse;
 }
 
 /** A variable and the file may not both say it of the default environment: nobody could tell which was meant. */
-export function refuseForwardTwice({ declared: { environments, signingSecrets }, env, refuse }: Twice): void {
+export function refuseForwardTwice({
+  declared: { environments, signingSecrets },
+  env,
+  refuse,
+}: DoubleDeclaration): void {
   const dev = environments.find(({ name }) => name === defaultEnvironment);
   const isPinned = signingSecrets.some(({ environment }) => environment === defaultEnvironment);
   const both = (variable: string, field: string) =>

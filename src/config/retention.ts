@@ -3,7 +3,7 @@ import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
-export interface Retention extends LogRetention {
+export interface RetentionConfig extends LogRetention {
   /** Of notifications and their forwards, once they wait for nothing. */
   readonly deliveriesMs: number;
   /** Of records that are deleted, and of those that no run has had to do with. */
@@ -12,7 +12,7 @@ export interface Retention extends LogRetention {
 
 const weekMs = 7 * 86_400_000;
 
-export const defaultRetention: Retention = {
+export const defaultRetention: RetentionConfig = {
   maxAgeMs: weekMs,
   maxCount: 100_000,
   deliveriesMs: weekMs,
@@ -22,7 +22,13 @@ export const defaultRetention: Retention = {
 const minAgeMs = 3_600_000;
 const maxAgeMs = 366 * 86_400_000;
 
-export function retentionOf({ file: { retention = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): Retention {
+export function retentionOf({
+  file: { retention = {} },
+  refuse,
+}: {
+  file: ConfigFile;
+  refuse: Refuse;
+}): RetentionConfig {
   function age(name: "logs" | "deliveries" | "records", fallback: number): number {
     const ms = millisecondsIn(retention[name] ?? "") ?? fallback;
     if (ms < minAgeMs || ms > maxAgeMs) refuse(`retention.${name}: must be from 1h to 366d`);

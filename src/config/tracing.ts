@@ -103,13 +103,13 @@ function samplerOf({ text, refuse }: TracingSource): SamplerConfig {
   return { name, ratio };
 }
 
-interface Counted {
+interface NumberVariable {
   readonly name: TracingVariable;
   readonly fallback: number;
   readonly max: number;
 }
 
-function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }: Counted): number {
+function countOf({ text, refuse }: TracingSource, { name: asked, fallback, max }: NumberVariable): number {
   const { name, value } = text(asked);
   if (value === undefined) return fallback;
   const count = /^[0-9]{1,9}$/.test(value) ? Number(value) : 0;

@@ -107,7 +107,7 @@ export function durationOf({ name, text, refuse }: Duration): number {
   return ms ?? 0;
 }
 
-interface Choice<T extends string> {
+interface ChoiceRule<T extends string> {
   readonly name: string;
   readonly of: readonly T[];
   readonly refuse: Refuse;
@@ -118,13 +118,13 @@ export function optionalChoice<T extends string>({
   text,
   of,
   refuse,
-}: Choice<T> & { text: string | undefined }): T | undefined {
+}: ChoiceRule<T> & { text: string | undefined }): T | undefined {
   const chosen = of.find((one) => one === text);
   if (text !== undefined && chosen === undefined) refuse(`${name} must be one of ${of.join(", ")}`);
   return chosen;
 }
 
-export function choice<T extends string>(asked: Choice<T> & { text: string }): T {
+export function choice<T extends string>(asked: ChoiceRule<T> & { text: string }): T {
   const [first] = asked.of;
   const chosen = optionalChoice(asked) ?? first;
   if (chosen === undefined) throw new Error("a choice has options");

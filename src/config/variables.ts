@@ -151,9 +151,9 @@ export const variables = [
   { name: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default: "512", meaning: "spans that are sent together" },
   { name: "OTEL_BSP_MAX_QUEUE_SIZE", default: "2048", meaning: "spans that wait; what comes beyond is dropped" },
   { name: "OTEL_SDK_DISABLED", default: "false", meaning: "`true`: no spans, whatever else is set" },
-] as const satisfies readonly Variable[];
+] as const satisfies readonly EnvironmentVariable[];
 
-interface Variable {
+interface EnvironmentVariable {
   readonly name: `LATCHKEY_${string}` | `OTEL_${string}`;
   readonly default: string;
   readonly meaning: string;

@@ -3,7 +3,7 @@ import type { ConfigFile } from "./file.ts";
 import type { Refuse } from "./values.ts";
 
 /** What may be changed of the forwarding of webhooks while it runs. */
-export interface WebhookLimits {
+export interface WebhookConfig {
   /** The most forwards that may wait: beyond it a provider is told to come again. */
   readonly maxWaiting: number;
   /** Deliveries under way to one destination. */
@@ -12,12 +12,12 @@ export interface WebhookLimits {
   readonly timeoutMs: number;
 }
 
-export const defaultWebhooks: WebhookLimits = { maxWaiting: 200_000, perDestination: 32, timeoutMs: 15_000 };
+export const defaultWebhooks: WebhookConfig = { maxWaiting: 200_000, perDestination: 32, timeoutMs: 15_000 };
 
 const minTimeoutMs = 100;
 const maxTimeoutMs = 300_000;
 
-export function webhooksOf({ file: { webhooks = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): WebhookLimits {
+export function webhooksOf({ file: { webhooks = {} }, refuse }: { file: ConfigFile; refuse: Refuse }): WebhookConfig {
   const timeoutMs = millisecondsIn(webhooks.timeout ?? "") ?? defaultWebhooks.timeoutMs;
   if (timeoutMs < minTimeoutMs || timeoutMs > maxTimeoutMs) refuse("webhooks.timeout: must be from 100ms to 5m");
   return {

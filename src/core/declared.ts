@@ -6,7 +6,7 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 export const defaultEnvironment = "dev";
 
 /** What the configuration file says there is. */
-export interface Declared {
+export interface DeclaredSetup {
   readonly environments: readonly DeclaredEnvironment[];
   readonly keys: readonly DeclaredKey[];
   readonly signingSecrets: readonly DeclaredSigningSecrets[];

@@ -1,6 +1,6 @@
 /** What end users are asked for, and what they gave. */
 
-interface Wanted {
+interface WantedScopes {
   /** The integration's, or in their place what the session names. */
   readonly configured: readonly string[];
   /** The provider's, where nobody names any. */
@@ -11,7 +11,7 @@ interface Wanted {
   readonly granted: readonly string[];
 }
 
-export function wantedScopes({ configured, defaults, further, granted }: Wanted): string[] {
+export function wantedScopes({ configured, defaults, further, granted }: WantedScopes): string[] {
   return [...new Set([...(configured.length > 0 ? configured : defaults), ...further, ...granted])];
 }
 

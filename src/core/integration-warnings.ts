@@ -11,7 +11,7 @@ import { type OAuth2Rules, type Provider, ScopeNote_Sensitivity } from "../gen/l
 import { isConfusable } from "./callback-address.ts";
 import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 
-interface Plan {
+interface OAuthSetup {
   readonly provider: Provider;
   readonly publishing: OAuthApp_Publishing;
   /** What end users are asked for. */
@@ -40,7 +40,7 @@ function hostPrefixIgnored(hosts: Integration["hosts"]): IntegrationWarning[] {
 }
 
 /** The same for any set of scopes, such as those that one end user is about to be asked for. */
-export function warningsOf({ provider, publishing, scopes }: Plan): IntegrationWarning[] {
+export function warningsOf({ provider, publishing, scopes }: OAuthSetup): IntegrationWarning[] {
   if (provider.auth.case !== "oauth2") return [];
   const told = { name: provider.displayName || provider.name, rules: provider.auth.value, scopes };
   const lasting = noRefreshTokens(told);
@@ -78,7 +78,7 @@ export function sharedCallback(
   return warning("shared_callback", message, []);
 }
 
-interface Told {
+interface ScopeWarningInput {
   /** What a person calls the provider. */
   readonly name: string;
   readonly rules: OAuth2Rules;
@@ -88,7 +88,7 @@ interface Told {
 const warning = (code: string, message: string, scopes: readonly string[]) =>
   create(IntegrationWarningSchema, { code, message, scopes: [...scopes] });
 
-function shortLived({ name, rules, scopes }: Told): IntegrationWarning[] {
+function shortLived({ name, rules, scopes }: ScopeWarningInput): IntegrationWarning[] {
   const { testingLifetime, testingExemptScopes = [] } = rules.refreshTokens ?? {};
   const harmful = scopes.filter((scope) => !testingExemptScopes.includes(scope));
   if (testingLifetime === undefined || harmful.length === 0) return [];
@@ -99,7 +99,7 @@ function shortLived({ name, rules, scopes }: Told): IntegrationWarning[] {
   return [warning("short_lived_refresh_tokens", message, harmful)];
 }
 
-function verificationNeeded({ name, rules, scopes }: Told): IntegrationWarning[] {
+function verificationNeeded({ name, rules, scopes }: ScopeWarningInput): IntegrationWarning[] {
   const classed = (wanted: ScopeNote_Sensitivity) =>
     scopes.filter((scope) => rules.scopeNotes.some((note) => note.scope === scope && note.sensitivity === wanted));
   const sensitive = classed(ScopeNote_Sensitivity.SENSITIVE);
@@ -119,7 +119,7 @@ function publishingUnknown(ofTesting: readonly IntegrationWarning[]): Integratio
   return warning("publishing_unknown", message, scopes);
 }
 
-function noRefreshTokens({ name, rules, scopes }: Told): IntegrationWarning[] {
+function noRefreshTokens({ name, rules, scopes }: ScopeWarningInput): IntegrationWarning[] {
   const needed = rules.refreshTokens?.scopes ?? [];
   if (needed.length === 0 || needed.some((scope) => scopes.includes(scope))) return [];
   const message = `${name} gives no refresh tokens unless ${needed.join(" or ")} is among the scopes: a connection ends with its first access token`;

@@ -35,7 +35,7 @@ export function createOpsDoor({
   connections,
   world,
 }: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
-  const pages: Readonly<Record<string, (request: IncomingMessage) => Page | Promise<Page>>> = {
+  const pages: Readonly<Record<string, (request: IncomingMessage) => OpsPage | Promise<OpsPage>>> = {
     // Alive is whoever answers: the state of anything else is not the business of a restart.
     "/livez": () => ({ status: 200, text: "ok\n" }),
     "/startupz": () =>
@@ -85,7 +85,7 @@ export function createOpsDoor({
         : isRead
           ? await page(request)
           : { status: 405, text: "method not allowed\n" };
-    const { status, text, contentType = "text/plain; charset=utf-8" } = found as Page;
+    const { status, text, contentType = "text/plain; charset=utf-8" } = found as OpsPage;
     response.setHeader("content-type", contentType);
     response.setHeader("content-length", Buffer.byteLength(text));
     response.setHeader("cache-control", "no-store");
@@ -127,7 +127,7 @@ function limitTo(server: http.Server, connections: ConnectionLimit): void {
   });
 }
 
-interface Page {
+interface OpsPage {
   readonly status: number;
   readonly text: string;
   readonly contentType?: string;

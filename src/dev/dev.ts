@@ -14,7 +14,7 @@ import { devPage, type Scripts } from "./page.ts";
 import { readyApiKey, readyUser } from "./sandbox/auth/access.ts";
 import { allowPrivateFor } from "./sandbox/providers.ts";
 import { type Sandbox, startSandbox } from "./sandbox/sandbox.ts";
-import { connections, furnish } from "./seed.ts";
+import { connections, seed } from "./seed.ts";
 
 const defaultSandbox = "127.0.0.1:3010";
 const defaultStore = "level:./.latchkey";
@@ -45,7 +45,7 @@ export async function dev(process: Process, options: Readonly<Record<string, str
       async onStarted(sidecar, config) {
         // An application under development is on this machine as well, at any port.
         sidecar.broker.origins.allowLocal();
-        const furnished = await furnish(sidecar, sandbox);
+        const furnished = await seed(sidecar, sandbox);
         const places = placesOf(sidecar, config, process.env);
         const scripts = scriptsOf(sidecar, config, furnished.left);
         const accepted = { apiKey: readyApiKey, user: readyUser };

@@ -5,7 +5,7 @@ export interface Scripts {
   readonly trial?: readonly string[];
 }
 
-interface Furnished {
+interface DevPageData {
   /** Addresses of the doors. */
   readonly data: string;
   readonly control: string;
@@ -29,7 +29,7 @@ interface Furnished {
 }
 
 /** One thing to try: what it shows, and what to paste. */
-interface Step {
+interface TourStep {
   readonly shows: string;
   readonly commands: readonly string[];
 }
@@ -38,7 +38,7 @@ interface Step {
 const width = 79;
 
 /** What `latchkey dev` says once it runs. Every command works as it is pasted, one after the other. */
-export function devPage(furnished: Furnished): string {
+export function devPage(furnished: DevPageData): string {
   const { data, control, ops, sandbox, accepted, place, left } = furnished;
   const doors = [
     ["data", data, "what your service calls"],
@@ -79,7 +79,7 @@ function stepsOf({
   grants,
   webhookPath,
   scripts,
-}: Furnished): readonly Step[] {
+}: DevPageData): readonly TourStep[] {
   const key = `-H ${quoted(`Authorization: Bearer ${secretKey}`)}`;
   const by = (integration: string) => `-H 'Provider-Config-Key: ${integration}' -H 'Connection-Id: ada'`;
   const get = (path: string, ...more: readonly string[]) =>

@@ -30,7 +30,7 @@ const integrations = [
 export const connections: readonly string[] = integrations.map(({ key }) => `${key}/${id}`);
 
 /** What is there to play with now. */
-export interface Furnished {
+export interface SeededData {
   /** By integration, what the sandbox calls the grant behind the connection. */
   readonly grants: ReadonlyMap<string, string>;
   /** Connections that somebody else has put in the place of ours. */
@@ -43,7 +43,7 @@ export interface Furnished {
  * The sandbox's providers, an integration and a connection for each of its neutral APIs. It forgets what it granted
  * when it ends, so that connections of ours get new tokens at each start. What is somebody else's stays as it is.
  */
-export async function furnish({ broker }: Sidecar, sandbox: Sandbox): Promise<Furnished> {
+export async function seed({ broker }: Sidecar, sandbox: Sandbox): Promise<SeededData> {
   const descriptions = describeProviders(sandbox.origin).map(readProvider);
   for (const provider of descriptions) await describe(broker.providers, provider);
   const grants = new Map<string, string>();
@@ -61,11 +61,11 @@ export async function furnish({ broker }: Sidecar, sandbox: Sandbox): Promise<Fu
   return { grants, left, webhookPath };
 }
 
-type Broker = Sidecar["broker"];
-type Wanted = (typeof integrations)[number];
+type SidecarBroker = Sidecar["broker"];
+type SampleIntegration = (typeof integrations)[number];
 
 /** It may have been at another address last time. What a configuration file declares under its name, stays. */
-async function describe(providers: Broker["providers"], wanted: Provider): Promise<void> {
+async function describe(providers: SidecarBroker["providers"], wanted: Provider): Promise<void> {
   const isNew = await unless("already_exists", providers.create(wanted, actor));
   if (isNew || isSame(providers.find(wanted.name), wanted)) return;
   await unless("read_only", providers.update({ provider: wanted, expectedRevision: 0n }, actor));
@@ -76,7 +76,10 @@ function isSame({ createdAt: _, updatedAt: __, ...known }: Provider, wanted: Pro
 }
 
 /** Whether there is one now that can use what the sandbox grants. */
-async function isSetUp(all: Broker["integrations"], { key, provider, displayName }: Wanted): Promise<boolean> {
+async function isSetUp(
+  all: SidecarBroker["integrations"],
+  { key, provider, displayName }: SampleIntegration,
+): Promise<boolean> {
   const wanted = create(IntegrationSchema, {
     environment,
     key,
@@ -90,7 +93,7 @@ async function isSetUp(all: Broker["integrations"], { key, provider, displayName
   return value.provider === provider && value.oauth?.clientId === readyClient.id;
 }
 
-async function isFree(connections: Broker["connections"], { key }: Wanted): Promise<boolean> {
+async function isFree(connections: SidecarBroker["connections"], { key }: SampleIntegration): Promise<boolean> {
   const [found] = await connections.getMany([
     { $typeName: "latchkey.v1.ConnectionRef", environment, integration: key, id },
   ]);
@@ -98,7 +101,7 @@ async function isFree(connections: Broker["connections"], { key }: Wanted): Prom
 }
 
 /** As a user's consent would have brought it, refresh token and all. */
-function granted(sandbox: Sandbox, { key, provider }: Wanted, descriptions: readonly Provider[]) {
+function granted(sandbox: Sandbox, { key, provider }: SampleIntegration, descriptions: readonly Provider[]) {
   const { auth } = descriptions.find(({ name }) => name === provider) ?? {};
   const scopes = auth?.case === "oauth2" ? auth.value.defaultScopes : [];
   const { grant, ...raw } = sandbox.grant({ user, scopes: [...scopes] });

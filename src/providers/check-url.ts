@@ -50,14 +50,14 @@ export function checkUrl(checked: CheckedUrl): Mistake[] {
 const placesIn = (text: string) =>
   [...text.matchAll(placeholder)].map(([, from = "", name = ""]) => [from, name] as const);
 
-interface Place {
+interface UrlField {
   readonly name: string;
   readonly path: string;
   readonly fields: readonly ConnectionField[];
   readonly knowsSuffixes: boolean;
 }
 
-function checkPlace({ name, path, fields, knowsSuffixes }: Place): Mistake[] {
+function checkPlace({ name, path, fields, knowsSuffixes }: UrlField): Mistake[] {
   const field = fields.find((one) => one.name === name);
   const isRestricted = field !== undefined && (field.pattern !== "" || (knowsSuffixes && field.suffixes.length > 0));
   return isRestricted

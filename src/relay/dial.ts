@@ -4,7 +4,7 @@ import type { Egress } from "./egress.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
 
-export interface Dialled {
+export interface DialTarget {
   readonly origin: Origin;
   readonly egress: Egress;
   readonly secureContext: SecureContext | undefined;
@@ -24,7 +24,7 @@ export function dial({
   session,
   protocols = http1Alone,
   onread,
-}: Dialled & { readonly onread?: OnReadOpts }): Socket {
+}: DialTarget & { readonly onread?: OnReadOpts }): Socket {
   const { host, port } = origin;
   const common = { host, port, lookup: egress.lookupFor(origin), ...(onread === undefined ? {} : { onread }) };
   const socket =

@@ -19,10 +19,10 @@ export interface ResolvedAddress {
   readonly family: number;
 }
 
-export type Resolve = (host: string) => Promise<readonly ResolvedAddress[]>;
+export type ResolveHost = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 interface EgressOptions {
-  readonly resolve: Resolve;
+  readonly resolve: ResolveHost;
   /** `host:port` that may be private; `http://host:port` that is, and is spoken to without TLS. */
   readonly allowPrivate: readonly string[];
 }
@@ -68,7 +68,7 @@ export const createTrustedEgress = ({ resolve }: Pick<EgressOptions, "resolve">)
 });
 
 const lookupBy =
-  (resolve: Resolve, requireAllowed: (addresses: readonly ResolvedAddress[]) => void): LookupFunction =>
+  (resolve: ResolveHost, requireAllowed: (addresses: readonly ResolvedAddress[]) => void): LookupFunction =>
   (host, options, callback) => {
     resolve(host)
       .catch((cause: NodeJS.ErrnoException) => {

@@ -1,9 +1,9 @@
-import type { Admitted } from "./origin.ts";
+import type { AdmittedOrigin } from "./origin.ts";
 
 export type Protocol = "http1" | "http2" | "any";
 
 export interface UpstreamRequest {
-  readonly origin: Admitted;
+  readonly origin: AdmittedOrigin;
   readonly method: string;
   /** Request line and fields, with their framing and the empty line; latin1. */
   readonly head: string;

@@ -1,7 +1,7 @@
 import { RelayFailure } from "./failure.ts";
 
 /** Of what goes to one origin. */
-export interface Limits {
+export interface OriginLimits {
   readonly connectMs: number;
   /** From the end of the request to the beginning of its answer. */
   readonly answerMs: number;
@@ -14,15 +14,15 @@ export interface Limits {
 }
 
 /** Under way, on whatever carries it. */
-interface Moving {
+interface PendingState {
   readonly isAwaitingAnswer: boolean;
 }
 
 /** Why what has not moved for so long is given up; undefined: it is not. */
 export function overdue(
-  { isAwaitingAnswer }: Moving,
+  { isAwaitingAnswer }: PendingState,
   forMs: number,
-  { answerMs, idleMs }: Limits,
+  { answerMs, idleMs }: OriginLimits,
 ): RelayFailure | undefined {
   if (isAwaitingAnswer) {
     return forMs > answerMs ? new RelayFailure("answer_timeout", "no answer in time") : undefined;

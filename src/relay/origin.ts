@@ -11,7 +11,7 @@ export interface Origin {
 }
 
 /** An origin that requests may be sent to. */
-export interface Admitted extends Origin {
+export interface AdmittedOrigin extends Origin {
   /** Connections are shared by those who have it in common. */
   readonly key: string;
   /** As a Host header has it. */

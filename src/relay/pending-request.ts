@@ -1,7 +1,7 @@
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import type { Carried, Connection, Receiver } from "./http1/connection.ts";
-import type { Streamed } from "./http2/session.ts";
+import type { CarriedRequest, Connection, ResponseReceiver } from "./http1/connection.ts";
+import type { StreamedRequest } from "./http2/session.ts";
 
 /** Of a body that has gone over HTTP/2: kept for as long as the provider may say that it has not looked at it. */
 const maxKeptBytes = 16 * 1024;
@@ -13,16 +13,16 @@ export const isRepeatable = ({ mayRepeat, body, method }: UpstreamRequest): bool
 
 /** What a request that is under way may ask of those who send it. */
 export interface Routes {
-  giveUp(going: Going): void;
+  giveUp(going: PendingRequest): void;
   /** Over HTTP/1.1, though it would have gone over HTTP/2. */
-  fallBack(going: Going): void;
+  fallBack(going: PendingRequest): void;
 }
 
 /**
  * A request that is under way, in whichever protocol: what of it must wait is kept here, and what may be needed again.
  */
-export class Going implements Carried, Exchange, Streamed {
-  readonly receiver: Receiver;
+export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest {
+  readonly receiver: ResponseReceiver;
   readonly isHead: boolean;
   readonly request: UpstreamRequest;
   isSent: boolean;
@@ -41,7 +41,7 @@ export class Going implements Carried, Exchange, Streamed {
   #trailers: readonly string[] | undefined;
   #isOver = false;
 
-  constructor(request: UpstreamRequest, receiver: Receiver, routes: Routes) {
+  constructor(request: UpstreamRequest, receiver: ResponseReceiver, routes: Routes) {
     this.request = request;
     this.receiver = receiver;
     this.isHead = request.method === "HEAD";

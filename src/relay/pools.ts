@@ -1,23 +1,23 @@
 import { createHash } from "node:crypto";
 import tls from "node:tls";
-import type { Connection, ConnectionPlace } from "./http1/connection.ts";
-import { type Admitted, hrefOf, type Origin } from "./origin.ts";
-import type { Going } from "./pending-request.ts";
+import type { Connection, ConnectionPool } from "./http1/connection.ts";
+import { type AdmittedOrigin, hrefOf, type Origin } from "./origin.ts";
+import type { PendingRequest } from "./pending-request.ts";
 
 /** What is kept of an origin (and client certificate), for as long as anything goes there. */
-export interface Pool extends ConnectionPlace {
+export interface Pool extends ConnectionPool {
   /** The last one used is the next one used: the others grow old and go. */
   readonly idle: Connection<Pool>[];
   carrying: number;
   tunnels: number;
-  readonly waiting: Going[];
+  readonly waiting: PendingRequest[];
   /** It takes nothing but HTTP/2: until it says otherwise, everything goes to it so. */
   wantsHttp2: boolean;
   usedAt: number;
 }
 
 export interface Pools {
-  of(origin: Admitted): Pool;
+  of(origin: AdmittedOrigin): Pool;
   all(): Iterable<Pool>;
   /** Those to which nothing has gone for long. */
   forgetUnused(nowMs: number): void;
@@ -33,7 +33,7 @@ export function createPools(extraCa: string | undefined): Pools {
   let last: { readonly key: string; readonly pool: Pool } | undefined;
   const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
 
-  function make(origin: Admitted): Pool {
+  function make(origin: AdmittedOrigin): Pool {
     const { scheme, clientCertificate: own } = origin;
     const secureContext =
       scheme === "http"

@@ -1,12 +1,12 @@
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate } from "node:zlib";
 import { lowerCase } from "../base/http/field-name.ts";
-import { type Send, type SmallAnswer, type SmallRequest, Unanswered } from "../base/small-requests.ts";
+import { RequestFailed, type SendSmallRequest, type SmallAnswer, type SmallRequest } from "../base/small-requests.ts";
 import { version } from "../base/version.ts";
 import { whenAborted } from "../base/when-aborted.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
 import { RelayFailure } from "./failure.ts";
-import type { Receiver } from "./http1/connection.ts";
+import type { ResponseReceiver } from "./http1/connection.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
 import { originOf } from "./origin.ts";
 import type { Upstream } from "./upstream.ts";
@@ -19,7 +19,7 @@ const repeatable = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
 const followMs = 1_000;
 
 /** Over the same way as what is relayed: to no other addresses, with the same trust, and without following redirects. */
-export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
+export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmallRequest {
   return (request, { signal, deadlineMs = defaultDeadlineMs, maxBytes = defaultMaxBytes } = {}) =>
     new Promise((resolve, reject) => {
       let exchange: Exchange | undefined;
@@ -38,7 +38,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
       };
       const fail = (reason: string, cause: Error) => {
         const mayHaveArrived = exchange?.mayHaveArrived === true;
-        settle(() => reject(new Unanswered({ reason, mayHaveArrived, status }, cause.message, { cause })));
+        settle(() => reject(new RequestFailed({ reason, mayHaveArrived, status }, cause.message, { cause })));
       };
       function giveUp(reason: string, message: string): void {
         const given = exchange;
@@ -60,7 +60,7 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
         ended(head, body) {
           decoded(head, body, maxBytes).then(
             (answer) => settle(() => resolve(answer)),
-            (error: Error) => fail(error instanceof TooLarge ? "too_large" : "malformed", error),
+            (error: Error) => fail(error instanceof AnswerTooLarge ? "too_large" : "malformed", error),
           );
         },
         failed: (failure) => fail(failure.kind, failure),
@@ -71,23 +71,23 @@ export function createSend(upstream: Pick<Upstream, "admit" | "send">): Send {
         if (body.length > 0) exchange.write(body);
         if (asked.body !== "none") exchange.end([]);
       } catch (error) {
-        if (error instanceof Unsendable) fail("unsendable", error);
+        if (error instanceof UnsendableRequest) fail("unsendable", error);
         else if (error instanceof RelayFailure) fail(error.kind, error);
         else settle(() => reject(error));
       }
     });
 }
 
-interface ToUpstream {
+interface UpstreamSend {
   readonly asked: UpstreamRequest;
   readonly body: Buffer;
 }
 
-function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): ToUpstream {
+function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): UpstreamSend {
   const { url, method, headers, clientCertificate, mayRepeat = false, mayFollow = false } = request;
   const parsed = URL.parse(url);
   const asked = parsed === null ? undefined : originOf(parsed);
-  if (parsed === null || asked === undefined) throw new Unsendable("there is no such address");
+  if (parsed === null || asked === undefined) throw new UnsendableRequest("there is no such address");
   const origin = upstream.admit({ ...asked, clientCertificate, isApart: mayFollow });
   const { pathname, search } = parsed;
   const body = Buffer.from(request.body ?? "");
@@ -100,7 +100,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): T
   if (hasBody) fields.set("content-length", String(body.length));
   let lines = "";
   for (const [name, value] of fields) {
-    if (!isSendable(name, value)) throw new Unsendable("a field of the request cannot be sent");
+    if (!isSendable(name, value)) throw new UnsendableRequest("a field of the request cannot be sent");
     lines += `${name}: ${value}\r\n`;
   }
   return {
@@ -125,7 +125,7 @@ const ours = ["content-length", "transfer-encoding", "connection"];
 const isSendable = (name: string, value: string): boolean =>
   /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 
-interface Collecting {
+interface CollectorCallbacks {
   readonly maxBytes: number;
   readonly began: (head: ResponseHead) => void;
   readonly tooLarge: () => void;
@@ -133,7 +133,7 @@ interface Collecting {
   readonly failed: (failure: RelayFailure) => void;
 }
 
-function collecting({ maxBytes, began, tooLarge, ended, failed }: Collecting): Receiver {
+function collecting({ maxBytes, began, tooLarge, ended, failed }: CollectorCallbacks): ResponseReceiver {
   const parts: Buffer[] = [];
   let head: ResponseHead | undefined;
   let size = 0;
@@ -159,9 +159,9 @@ function collecting({ maxBytes, began, tooLarge, ended, failed }: Collecting): R
   };
 }
 
-class TooLarge extends Error {}
+class AnswerTooLarge extends Error {}
 /** Whoever asks for it asks in vain, however often. */
-class Unsendable extends Error {}
+class UnsendableRequest extends Error {}
 
 const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
   gzip: promisify(gunzip),
@@ -186,7 +186,7 @@ async function decoded({ status, fields }: ResponseHead, body: Buffer, maxBytes:
     return { status, header, fields, body: await decode(body, { maxOutputLength: maxBytes }) };
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
-      throw new TooLarge(`the answer is larger than ${maxBytes} bytes`, { cause });
+      throw new AnswerTooLarge(`the answer is larger than ${maxBytes} bytes`, { cause });
     }
     throw new Error("the answer is not encoded as it says", { cause });
   }

@@ -1,30 +1,30 @@
 import type { Socket } from "node:net";
-import { createRecent } from "../base/recent-cache.ts";
+import { createRecentCache } from "../base/recent-cache.ts";
 import { createTunnels } from "./client/tunnels.ts";
 import { failureOf } from "./dial.ts";
 import type { Egress } from "./egress.ts";
 import type { Exchange, UpstreamRequest } from "./exchange.ts";
-import type { Receiver } from "./http1/connection.ts";
+import type { ResponseReceiver } from "./http1/connection.ts";
 import { createKeptConnections } from "./http1/kept-connections.ts";
 import { createHeadReader, type Notable } from "./http1/response-head.ts";
-import { createSessions } from "./http2/sessions.ts";
-import type { Limits } from "./limits.ts";
+import { createProviderSessions } from "./http2/sessions.ts";
+import type { OriginLimits } from "./limits.ts";
 import { finishTurn } from "./node/batching.ts";
-import { type Admitted, authorityOf, type Origin } from "./origin.ts";
-import { Going, type Routes } from "./pending-request.ts";
+import { type AdmittedOrigin, authorityOf, type Origin } from "./origin.ts";
+import { PendingRequest, type Routes } from "./pending-request.ts";
 import { createPools, poolKey } from "./pools.ts";
 
 /** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
 export interface Upstream {
   /** The origin to send to, in place of this one. Throws `RelayFailure` for one that is none to go to. */
-  admit(origin: Origin): Admitted;
+  admit(origin: Origin): AdmittedOrigin;
   /** To an admitted origin. Throws `RelayFailure` when too many wait for it; all else is told to the receiver. */
-  send(request: UpstreamRequest, receiver: Receiver): Exchange;
+  send(request: UpstreamRequest, receiver: ResponseReceiver): Exchange;
   /**
    * A connection of one's own to an admitted origin, for what does not end with an answer: a tunnel. Rejects with
    * `RelayFailure`; when it resolves, the socket stands and is the caller's.
    */
-  open(origin: Admitted, signal: AbortSignal): Promise<Socket>;
+  open(origin: AdmittedOrigin, signal: AbortSignal): Promise<Socket>;
   /** For metrics. */
   counts(): UpstreamCounts;
   /** Ends connections that carry nothing. */
@@ -38,7 +38,7 @@ export interface UpstreamCounts {
   readonly waiting: number;
 }
 
-export type UpstreamLimits = Limits;
+export type UpstreamLimits = OriginLimits;
 
 interface UpstreamOptions {
   readonly egress: Egress;
@@ -63,10 +63,10 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { egress, limits, extraCa, notable = { names: [], prefix: "" }, onCounts = () => {} } = options;
   const clock = { nowMs: performance.now() };
   /** One for all that go there: a thousand connections to one provider hold none each. */
-  const admitted = createRecent<Admitted>(mostRemembered);
+  const admitted = createRecentCache<AdmittedOrigin>(mostRemembered);
   const pools = createPools(extraCa);
   const tunnels = createTunnels({ pools, egress, limits });
-  const sessions = createSessions({
+  const sessions = createProviderSessions({
     egress,
     limits,
     clock,
@@ -96,7 +96,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   sweeping.unref();
 
   /** Of a request that is under way: there is nobody to throw to, and somebody waits to be told. */
-  function orTell(going: Going, send: () => void): void {
+  function orTell(going: PendingRequest, send: () => void): void {
     try {
       send();
     } catch (error) {
@@ -137,7 +137,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     open: tunnels.open,
     send(request, receiver) {
       const pool = pools.of(request.origin);
-      const going = new Going(request, receiver, routes);
+      const going = new PendingRequest(request, receiver, routes);
       if (pool.wantsHttp2 || goesOverHttp2(request)) sessions.carry(going);
       else connections.carry(pool, going);
       return going;

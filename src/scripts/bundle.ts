@@ -10,7 +10,7 @@ import { createImportBounds, type ImportBounds, isInside } from "./import-bounds
 import { placesIn } from "./stack.ts";
 
 /** One file with all that it imports, as a machine reads it; or why that cannot be. */
-export type Bundled = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
+export type BundleResult = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
 
 export interface Bundle {
   readonly code: string;
@@ -81,7 +81,7 @@ export async function bundlePrelude(entry: string): Promise<string> {
 }
 
 /** A bundler that remembers what scripts have in common. */
-export type BundleScript = (of: BundleOf) => Promise<Bundled>;
+export type BundleScript = (of: BundleOf) => Promise<BundleResult>;
 
 export function createBundler(): BundleScript {
   const baseOf = createBases(usualOptions, async (folder, entry) => {
@@ -92,11 +92,11 @@ export function createBundler(): BundleScript {
   return async (of) => {
     const apart = await bundled(of, { baseOf });
     // One machine has one base. What wants several brings all of them itself.
-    return apart === "several" ? ((await bundled(of, {})) as Bundled) : apart;
+    return apart === "several" ? ((await bundled(of, {})) as BundleResult) : apart;
   };
 }
 
-async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<Bundled | "several"> {
+async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf }): Promise<BundleResult | "several"> {
   const inputs = new Set<string>([join(folder, file)]);
   const bases = new Map<string, Base>();
   const entries = new Set<string>();
@@ -257,10 +257,10 @@ interface Within {
   readonly bounds: ImportBounds;
   /** Filled with every file that was found. */
   readonly inputs: Set<string>;
-  readonly shared: Shared;
+  readonly shared: SharedBundle;
 }
 
-type Shared = (path: string, entry: string) => Promise<Base | undefined>;
+type SharedBundle = (path: string, entry: string) => Promise<Base | undefined>;
 
 const passed = Symbol("resolved by ourselves");
 

@@ -25,8 +25,8 @@ declare namespace WebAssembly {
  */
 export interface Engine {
   /** Has nothing but the language. */
-  blank(limits: MachineLimits, outside: Outside): Promise<Machine>;
-  restore(picture: Picture, limits: MachineLimits, outside: Outside): Promise<Machine>;
+  blank(limits: MachineLimits, outside: MachineHost): Promise<Machine>;
+  restore(picture: Picture, limits: MachineLimits, outside: MachineHost): Promise<Machine>;
 }
 
 export interface MachineLimits {
@@ -36,7 +36,7 @@ export interface MachineLimits {
 }
 
 /** All that a machine knows of the world. */
-export interface Outside {
+export interface MachineHost {
   /** The one function that is given to what runs inside. Text in, text out, and never an exception. */
   called(op: string, a: string, b: string): string | undefined;
   /** Asked every few thousand steps; true ends what runs, and nothing inside can catch it. */
@@ -107,7 +107,7 @@ export async function createEngine(): Promise<Engine> {
   const spare = createSpareMemories();
   /** Those of which the last run needed more than it began with: the next will, too. */
   const hungry = new WeakSet<Picture>();
-  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: Outside, mayBeLarger = false) => {
+  const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: MachineHost, mayBeLarger = false) => {
     const mostPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
     const held = spare.take({ pages, mostPages, mayBeLarger });
     const module = await loader({
@@ -152,11 +152,11 @@ export async function createEngine(): Promise<Engine> {
   };
 }
 
-interface Parts {
+interface EngineParts {
   readonly module: Module;
   readonly held: MachineMemory;
   readonly ffi: Ffi;
-  readonly outside: Outside;
+  readonly outside: MachineHost;
 }
 
 interface Pointers {
@@ -169,7 +169,7 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 function createMachine(
-  { module, held, ffi, outside }: Parts,
+  { module, held, ffi, outside }: EngineParts,
   pointers: Pointers,
   written: ReadonlySet<number>,
   onRelease: (neededMore: boolean) => void = () => undefined,

@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { createTurns } from "../base/limiter.ts";
+import { createLimiter } from "../base/limiter.ts";
 import type { World } from "../base/world.ts";
 import {
   type BrokenScript,
@@ -19,9 +19,9 @@ import { createBundler, readPrelude, restBundler } from "./bundle.ts";
 import { listScripts, type ScriptFile, stampOf, watchFolder } from "./folder.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 import { placeLine, placesOf } from "./stack.ts";
-import { type Entry, type Ready, settleEndpoints, takeUp } from "./take-up.ts";
+import { type FolderEntry, type ReadyScript, settleEndpoints, takeUp } from "./take-up.ts";
 import { createThreads, type ThreadTask } from "./threads.ts";
-import { createRests } from "./throttle.ts";
+import { createScriptThrottle } from "./throttle.ts";
 import { createToolRows } from "./tool-rows.ts";
 
 export interface ScriptHostOptions {
@@ -68,14 +68,14 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const { threads: count, memoryBytes } = limits;
   const threads = createThreads({ prelude, count, memoryBytes, world });
   const bundleScript = createBundler();
-  const turn = createTurns(limits.runsAtOnce);
-  const readingTurn = createTurns(takeUpAtOnce);
+  const turn = createLimiter(limits.runsAtOnce);
+  const readingTurn = createLimiter(takeUpAtOnce);
   const listeners = new Set<() => void>();
   const toolRows = createToolRows();
-  const rests = createRests();
+  const rests = createScriptThrottle();
   /** What a script that was handed out runs, for as long as somebody has it. */
-  const handedOut = new WeakMap<Script, Ready>();
-  let entries = new Map<string, Entry>();
+  const handedOut = new WeakMap<Script, ReadyScript>();
+  let entries = new Map<string, FolderEntry>();
   let good: readonly Script[] = [];
   let broken: readonly BrokenScript[] = [];
   let isClosed = false;
@@ -97,7 +97,11 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     accept(new Map(settled.map((entry) => [keyOf(entry.file), entry])), before);
   }
 
-  async function takeUpIfChanged(real: string, file: ScriptFile, before: Entry | undefined): Promise<Entry> {
+  async function takeUpIfChanged(
+    real: string,
+    file: ScriptFile,
+    before: FolderEntry | undefined,
+  ): Promise<FolderEntry> {
     if (before !== undefined && (await stampOf(before.inputs)) === before.stamp) return before;
     const done = await readingTurn("read");
     try {
@@ -107,7 +111,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     }
   }
 
-  function accept(next: Map<string, Entry>, before: ReadonlyMap<string, Entry>): void {
+  function accept(next: Map<string, FolderEntry>, before: ReadonlyMap<string, FolderEntry>): void {
     entries = next;
     const all = [...next.values()];
     for (const { ready } of all) if (ready !== undefined) handedOut.set(ready.script, ready);
@@ -180,7 +184,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     return runInTurn(ready, job);
   }
 
-  async function runInTurn(ready: Ready, job: ScriptJob): Promise<ScriptOutcome> {
+  async function runInTurn(ready: ReadyScript, job: ScriptJob): Promise<ScriptOutcome> {
     const since = performance.now();
     const { deadlineMs } = job.limits;
     const { version } = ready.script;
@@ -211,7 +215,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     }
   }
 
-  function runNow({ script, bundle }: Ready, job: ScriptJob): Promise<ScriptOutcome> {
+  function runNow({ script, bundle }: ReadyScript, job: ScriptJob): Promise<ScriptOutcome> {
     const { entry, facts, tools, signal } = job;
     const input = job.input === undefined ? {} : { input: job.input };
     return new Promise((resolve) => {
@@ -306,14 +310,14 @@ const aborted = (signal: AbortSignal): Promise<boolean> =>
   });
 
 /** What threads have of it. */
-const versionsIn = ({ ready }: Entry): readonly string[] =>
+const versionsIn = ({ ready }: FolderEntry): readonly string[] =>
   ready === undefined
     ? []
     : [ready.script.version, ...(ready.bundle.base === undefined ? [] : [ready.bundle.base.version])];
 
 const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}/${name}`;
 
-const sameOutcome = (a: Entry, b: Entry) =>
+const sameOutcome = (a: FolderEntry, b: FolderEntry) =>
   a.ready?.script.version === b.ready?.script.version && JSON.stringify(a.broken) === JSON.stringify(b.broken);
 
 /** A key that would be a prototype where somebody assigns it is left out: nobody's data has one. */

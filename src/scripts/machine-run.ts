@@ -1,6 +1,6 @@
 import { createHash, createHmac, getHashes, randomBytes } from "node:crypto";
 import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
-import { type Engine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
+import { type Engine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 
 /** One run in a machine of its own, held to its limits from outside. */
@@ -28,14 +28,14 @@ const mostLogged = 1_024 * 1_024;
 /** A machine asks its host for small things as often as this. */
 const mostSmallThings = 10_000_000;
 
-interface Given {
+interface MachineRunOptions {
   readonly engine: Engine;
   readonly picture: Picture;
   readonly limits: ScriptLimits;
   readonly events: RunEvents;
 }
 
-export async function openRun({ engine, picture, limits, events }: Given): Promise<MachineRun> {
+export async function openRun({ engine, picture, limits, events }: MachineRunOptions): Promise<MachineRun> {
   const began = performance.now();
   const timers = new Map<string, NodeJS.Timeout>();
   let [calls, underWay, lines, logged, small] = [0, 0, 0, 0, 0];
@@ -125,7 +125,7 @@ export async function openRun({ engine, picture, limits, events }: Given): Promi
     },
   };
 
-  const outside: Outside = {
+  const outside: MachineHost = {
     called(op, a, b) {
       small += 1;
       if (small > mostSmallThings) stop("tool_calls", "asks its host for something without end");

@@ -11,7 +11,7 @@ import {
 import type { ScriptFile } from "./folder.ts";
 
 /** What a file says of itself, read; or what is wrong with it, and which of its words is. */
-export type Read = { readonly script: Script } | { readonly mistakes: readonly ManifestMistake[] };
+export type ManifestResult = { readonly script: Script } | { readonly mistakes: readonly ManifestMistake[] };
 
 export interface ManifestMistake {
   readonly message: string;
@@ -19,7 +19,7 @@ export interface ManifestMistake {
   readonly word: string | undefined;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type ManifestFields = Readonly<Record<string, unknown>>;
 
 const typeOf: Readonly<Record<string, Script["kind"]>> = { sync: "sync", action: "action", onEvent: "event" };
 const makerOf: Readonly<Record<Script["kind"], string>> = {
@@ -34,7 +34,11 @@ interface Known {
   readonly changedMs: number;
 }
 
-export function readManifest({ integration, kind, name }: ScriptFile, said: Fields, known: Known): Read {
+export function readManifest(
+  { integration, kind, name }: ScriptFile,
+  said: ManifestFields,
+  known: Known,
+): ManifestResult {
   const mistakes: ManifestMistake[] = [];
   const wrong = (message: string, word?: string): void => void mistakes.push({ message, word });
 
@@ -116,7 +120,7 @@ const schema = (value: unknown): JsonObject | undefined =>
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
-function endpointsOf(said: Fields, wrong: (message: string, word?: string) => void): readonly ScriptEndpoint[] {
+function endpointsOf(said: ManifestFields, wrong: (message: string, word?: string) => void): readonly ScriptEndpoint[] {
   const word = said["endpoints"] === undefined ? "endpoint" : "endpoints";
   const list = said["endpoints"] ?? (said["endpoint"] === undefined ? [] : [said["endpoint"]]);
   if (!Array.isArray(list)) {
@@ -124,7 +128,7 @@ function endpointsOf(said: Fields, wrong: (message: string, word?: string) => vo
     return [];
   }
   return list.flatMap((one: unknown) => {
-    const { method, path } = (typeof one === "object" && one !== null ? one : {}) as Fields;
+    const { method, path } = (typeof one === "object" && one !== null ? one : {}) as ManifestFields;
     const known = methods.find((name) => name === method);
     if (known === undefined) wrong(`the method of an endpoint is one of ${methods.join(", ")}`, word);
     const isPath = typeof path === "string" && /^\/[^\s?#]*$/.test(path);

@@ -30,7 +30,7 @@ export interface Endpoint {
   group?: string;
 }
 
-interface Described<Metadata> {
+interface DescribedScript<Metadata> {
   description: string;
   version?: string;
   /** For people; nothing is made of them. */
@@ -38,7 +38,7 @@ interface Described<Metadata> {
   metadata?: Metadata;
 }
 
-export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefined> extends Described<Metadata> {
+export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefined> extends DescribedScript<Metadata> {
   /** At least 30 seconds, at most 31 days: `every 5 minutes`, `1d`. */
   frequency: string;
   /** `full` when it is not said. */
@@ -57,14 +57,14 @@ export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefin
   onWebhook?: (nango: NangoSync<M, Metadata, Checkpoint>, payload: any) => MaybePromise<void>;
 }
 
-export interface ActionDefinition<Input, Output, Metadata> extends Described<Metadata> {
+export interface ActionDefinition<Input, Output, Metadata> extends DescribedScript<Metadata> {
   endpoint?: Endpoint;
   input?: Input;
   output?: Output;
   exec: (nango: NangoAction<Metadata>, input: Infer<Input>) => MaybePromise<Infer<Output>>;
 }
 
-export interface EventDefinition<Metadata> extends Described<Metadata> {
+export interface EventDefinition<Metadata> extends DescribedScript<Metadata> {
   event: "post-connection-creation" | "pre-connection-deletion" | "validate-connection";
   exec: (nango: NangoAction<Metadata>) => MaybePromise<void>;
 }

@@ -1,7 +1,7 @@
 import { SourceMap } from "node:module";
 
 /** A place in a customer's file. */
-export interface Place {
+export interface SourcePosition {
   readonly file: string;
   readonly line: number;
   readonly column: number;
@@ -10,7 +10,7 @@ export interface Place {
 const mostPlaces = 20;
 
 /** Where in the customer's own files a stack of the engine's leads, innermost first. */
-export function placesOf(stack: string, map: string): readonly Place[] {
+export function placesOf(stack: string, map: string): readonly SourcePosition[] {
   const frames = [...stack.matchAll(/\bscript\.js:(\d+)(?::(\d+))?/g)];
   if (frames.length === 0) return [];
   const placeAt = placesIn(map);
@@ -24,7 +24,7 @@ export function placesOf(stack: string, map: string): readonly Place[] {
  * Finds where in the customer's own files a place of the bundle is from; undefined: in none of them. The map is
  * decoded once, which takes some milliseconds for each MiB of a bundle: of many places one asks the same finder.
  */
-export function placesIn(map: string): (line: number, column: number) => Place | undefined {
+export function placesIn(map: string): (line: number, column: number) => SourcePosition | undefined {
   if (map === "") return () => undefined;
   const source = new SourceMap(JSON.parse(map));
   return (line, column) => {
@@ -38,4 +38,4 @@ export function placesIn(map: string): (line: number, column: number) => Place |
   };
 }
 
-export const placeLine = ({ file, line, column }: Place): string => `${file}:${line}:${column}`;
+export const placeLine = ({ file, line, column }: SourcePosition): string => `${file}:${line}:${column}`;

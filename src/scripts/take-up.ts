@@ -10,7 +10,7 @@ import { placesOf } from "./stack.ts";
 import type { Threads } from "./threads.ts";
 
 /** A script with what runs. */
-export interface Ready {
+export interface ReadyScript {
   readonly script: Script;
   readonly bundle: Pick<Bundle, "code" | "map" | "base">;
   /** The text of its file. */
@@ -18,17 +18,17 @@ export interface Ready {
 }
 
 /** How a file stands: what was made of it last, and what may still run. */
-export interface Entry {
+export interface FolderEntry {
   readonly file: ScriptFile;
   /** The last that was good. */
-  readonly ready: Ready | undefined;
+  readonly ready: ReadyScript | undefined;
   readonly broken: BrokenScript | undefined;
   /** Of all that went into it. */
   readonly inputs: readonly string[];
   readonly stamp: string;
 }
 
-export interface Grounds {
+export interface FolderReading {
   /** Without links. */
   readonly folder: string;
   readonly prelude: string;
@@ -37,7 +37,11 @@ export interface Grounds {
 }
 
 /** Makes of a file what can run; or says what is wrong with it, and leaves what there was. */
-export async function takeUp(file: ScriptFile, before: Entry | undefined, grounds: Grounds): Promise<Entry> {
+export async function takeUp(
+  file: ScriptFile,
+  before: FolderEntry | undefined,
+  grounds: FolderReading,
+): Promise<FolderEntry> {
   const { folder, prelude, threads, bundleScript } = grounds;
   const known = before?.inputs ?? [join(folder, file.file)];
   const stampBefore = await stampOf(known);
@@ -46,7 +50,7 @@ export async function takeUp(file: ScriptFile, before: Entry | undefined, ground
   const isStill = (await stampOf(known)) === stampBefore;
   const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
   const { inputs } = bundled;
-  const refused = (mistakes: readonly ScriptMistake[]): Entry => {
+  const refused = (mistakes: readonly ScriptMistake[]): FolderEntry => {
     const { integration, kind, name } = file;
     return {
       file,
@@ -87,15 +91,16 @@ async function placed(mistakes: readonly ManifestMistake[], folder: string, { fi
 
 /** Endpoints are one table: of two that claim a path, the one that had it before keeps it. */
 export async function settleEndpoints(
-  entries: readonly Entry[],
-  before: ReadonlyMap<string, Entry>,
+  entries: readonly FolderEntry[],
+  before: ReadonlyMap<string, FolderEntry>,
   keyOf: (file: ScriptFile) => string,
   isOwnPath: (endpoint: ScriptEndpoint) => boolean,
   folder: string,
-): Promise<readonly Entry[]> {
+): Promise<readonly FolderEntry[]> {
   const taken = new Map<string, ScriptFile>();
-  const had = (entry: Entry) => before.get(keyOf(entry.file))?.ready?.script.version === entry.ready?.script.version;
-  const settled = new Map<Entry, Entry>();
+  const had = (entry: FolderEntry) =>
+    before.get(keyOf(entry.file))?.ready?.script.version === entry.ready?.script.version;
+  const settled = new Map<FolderEntry, FolderEntry>();
   for (const entry of [...entries].sort((a, b) => Number(had(b)) - Number(had(a)))) {
     const { ready, file } = entry;
     const endpoints = ready === undefined || ready.script.kind === "event" ? [] : ready.script.endpoints;

@@ -2,7 +2,7 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
-import { createEngine, type Machine, MachineError, type Outside, type Picture } from "./engine.ts";
+import { createEngine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
 import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
 
@@ -46,9 +46,9 @@ function standBack(): void {
 }
 
 /** Lets a machine read something, within the time for it, and keeps what it is then. */
-async function pictureOf(read: (outside: Outside) => Promise<Machine>, run = 0): Promise<Picture> {
+async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run = 0): Promise<Picture> {
   const began = performance.now();
-  const outside: Outside = {
+  const outside: MachineHost = {
     // Nothing is asked while it is read; a file that logs at its top level does so in vain.
     called: () => undefined,
     mustStop: () => performance.now() - began > readingMs,

@@ -6,25 +6,25 @@ import type { FromThread, RawFailure, ThreadData, ToolCall, ToThread } from "./m
 /** The worker threads in which scripts run. One that dies or hangs is replaced, and what ran in it is told so. */
 export interface Threads {
   run(what: ThreadRun): ThreadTask;
-  describe(what: Omit<ThreadRun, "start" | "limits" | "events">): Promise<Described>;
+  describe(what: Omit<ThreadRun, "start" | "limits" | "events">): Promise<DescribeResult>;
   forget(version: string): void;
   close(): Promise<void>;
 }
 
-export type Described = { readonly text: string } | { readonly failure: RawFailure };
+export type DescribeResult = { readonly text: string } | { readonly failure: RawFailure };
 
 export interface ThreadRun {
   readonly version: string;
   readonly code: string;
   /** What has to have been read before. */
-  readonly base: Loaded | undefined;
+  readonly base: LoadedScript | undefined;
   /** Entry, input and facts: an object in JSON. */
   readonly start: string;
   readonly limits: ScriptLimits;
   readonly events: ThreadEvents;
 }
 
-interface Loaded {
+interface LoadedScript {
   readonly version: string;
   readonly code: string;
 }
@@ -56,10 +56,10 @@ interface Thread {
   readonly worker: Worker;
   readonly inside: BigInt64Array;
   readonly loaded: Set<string>;
-  readonly runs: Map<number, Running>;
+  readonly runs: Map<number, ThreadJob>;
 }
 
-interface Running {
+interface ThreadJob {
   /** As long as it may be inside: a first run reads its file before it begins. */
   readonly insideMs: number;
   done(text: string): void;
@@ -159,13 +159,13 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     return threads.reduce((least, one) => (one.runs.size < least.runs.size ? one : least));
   }
 
-  function load(thread: Thread, { version, code }: Loaded, base?: string): void {
+  function load(thread: Thread, { version, code }: LoadedScript, base?: string): void {
     if (thread.loaded.has(version)) return;
     thread.loaded.add(version);
     post(thread, { kind: "load", version, code, base });
   }
 
-  function place({ base, ...script }: Pick<ThreadRun, "version" | "code" | "base">, run: Running): [Thread, number] {
+  function place({ base, ...script }: Pick<ThreadRun, "version" | "code" | "base">, run: ThreadJob): [Thread, number] {
     const thread = pick();
     lastRun += 1;
     const id = lastRun;

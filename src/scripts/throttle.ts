@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createTurns } from "../base/limiter.ts";
+import { createLimiter } from "../base/limiter.ts";
 import { whenAborted } from "../base/when-aborted.ts";
 import type { ScriptFailure, ScriptOutcome } from "../core/scripts/script.ts";
 
@@ -7,25 +7,25 @@ import type { ScriptFailure, ScriptOutcome } from "../core/scripts/script.ts";
  * A script that is ended for what it took, run after run, would take it anew as often as somebody asks for it. Its
  * runs go one after another then, and each waits ten times as long as the one before it took.
  */
-export interface Rests {
+export interface ScriptThrottle {
   readonly has: (version: string) => boolean;
   /**
    * Of one that rests: resolves when the next may begin, or nobody waits for it any more, to what lets on the one
    * behind it. One that a script waits for goes beside the others: it may be that one.
    */
-  over(version: string, asked: Asked): Promise<() => void>;
+  over(version: string, asked: ThrottleRequest): Promise<() => void>;
   /** Returns whether it rests from now on, and did not before. */
-  note(version: string, ran: Ran): boolean;
+  note(version: string, ran: FinishedRun): boolean;
   /** There is another of that name. */
   forget(version: string): void;
 }
 
-interface Asked {
+interface ThrottleRequest {
   readonly signal: AbortSignal;
   readonly isNested: boolean;
 }
 
-interface Ran {
+interface FinishedRun {
   readonly outcome: ScriptOutcome;
   readonly ms: number;
 }
@@ -44,9 +44,9 @@ const excesses: ReadonlySet<ScriptFailure["code"]> = new Set(["busy", "memory", 
 /** These say nothing of the script. */
 const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadline", "host_error"]);
 
-export function createRests(): Rests {
+export function createScriptThrottle(): ScriptThrottle {
   const known = new Map<string, Excess>();
-  const turn = createTurns(1);
+  const turn = createLimiter(1);
   const has = (version: string) => (known.get(version)?.times ?? 0) >= fromTimes;
 
   return {

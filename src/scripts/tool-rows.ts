@@ -1,5 +1,5 @@
 import { createLoopShare } from "../base/loop-share.ts";
-import { createBehind } from "../base/write-behind.ts";
+import { createWriteBehind } from "../base/write-behind.ts";
 
 /**
  * Calls of tools that are yet to begin: a row for each run, and each row in its turn, so that a run that calls without
@@ -26,7 +26,7 @@ const share = { idleForBusy: 2, owedMs: 3, mostMs: 5 };
 
 export function createToolRows(): ToolRows {
   const waiting: (() => void)[][] = [];
-  const pace = createBehind({ begin: beginNext, most: inTurn, few: inTurn, share: createLoopShare(share) });
+  const pace = createWriteBehind({ begin: beginNext, most: inTurn, few: inTurn, share: createLoopShare(share) });
 
   function beginNext(): boolean {
     const row = waiting.shift();

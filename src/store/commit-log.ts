@@ -5,7 +5,7 @@ import type { Commit } from "./contract.ts";
  * which is what a collector is worst at. At 2,000 webhooks a second it was a full collection every three seconds, of 10
  * to 30 ms.
  */
-export interface Past {
+export interface CommitLog {
   /** Of the commit that was let go of last; undefined: none was. */
   readonly forgotten: number | undefined;
   add(commit: Commit): void;
@@ -31,7 +31,7 @@ const changeBytes = 8;
 /** A unit of a string is three bytes at most: enough to know that there is room. */
 const mostUnitBytes = 3;
 
-export function createPast(maxBytes: number): Past {
+export function createCommitLog(maxBytes: number): CommitLog {
   const chunkBytes = Math.ceil(maxBytes * chunkShare);
   const chunks: Chunk[] = [];
   let held = 0;

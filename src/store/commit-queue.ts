@@ -2,13 +2,13 @@ import type { Metrics } from "../base/metrics/metrics.ts";
 import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
 
 /** One commit as it was asked for. */
-export interface Asked {
+export interface CommitRequest {
   readonly changes: readonly Change[];
   readonly conditions: readonly Condition[];
 }
 
 /** What became of one of a group: its revision, or why it was refused. */
-export type Outcome = number | StaleWrite;
+export type CommitOutcome = number | StaleWrite;
 
 /** Commits that come while others are being written wait here, and share the next write and its fsync. */
 export interface CommitQueue {
@@ -28,7 +28,7 @@ interface CommitQueueOptions {
    * Writes a group durably; the outcomes are in its order. No commit of a group rests on what another one of it
    * changes, so that each can be judged by what is stored. Rejects when it is unknown what became of the group.
    */
-  readonly write: (group: readonly Asked[]) => Promise<readonly Outcome[]>;
+  readonly write: (group: readonly CommitRequest[]) => Promise<readonly CommitOutcome[]>;
 }
 
 /** A write is as durable as its one fsync, whoever shares it; but it must not take long to make. */
@@ -38,7 +38,7 @@ const maxGroupBytes = 4 * 1024 * 1024;
 const maxWaiting = 20_000;
 const maxWaitingBytes = 64 * 1024 * 1024;
 
-interface Waiting extends Asked {
+interface QueuedCommit extends CommitRequest {
   readonly bytes: number;
   readonly askedAt: number;
   readonly resolve: (revision: number) => void;
@@ -46,13 +46,13 @@ interface Waiting extends Asked {
 }
 
 export function createCommitQueue({ metrics, write }: CommitQueueOptions): CommitQueue {
-  const waiting: Waiting[] = [];
+  const waiting: QueuedCommit[] = [];
   let waitingBytes = 0;
   let underWay = 0;
   let stopped: StoreUnavailable | undefined;
   let writing: Promise<void> | undefined;
 
-  function takeGroup(): Waiting[] {
+  function takeGroup(): QueuedCommit[] {
     const touched = createTouched();
     let changes = 0;
     let bytes = 0;
@@ -69,7 +69,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
     return waiting.splice(0, count);
   }
 
-  function settle({ asked, outcome }: { readonly asked: Waiting; readonly outcome: Outcome }): void {
+  function settle({ asked, outcome }: { readonly asked: QueuedCommit; readonly outcome: CommitOutcome }): void {
     if (typeof outcome !== "number") {
       metrics.storeConflicts.inc();
       asked.reject(outcome);
@@ -156,13 +156,13 @@ function createTouched() {
     return false;
   };
   return {
-    concerns: ({ changes, conditions }: Asked): boolean =>
+    concerns: ({ changes, conditions }: CommitRequest): boolean =>
       keys.size > 0 &&
       (changes.some(({ key }) => keys.has(key)) ||
         conditions.some((condition) =>
           "empty" in condition ? isTouchedIn(condition.empty) : keys.has(condition.key),
         )),
-    add({ changes }: Asked): void {
+    add({ changes }: CommitRequest): void {
       for (const { key } of changes) keys.add(key);
     },
   };
@@ -171,7 +171,10 @@ function createTouched() {
 const beyondBmp = /[\ud800-\udfff]/;
 
 /** The revisions that a commit rests on. */
-export function expectationsOf({ changes, conditions }: Asked): { readonly key: string; readonly expect: number }[] {
+export function expectationsOf({
+  changes,
+  conditions,
+}: CommitRequest): { readonly key: string; readonly expect: number }[] {
   const found: { readonly key: string; readonly expect: number }[] = [];
   for (const { key, expect } of changes) if (expect !== undefined) found.push({ key, expect });
   for (const condition of conditions) if (!("empty" in condition)) found.push(condition);
@@ -179,5 +182,5 @@ export function expectationsOf({ changes, conditions }: Asked): { readonly key: 
 }
 
 /** The ranges that a commit wants to find empty. */
-export const emptiesOf = ({ conditions }: Asked): { readonly from: string; readonly to: string }[] =>
+export const emptiesOf = ({ conditions }: CommitRequest): { readonly from: string; readonly to: string }[] =>
   conditions.flatMap((condition) => ("empty" in condition ? [condition.empty] : []));

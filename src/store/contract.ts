@@ -59,7 +59,7 @@ export interface Backend extends Store {
    * Takes in the entries of a snapshot, with their revisions, all or none. Only a store that nothing was ever
    * committed to can be filled; any other rejects with `StoreUsed`.
    */
-  fill(content: Content): Promise<void>;
+  fill(content: SnapshotContent): Promise<void>;
   /** Reads everything there is, files before entries, and says what is damaged. Slowly, so that others get their turn. */
   scrub(): AsyncIterable<ScrubStep>;
   /** What it takes up, roughly. */
@@ -134,7 +134,7 @@ export interface Snapshot {
   close(): Promise<void>;
 }
 
-export interface Content {
+export interface SnapshotContent {
   /** That of the snapshot: the next commit's is one more. */
   readonly revision: number;
   /** In order. */

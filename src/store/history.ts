@@ -1,4 +1,4 @@
-import { createPast } from "./commit-log.ts";
+import { createCommitLog } from "./commit-log.ts";
 import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
 
 /** The last commits, kept so that a watcher can resume, and handed to those who watch. */
@@ -23,7 +23,7 @@ interface HistoryOptions {
 }
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
-  const past = createPast(maxBytes);
+  const past = createCommitLog(maxBytes);
   /** What it began at, or lost its thread at. */
   let began = revision;
   let newest = revision;

@@ -6,25 +6,25 @@ import { after, keyOf, partsOf, under } from "./keys.ts";
 /** A typed collection: messages of one kind under their parts, and the secondary keys that find them. */
 export interface Records<T> {
   readonly name: string;
-  get(...parts: readonly string[]): Promise<Stored<T> | undefined>;
-  getMany(all: readonly (readonly string[])[]): Promise<readonly (Stored<T> | undefined)[]>;
+  get(...parts: readonly string[]): Promise<StoredRecordOf<T> | undefined>;
+  getMany(all: readonly (readonly string[])[]): Promise<readonly (StoredRecordOf<T> | undefined)[]>;
   /** In order, those whose first parts are these; beginning after the position of one of them. */
-  page(request: PageRequest): Promise<readonly Positioned<T>[]>;
+  page(request: PageRequest): Promise<readonly PositionedRecord<T>[]>;
   /** As `page`, through a secondary key. */
-  pageBy(index: string, request: PageRequest): Promise<readonly Positioned<T>[]>;
+  pageBy(index: string, request: PageRequest): Promise<readonly PositionedRecord<T>[]>;
   /** What takes `before` to `after`, its secondary keys with it. The commit fails if `before` is no longer true. */
-  change(step: { readonly before: Stored<T> | undefined; readonly after: T | undefined }): Change[];
+  change(step: { readonly before: StoredRecordOf<T> | undefined; readonly after: T | undefined }): Change[];
   /** The same for one under a key that was never used, nor ever will be by another: nothing has to be looked up for it. */
   added(value: T): Change[];
   /** For a commit that rests on this record being there as it was read. */
-  unchanged(stored: Stored<T>): Condition;
+  unchanged(stored: StoredRecordOf<T>): Condition;
   /** For a commit that rests on there being none of these, or none that a secondary key finds. */
   none(parts: readonly string[], index?: string): Condition;
   /** A change of a commit, if it is one of this collection's. */
   read(change: Pick<Change, "key" | "value">, revision: number): RecordChange<T> | undefined;
 }
 
-export interface Stored<T> {
+export interface StoredRecordOf<T> {
   readonly value: T;
   readonly revision: number;
   /** How large it is as it is stored. */
@@ -32,7 +32,7 @@ export interface Stored<T> {
 }
 
 /** A record, and where it stands among those that were asked for. */
-export interface Positioned<T> extends Stored<T> {
+export interface PositionedRecord<T> extends StoredRecordOf<T> {
   readonly position: string;
 }
 
@@ -129,13 +129,13 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     complete?.(message, revision);
     return message;
   }
-  const storedOf = ({ value, revision }: Entry): Stored<T> => ({
+  const storedOf = ({ value, revision }: Entry): StoredRecordOf<T> => ({
     value: decode(value, revision),
     revision,
     bytes: value.length,
   });
 
-  async function getMany(all: readonly (readonly string[])[]): Promise<readonly (Stored<T> | undefined)[]> {
+  async function getMany(all: readonly (readonly string[])[]): Promise<readonly (StoredRecordOf<T> | undefined)[]> {
     const found = await store.getMany(all.map((parts) => keyOf(name, ...parts)));
     return found.map((entry) => (entry === undefined ? undefined : storedOf(entry)));
   }
@@ -162,7 +162,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     async pageBy(index, request) {
       const space = `${name}.${index}`;
       const base = under(space, ...request.under).from.length;
-      const page: Positioned<T>[] = [];
+      const page: PositionedRecord<T>[] = [];
       let { after: position } = request;
       // A record may go between the look at its secondary key and the look at itself: then the next one is read.
       for (;;) {

@@ -17,12 +17,12 @@ export interface Collector {
   /** As a warning names it. */
   readonly peer: string;
   /** Throws nothing. */
-  send(message: string): Promise<Outcome>;
+  send(message: string): Promise<ExportOutcome>;
   /** What is under way fails, and so does whatever is sent from now on. */
   destroy(): void;
 }
 
-export type Outcome =
+export type ExportOutcome =
   /** `refused`: of the spans, how many. */
   | { readonly isTaken: true; readonly refused: number }
   | {

@@ -40,7 +40,7 @@ export function createTracing(config: TracingConfig, world: World): Tracing {
   };
 }
 
-interface Beginning extends Pick<SpanOptions, "kind"> {
+interface SpanStart extends Pick<SpanOptions, "kind"> {
   readonly context: TraceContext;
   readonly parent: TraceContext | undefined;
   readonly isParentRemote: boolean;
@@ -55,14 +55,14 @@ class OwnSpan implements Span {
   readonly traceparent: string;
   readonly hasParent: boolean;
   readonly beganAt: number;
-  readonly #of: Beginning;
+  readonly #of: SpanStart;
   readonly #isKept: boolean;
   readonly #startMs: number;
   #attributes = "";
   #errorType: string | undefined;
   #hasEnded = false;
 
-  constructor(of: Beginning) {
+  constructor(of: SpanStart) {
     this.context = of.context;
     this.traceparent = traceparentOf(of.context);
     this.hasParent = of.parent !== undefined;

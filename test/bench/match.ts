@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics/metrics.ts";
 import { connectionLookups, lookupDigest } from "../../src/broker/connections/connection-lookups.ts";
-import { openResources } from "../../src/broker/connections/lookup-index.ts";
+import { openLookupIndex } from "../../src/broker/connections/lookup-index.ts";
 import { createResourceIndex, type ResourceIndex } from "../../src/broker/connections/resource-index.ts";
 import { keyOf } from "../../src/store/keys.ts";
 import { openBackend } from "../../src/store/open.ts";
@@ -175,7 +175,7 @@ async function rebuild(folder: string, count: number): Promise<void> {
   }, 1);
   const since = performance.now();
   const cpu = process.threadCpuUsage();
-  const resources = await openResources({ store, world });
+  const resources = await openLookupIndex({ store, world });
   const took = performance.now() - since;
   const { user, system } = process.threadCpuUsage(cpu);
   clearInterval(looking);

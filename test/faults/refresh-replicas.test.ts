@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { Tally } from "../../src/dev/sandbox/seen.ts";
+import type { TallyName } from "../../src/dev/sandbox/seen.ts";
 import { type Started, started } from "../cases/sandbox/started.ts";
 import { postgresForFile } from "../support/postgres/stores.ts";
 import { lacks } from "../support/sidecar/needs.ts";
@@ -193,8 +193,8 @@ async function stopFor(replicas: Replicas, ms: number): Promise<void> {
 
 function tallies(
   sandbox: Started,
-): Pick<Record<Tally, number>, "refreshes" | "familiesRevoked"> &
-  Pick<Record<Tally, number>, "supersededReused" | "supersededInGrace"> & { readonly requests: number } {
+): Pick<Record<TallyName, number>, "refreshes" | "familiesRevoked"> &
+  Pick<Record<TallyName, number>, "supersededReused" | "supersededInGrace"> & { readonly requests: number } {
   const { requests, tallies: all } = sandbox.seen();
   const { refreshes, familiesRevoked, supersededReused, supersededInGrace } = all;
   return { requests: requests.token ?? 0, refreshes, familiesRevoked, supersededReused, supersededInGrace };

@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { OAuth1Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { requireHeaderValue } from "../header-value.ts";
 import { percentEncode } from "../percent.ts";
-import { CannotAttach, type Client, type Draft, type Pair, type SigningAttachment } from "../scheme.ts";
+import { CannotAttach, type Client, type NameValue, type RequestDraft, type SigningAttachment } from "../scheme.ts";
 import { fillText } from "../template.ts";
 import { createSigner, type SignatureMethod } from "./signature.ts";
 
@@ -25,7 +25,7 @@ export function signedRequests(options: SignedRequests): SigningAttachment {
   const signatureOf = createSigner({ method, client, tokenSecret });
   const realm = realmOf(fillText(rules.realm, { connectionConfig }));
 
-  const parametersOf = ({ nowMs, nonce }: Draft): Pair[] => [
+  const parametersOf = ({ nowMs, nonce }: RequestDraft): NameValue[] => [
     ["oauth_consumer_key", client.id],
     ["oauth_token", token],
     ["oauth_signature_method", method],
@@ -39,7 +39,7 @@ export function signedRequests(options: SignedRequests): SigningAttachment {
     headerNames: ["authorization"],
     sign(draft) {
       const parameters = parametersOf(draft);
-      const signed: Pair[] = [...parameters, ["oauth_signature", signatureOf(draft, parameters)]];
+      const signed: NameValue[] = [...parameters, ["oauth_signature", signatureOf(draft, parameters)]];
       return { headers: [["authorization", `OAuth ${[...realm, ...signed.map(written)].join(", ")}`]] };
     },
   };
@@ -53,16 +53,16 @@ interface SignedLeg {
   readonly temporary: { readonly token: string; readonly secret: string } | undefined;
   readonly connectionConfig: JsonObject;
   /** `oauth_callback` of the first leg, `oauth_verifier` of the last. */
-  readonly parameter: Pair;
+  readonly parameter: NameValue;
 }
 
 /** The authorization header of a step to a token (RFC 5849, sections 2.1 and 2.3). */
-export function signLeg(leg: SignedLeg, draft: Draft): string {
+export function signLeg(leg: SignedLeg, draft: RequestDraft): string {
   const { rules, defaultMethod, client, temporary, connectionConfig, parameter } = leg;
   if (client.id === "") throw new CannotAttach("the integration has no consumer key");
   const method = rules.signatureMethod === "" ? defaultMethod : requireMethod(rules.signatureMethod);
   const signatureOf = createSigner({ method, client, tokenSecret: temporary?.secret ?? "" });
-  const parameters: Pair[] = [
+  const parameters: NameValue[] = [
     ["oauth_consumer_key", client.id],
     ...(temporary === undefined ? [] : [["oauth_token", temporary.token] as const]),
     ["oauth_signature_method", method],
@@ -71,12 +71,12 @@ export function signLeg(leg: SignedLeg, draft: Draft): string {
     ["oauth_version", "1.0"],
     parameter,
   ];
-  const signed: Pair[] = [...parameters, ["oauth_signature", signatureOf(draft, parameters)]];
+  const signed: NameValue[] = [...parameters, ["oauth_signature", signatureOf(draft, parameters)]];
   return `OAuth ${[...realmOf(fillText(rules.realm, { connectionConfig })), ...signed.map(written)].join(", ")}`;
 }
 
 /** Section 3.5.1. */
-const written = ([name, value]: Pair) => `${percentEncode(name)}="${percentEncode(value)}"`;
+const written = ([name, value]: NameValue) => `${percentEncode(name)}="${percentEncode(value)}"`;
 
 /** Not percent-encoded as the others are, but a quoted string (section 3.5.1, RFC 9110, section 5.6.4). */
 function realmOf(realm: string): string[] {

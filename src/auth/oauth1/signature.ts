@@ -2,7 +2,7 @@ import { createHmac, sign } from "node:crypto";
 import { isForm } from "../form.ts";
 import { readPrivateKey } from "../jwt/private-key.ts";
 import { joinSorted, percentEncode, recodeParameters } from "../percent.ts";
-import { CannotAttach, type Client, type Draft, type Pair } from "../scheme.ts";
+import { CannotAttach, type Client, type NameValue, type RequestDraft } from "../scheme.ts";
 
 export type SignatureMethod = "HMAC-SHA1" | "HMAC-SHA256" | "RSA-SHA1" | "PLAINTEXT";
 
@@ -14,7 +14,7 @@ interface SignerOptions {
 }
 
 /** Signs a request with its OAuth parameters (RFC 5849, section 3.4), `realm` not among them. */
-export type Signer = (draft: Draft, parameters: readonly Pair[]) => string;
+export type Signer = (draft: RequestDraft, parameters: readonly NameValue[]) => string;
 
 export function createSigner({ method, client, tokenSecret }: SignerOptions): Signer {
   // Section 3.4.3.
@@ -33,20 +33,20 @@ export function createSigner({ method, client, tokenSecret }: SignerOptions): Si
 }
 
 /** Section 3.4.1: over the URL exactly as it is sent. */
-function baseString(draft: Draft, parameters: readonly Pair[]): string {
-  const own = parameters.map(([name, value]): Pair => [percentEncode(name), percentEncode(value)]);
+function baseString(draft: RequestDraft, parameters: readonly NameValue[]): string {
+  const own = parameters.map(([name, value]): NameValue => [percentEncode(name), percentEncode(value)]);
   const callers = [...recodeParameters(draft.query), ...formOf(draft)].filter(([name]) => name !== "oauth_signature");
   const parts = [draft.method.toUpperCase(), baseUri(draft), joinSorted([...own, ...callers])];
   return parts.map(percentEncode).join("&");
 }
 
 /** Section 3.4.1.2: the port is left out where it is the scheme's own. */
-function baseUri({ scheme, host, path }: Draft): string {
+function baseUri({ scheme, host, path }: RequestDraft): string {
   const authority = host.toLowerCase().replace(scheme === "https" ? /:443$/ : /:80$/, "");
   return `${scheme}://${authority}${path === "" ? "/" : path}`;
 }
 
-function formOf({ headers, body }: Draft): Pair[] {
+function formOf({ headers, body }: RequestDraft): NameValue[] {
   if (body === undefined || !isForm(headers)) return [];
   return recodeParameters(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
 }

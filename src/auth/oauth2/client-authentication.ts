@@ -12,7 +12,7 @@ import {
 import { readPrivateKey } from "../jwt/private-key.ts";
 import { CannotAttach, type Client } from "../scheme.ts";
 
-interface Authenticating {
+interface AuthenticationRequest {
   /** As a provider's description has it; empty: the usual one. */
   readonly method: string;
   readonly client: Client;
@@ -27,7 +27,7 @@ const backdatedS = 10;
 const lifetimeS = 60;
 
 /** How a client proves itself at a token endpoint: in one way, and never in two (RFC 6749, section 2.3). */
-export function clientAuthentication({ method, client, hasCertificate, nowMs }: Authenticating): ClientAuth {
+export function clientAuthentication({ method, client, hasCertificate, nowMs }: AuthenticationRequest): ClientAuth {
   const assertion = {
     [modifyAssertion](_: unknown, claims: Record<string, unknown>) {
       const now = Math.floor(nowMs() / 1_000);

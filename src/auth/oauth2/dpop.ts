@@ -1,11 +1,11 @@
 import { createHash, createPublicKey, type KeyObject, sign } from "node:crypto";
 import { requireHeaderValue } from "../header-value.ts";
 import { readPrivateKey } from "../jwt/private-key.ts";
-import { CannotAttach, type Draft, type SigningAttachment } from "../scheme.ts";
+import { CannotAttach, type RequestDraft, type SigningAttachment } from "../scheme.ts";
 
 export const dpopHeaderNames: readonly string[] = ["authorization", "dpop"];
 
-interface Bound {
+interface DpopToken {
   readonly token: string;
   /** PEM, PKCS #8. */
   readonly key: string;
@@ -15,7 +15,7 @@ interface Bound {
  * An access token that is bound to a key: whoever sends it shows with each request that they have that, too (RFC 9449,
  * section 7.1). It goes where the RFC has it, and nowhere else, wherever others of the provider's tokens go.
  */
-export function boundToken({ token, key: pem }: Bound): SigningAttachment {
+export function boundToken({ token, key: pem }: DpopToken): SigningAttachment {
   if (token === "") throw new CannotAttach("the access token is missing");
   const authorization = requireHeaderValue(`DPoP ${token}`, "the access token");
   const key = keyIn(pem);
@@ -24,7 +24,7 @@ export function boundToken({ token, key: pem }: Bound): SigningAttachment {
   const ath = createHash("sha256").update(token, "latin1").digest("base64url");
 
   /** Section 4.2. */
-  function proof({ method, scheme, host, path, nowMs, nonce: jti, providerNonce }: Draft): string {
+  function proof({ method, scheme, host, path, nowMs, nonce: jti, providerNonce }: RequestDraft): string {
     const htu = `${scheme}://${host}${path}`;
     const nonce = providerNonce === undefined ? {} : { nonce: providerNonce };
     const claims = { jti, htm: method, htu, iat: Math.floor(nowMs / 1_000), ath, ...nonce };

@@ -1,7 +1,7 @@
 import type { TokenFailureKind } from "./tokens.ts";
 
 /** A token endpoint's refusal, before it is known what it means. */
-export interface Refusal {
+export interface TokenRefusal {
   /** Of the answer. */
   readonly status: number;
   /** As it stands there; undefined where it says none that is one. */
@@ -46,7 +46,7 @@ const ofGateways = [502, 504];
  * What a refusal means for what was asked with. Terminal only on proof: a code that nobody has heard of passes, as
  * does whatever comes with a status that says that something is broken or too much.
  */
-export function kindOf({ status, code, grant, rules }: Refusal): TokenFailureKind {
+export function kindOf({ status, code, grant, rules }: TokenRefusal): TokenFailureKind {
   if (status >= 300 && status < 400) return "misconfigured";
   const isBroken = status === 429 || status >= 500;
   if (isBroken) return code === undefined && ofGateways.includes(status) ? "uncertain" : "passing";
@@ -103,7 +103,7 @@ const oauth1Problems: Readonly<Record<string, TokenFailureKind>> = {
   user_refused: "grant_dead",
 };
 
-export function oauth1KindOf({ status, code }: Pick<Refusal, "status" | "code">): TokenFailureKind {
+export function oauth1KindOf({ status, code }: Pick<TokenRefusal, "status" | "code">): TokenFailureKind {
   const kind = kindOf({ status, code, grant: "oauth1", rules: { deadGrantErrors: [], deadClientErrors: [] } });
   if (kind !== "passing" || status === 429 || status >= 500 || code === undefined) return kind;
   return Object.hasOwn(oauth1Problems, code) ? (oauth1Problems[code] ?? kind) : kind;

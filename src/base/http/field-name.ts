@@ -23,7 +23,7 @@ export const lowerCase = byFieldName((lower) => lower);
  * nothing hashed. What is looked at is known to be a name: letters, and signs that no case changes.
  */
 export class FieldNames<T> {
-  readonly #byLength: (Named<T>[] | undefined)[] = [];
+  readonly #byLength: (NamedField<T>[] | undefined)[] = [];
 
   constructor(meanings: Iterable<readonly [lower: string, meaning: T]>) {
     for (const [lower, meaning] of meanings) {
@@ -45,7 +45,7 @@ export class FieldNames<T> {
   }
 }
 
-interface Named<T> {
+interface NamedField<T> {
   readonly lower: string;
   readonly meaning: T;
 }

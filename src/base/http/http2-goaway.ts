@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { TLSSocket } from "node:tls";
 
 /** How one session is left so that no request is lost on the way (RFC 9113, 6.8). */
-export interface Http2Goodbye {
+export interface Http2Goaway {
   /** Serves a stream that the peer has begun: at once, but for a moment on the way out. One that ends by then, never. */
   begin(stream: ServerHttp2Stream, serve: () => void): void;
   /** The peer is told with the next stream that it begins, and served on. */
@@ -40,7 +40,7 @@ const firstGoaway = Buffer.from("0000080700000000007fffffff00000000", "hex");
  * told while nothing is on its way to it: what it begins is held until everything before that is answered and a PING has
  * come back, and served when it has been told.
  */
-export function prepareGoodbye(session: ServerHttp2Session, socket: Socket): Http2Goodbye {
+export function prepareGoaway(session: ServerHttp2Session, socket: Socket): Http2Goaway {
   const underWay = new Set<ServerHttp2Stream>();
   const held: (() => void)[] = [];
   let hasBegun = false;

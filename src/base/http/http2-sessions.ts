@@ -8,7 +8,7 @@ import http2, {
 import type { Socket } from "node:net";
 import { Fault } from "../fault.ts";
 import { limitControlFrames } from "./control-frames.ts";
-import { type Http2Goodbye, prepareGoodbye } from "./http2-goaway.ts";
+import { type Http2Goaway, prepareGoaway } from "./http2-goaway.ts";
 import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
 import { isGone } from "./malformed.ts";
 
@@ -60,7 +60,7 @@ function serveRequests(server: Http2Server, serve: NonNullable<Http2SessionsOpti
 }
 
 interface Served {
-  readonly goodbye: Http2Goodbye;
+  readonly goodbye: Http2Goaway;
   readonly life: SessionLife;
   readonly socket: Socket;
 }
@@ -107,7 +107,7 @@ export function createHttp2Sessions(options: Http2SessionsOptions): Http2Session
   server.on("session", (session) => {
     const socket = given ?? (session.socket as Socket);
     const { remoteAddress: peer = "unix" } = socket;
-    const goodbye = prepareGoodbye(session, socket);
+    const goodbye = prepareGoaway(session, socket);
     const life = createSessionLife({ session, socket, drain: goodbye.drain });
     sessions.set(session, { goodbye, life, socket });
     socket.once("close", () => sessions.delete(session));

@@ -25,13 +25,13 @@ export const metricTable = {
   ...scriptMetrics,
 } as const;
 
-type Table = typeof metricTable;
-type Label<N extends keyof Table> = Table[N]["labels"][number];
-type Instrument<N extends keyof Table> = Table[N] extends { readonly isHot: true }
-  ? Family<Label<N>, { counter: Tally; gauge: Tally; histogram: Timing }[Table[N]["kind"]]>
-  : { counter: Counter<Label<N>>; gauge: Gauge<Label<N>>; histogram: Histogram<Label<N>> }[Table[N]["kind"]];
+type MetricTable = typeof metricTable;
+type Label<N extends keyof MetricTable> = MetricTable[N]["labels"][number];
+type Instrument<N extends keyof MetricTable> = MetricTable[N] extends { readonly isHot: true }
+  ? Family<Label<N>, { counter: Tally; gauge: Tally; histogram: Timing }[MetricTable[N]["kind"]]>
+  : { counter: Counter<Label<N>>; gauge: Gauge<Label<N>>; histogram: Histogram<Label<N>> }[MetricTable[N]["kind"]];
 
-export type Metrics = { readonly [N in keyof Table]: Instrument<N> } & {
+export type Metrics = { readonly [N in keyof MetricTable]: Instrument<N> } & {
   /** Everything, in the text format of Prometheus. */
   exposition(): Promise<{ readonly contentType: string; readonly text: string }>;
 };

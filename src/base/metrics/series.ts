@@ -10,7 +10,7 @@ export interface Family<L extends string, S> {
   get(): Promise<MetricObjectWithValues<MetricValueWithName<string>>>;
 }
 
-export interface Declared {
+export interface SeriesDeclaration {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
@@ -46,7 +46,7 @@ export class Timing {
   }
 }
 
-export function createTallies(declared: Declared, type: "counter" | "gauge"): Family<string, Tally> {
+export function createTallies(declared: SeriesDeclaration, type: "counter" | "gauge"): Family<string, Tally> {
   const made = createSeries(declared, () => new Tally());
   const values = () => made.all().map(([labels, { value }]) => ({ labels, value }));
   // Without labels there is one series from the beginning.
@@ -54,7 +54,7 @@ export function createTallies(declared: Declared, type: "counter" | "gauge"): Fa
   return { series: made.series, get: async () => described(declared, type, values()) };
 }
 
-export function createTimings(declared: Declared, bounds: readonly number[]): Family<string, Timing> {
+export function createTimings(declared: SeriesDeclaration, bounds: readonly number[]): Family<string, Timing> {
   const made = createSeries(declared, () => new Timing(bounds));
   if (declared.labels.length === 0) made.series({});
   const values = () => made.all().flatMap(([labels, timing]) => bucketsOf(declared.name, labels, timing));
@@ -63,7 +63,7 @@ export function createTimings(declared: Declared, bounds: readonly number[]): Fa
 
 type Labels = Readonly<Record<string, string>>;
 
-function createSeries<S>({ labels: names }: Declared, make: () => S) {
+function createSeries<S>({ labels: names }: SeriesDeclaration, make: () => S) {
   const known = new Map<string, readonly [Labels, S]>();
   return {
     all: () => [...known.values()],
@@ -90,7 +90,7 @@ function bucketsOf(name: string, labels: Labels, { bounds, counts, sum }: Timing
 }
 
 const described = (
-  { name, help }: Declared,
+  { name, help }: SeriesDeclaration,
   type: "counter" | "gauge" | "histogram",
   values: readonly MetricValueWithName<string>[],
 ) =>

@@ -6,7 +6,7 @@ import { type AuditEvent, AuditEventSchema } from "../../gen/latchkey/v1/log_pb.
 import type { Change } from "../../store/contract.ts";
 import type { Collections } from "../collections.ts";
 import { pageTokens } from "../stored/page-token.ts";
-import type { Page, PageOf } from "../stored/paging.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
 
 /** What was done, by whom, to what. Never with which values. */
 export interface AuditEntry {
@@ -27,7 +27,7 @@ export interface AuditFilter {
 export interface Audit {
   /** The line of the trail that is committed together with what it tells of, so that neither is there alone. */
   changes(entry: AuditEntry): Change[];
-  list(filter: AuditFilter, page: Page): Promise<PageOf<AuditEvent>>;
+  list(filter: AuditFilter, page: PageOptions): Promise<PageOf<AuditEvent>>;
 }
 
 /** A call looks at so many lines and then returns what it found, with a token to go on from. */

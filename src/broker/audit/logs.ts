@@ -3,14 +3,14 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
-import type { LogFields } from "../../core/logs/log-fields.ts";
+import type { LogFieldValues } from "../../core/logs/log-fields.ts";
 import { createLineCollector, keptLines, type RawLine } from "../../core/logs/log-lines.ts";
 import type { ScriptFailure } from "../../core/scripts/script.ts";
 import { withoutSecrets } from "../../core/scripts/script-failure.ts";
 import { createRedaction } from "../../core/secrets/redaction.ts";
 import { type Log, type LogLine, LogSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import type { PageRequest, Positioned } from "../../store/records.ts";
+import type { PageRequest, PositionedRecord } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
@@ -31,10 +31,10 @@ export interface LogSubject {
 export interface LogWriter {
   /** The `log_id`: sorts by time. */
   readonly id: string;
-  debug(sentence: string, fields?: LogFields): void;
-  info(sentence: string, fields?: LogFields): void;
-  warn(sentence: string, fields?: LogFields): void;
-  error(sentence: string, fields?: LogFields): void;
+  debug(sentence: string, fields?: LogFieldValues): void;
+  info(sentence: string, fields?: LogFieldValues): void;
+  warn(sentence: string, fields?: LogFieldValues): void;
+  error(sentence: string, fields?: LogFieldValues): void;
   /** A failure that is shown beside it, without the secrets that it was told to hide; the rest of it is left as it is. */
   redactedFailure(failure: ScriptFailure): ScriptFailure;
   /** Secrets that were not known when it began, such as a token that has just come. */
@@ -115,7 +115,7 @@ function sourceOf({ logs }: Collections, filter: LogFilter) {
   const { environment, integration, connectionId, operation, failed } = filter;
   const by =
     (index: "connection" | "integration" | "operation" | "failed", under: readonly string[]) =>
-    (request: Pick<PageRequest, "after" | "limit">): Promise<readonly Positioned<Log>[]> =>
+    (request: Pick<PageRequest, "after" | "limit">): Promise<readonly PositionedRecord<Log>[]> =>
       logs.pageBy(index, { under, reverse: true, ...request });
   if (integration !== "" && connectionId !== "") return by("connection", [environment, integration, connectionId]);
   if (integration !== "") return by("integration", [environment, integration]);
@@ -142,7 +142,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
   const collector = createLineCollector();
   const at =
     (level: RawLine["level"]) =>
-    (sentence: string, fields: LogFields = {}) =>
+    (sentence: string, fields: LogFieldValues = {}) =>
       collector.add({ atMs: world.now(), level, sentence, fields });
 
   return {

@@ -8,21 +8,21 @@ import { looksRandom } from "../../core/secrets/redaction.ts";
  */
 export function secretValues(schema: DescMessage, message: Message): string[] {
   const found: string[] = [];
-  inMessage({ schema, message: message as unknown as Held, isSecret: false, found });
+  inMessage({ schema, message: message as unknown as SecretFields, isSecret: false, found });
   return found;
 }
 
 /** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
-type Held = Readonly<Record<string, unknown>>;
+type SecretFields = Readonly<Record<string, unknown>>;
 
-interface Look {
+interface SecretScan {
   readonly schema: DescMessage;
-  readonly message: Held;
+  readonly message: SecretFields;
   readonly isSecret: boolean;
   readonly found: string[];
 }
 
-function inMessage({ schema, message, isSecret, found }: Look): void {
+function inMessage({ schema, message, isSecret, found }: SecretScan): void {
   for (const field of schema.fields) {
     const value = valueIn(message, field);
     if (value === undefined) continue;
@@ -32,20 +32,20 @@ function inMessage({ schema, message, isSecret, found }: Look): void {
       // A Struct in a field is plain JSON.
       if (isMarked) inJson(value as JsonValue, { isAnswer: field.name === "raw", name: "", found });
     } else if (field.fieldKind === "message" && below !== undefined) {
-      inMessage({ schema: below, message: value as Held, isSecret: isMarked, found });
+      inMessage({ schema: below, message: value as SecretFields, isSecret: isMarked, found });
     } else if (isMarked && typeof value === "string" && value !== "") {
       found.push(value);
     }
   }
 }
 
-function valueIn(message: Held, { oneof, localName }: DescField): unknown {
+function valueIn(message: SecretFields, { oneof, localName }: DescField): unknown {
   if (oneof === undefined) return message[localName];
   const chosen = message[oneof.localName] as { readonly case?: string; readonly value?: unknown };
   return chosen.case === localName ? chosen.value : undefined;
 }
 
-interface Place {
+interface FieldPosition {
   readonly isAnswer: boolean;
   readonly name: string;
   readonly found: string[];
@@ -53,7 +53,7 @@ interface Place {
 
 const isSecretName = (name: string): boolean => /token$|secret|password|key|code|assertion|signature/i.test(name);
 
-function inJson(value: JsonValue, place: Place): void {
+function inJson(value: JsonValue, place: FieldPosition): void {
   const { isAnswer, name, found } = place;
   if (typeof value === "string") {
     if (value !== "" && (!isAnswer || isSecretName(name) || looksRandom(value))) found.push(value);

@@ -5,15 +5,15 @@ import type { World } from "../../base/world.ts";
 import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { StoreUnavailable } from "../../store/contract.ts";
 import type { Live } from "../credentials/live-connections.ts";
-import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type ChannelAtProvider, createChannelRequests, type PreparedWatch } from "./requests.ts";
 import { timePasses } from "./rules/aging.ts";
 import type { StopVerdict, WatchVerdict } from "./rules/answer.ts";
 import { begun, idRefused, made, mayAsk, notMade } from "./rules/making.ts";
-import { applied, joined, type Moved } from "./rules/move.ts";
+import { applied, type ChannelChanges, joined } from "./rules/move.ts";
 import { mayLiveUntilMs } from "./rules/rules.ts";
-import { currentOf, idOf, type Place, type Slot } from "./rules/slot.ts";
+import { currentOf, idOf, type Slot, type WatchedResource } from "./rules/slot.ts";
 import { connectionGone, notStopped, stopped } from "./rules/stopping.ts";
 import { claimedIn, type Task, tasksOf } from "./rules/tasks.ts";
 import type { ChannelSlots, MoveOptions } from "./slots.ts";
@@ -21,16 +21,16 @@ import type { ChannelSlots, MoveOptions } from "./slots.ts";
 /** Creates and stops channels at providers. Each request is stored before it is sent, and its outcome after it. */
 export interface ChannelCalls {
   /** Applies what time has changed (expired, for example), then sends the requests that are due. */
-  tend(place: Place, signal?: AbortSignal): Promise<Tended>;
+  tend(place: WatchedResource, signal?: AbortSignal): Promise<StopResult>;
   /** Creates the wanted channel, or the replacement of the current one. */
-  watch(place: Place, target: string, options?: WatchOptions): Promise<WatchOutcome>;
+  watch(place: WatchedResource, target: string, options?: WatchOptions): Promise<WatchOutcome>;
   stop(
-    place: Place,
+    place: WatchedResource,
     task: Pick<Extract<Task, { ask: "stop" }>, "id" | "resourceId">,
     signal?: AbortSignal,
   ): Promise<StopVerdict>;
   /** Stops the channels that this move has claimed for its maker to stop. */
-  stopClaimed(place: Place, moved: Moved | undefined, claim: Claim): Promise<void>;
+  stopClaimed(place: WatchedResource, moved: ChannelChanges | undefined, claim: Claim): Promise<void>;
 }
 
 export interface WatchOptions extends Pick<MoveOptions, "alongside"> {
@@ -44,7 +44,7 @@ export interface Claim {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface Tended {
+export interface StopResult {
   /** The provider asked to be called again no sooner. */
   readonly retryAfterMs: number | undefined;
 }
@@ -60,10 +60,10 @@ export type WatchOutcome =
       readonly fault?: Fault | undefined;
     };
 
-interface CallsOptions {
+interface ChannelCallsOptions {
   readonly slots: ChannelSlots;
   readonly live: Live;
-  readonly asks: ProviderAsks;
+  readonly asks: ProviderRequests;
   readonly urls: WebhookUrls;
   readonly world: World;
 }
@@ -76,7 +76,7 @@ const storePatienceMs = 20_000;
 /** 132 random bits, in characters and a length that every known provider takes. */
 export const newChannelId = (): string => randomBytes(21).toString("base64url").replace(/^-/, "_");
 
-export function createChannelCalls({ slots, live, asks, urls, world }: CallsOptions): ChannelCalls {
+export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCallsOptions): ChannelCalls {
   const { metrics, log } = world;
   const requests = createChannelRequests({ slots, live, asks, urls, world });
   const now = () => ({ nowMs: world.now(), random: Math.random() });
@@ -96,7 +96,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     }
   }
 
-  async function notPrepared(place: Place, target: string, fault: Fault): Promise<WatchOutcome> {
+  async function notPrepared(place: WatchedResource, target: string, fault: Fault): Promise<WatchOutcome> {
     const kind = fault.status === 400 ? "refused" : "unsent";
     const { code, retryAfterSeconds } = fault;
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1_000;
@@ -107,7 +107,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     return { kind, code, fault };
   }
 
-  async function watch(place: Place, wanted: string, options: WatchOptions = {}): Promise<WatchOutcome> {
+  async function watch(place: WatchedResource, wanted: string, options: WatchOptions = {}): Promise<WatchOutcome> {
     let prepared: PreparedWatch;
     try {
       prepared = await requests.prepareWatch(place, wanted);
@@ -119,7 +119,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   }
 
   async function watchPrepared(
-    place: Place,
+    place: WatchedResource,
     wanted: string,
     prepared: PreparedWatch,
     { alongside, isIdGiven = false }: WatchOptions,
@@ -160,7 +160,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
 
   /** Stores that a watch request is about to be sent. Undefined: the slot has changed, and no request may be sent. */
   async function storeIntent(
-    place: Place,
+    place: WatchedResource,
     { target, id, token, prepared }: WatchIntent,
     alongside: WatchOptions["alongside"],
   ): Promise<StoredChannel | undefined> {
@@ -180,7 +180,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   }
 
   async function storeMade(
-    place: Place,
+    place: WatchedResource,
     asked: StoredChannel,
     verdict: Extract<WatchVerdict, { kind: "made" }>,
   ): Promise<WatchOutcome> {
@@ -196,7 +196,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     return { kind: "made", id: idOf(asked) };
   }
 
-  async function stop(place: Place, { id, resourceId }: ChannelAtProvider, signal?: AbortSignal) {
+  async function stop(place: WatchedResource, { id, resourceId }: ChannelAtProvider, signal?: AbortSignal) {
     const verdict = await requests.stop(place, { id, resourceId }, signal);
     await stored(() =>
       slots.move(
@@ -210,7 +210,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
   }
 
   /** Ends channels whose time has passed, whatever else is due. */
-  async function applyTime(place: Place): Promise<Slot> {
+  async function applyTime(place: WatchedResource): Promise<Slot> {
     await slots.move(place, (slot, connection) => {
       const aged = timePasses(slot, now(), newChannelId);
       return connection === undefined ? joined(aged, connectionGone(applied(slot, aged), world.now())) : aged;
@@ -218,7 +218,11 @@ export function createChannelCalls({ slots, live, asks, urls, world }: CallsOpti
     return slots.read(place);
   }
 
-  async function stopClaimed(place: Place, moved: Moved | undefined, { nowMs, signal }: Claim): Promise<void> {
+  async function stopClaimed(
+    place: WatchedResource,
+    moved: ChannelChanges | undefined,
+    { nowMs, signal }: Claim,
+  ): Promise<void> {
     if (moved === undefined) return;
     const tasks = claimedIn(moved, await slots.read(place), nowMs);
     await Promise.all(tasks.map((task) => stop(place, task, signal)));

@@ -8,7 +8,7 @@ import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, channelHeardKey } from "../collections.ts";
 import { type Connections, targetOf } from "../connections/connections.ts";
@@ -17,7 +17,7 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
-import { type Page, type PageOf, siftedPage } from "../stored/paging.ts";
+import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 import { type ChannelCalls, newChannelId, type WatchOutcome } from "./calls.ts";
 import { adopted } from "./rules/foreign.ts";
 import { applied, joined, nothing } from "./rules/move.ts";
@@ -29,11 +29,11 @@ import {
   isManaged,
   isOver,
   isWanted,
-  type Place,
   placeOf,
   type Slot,
   shown,
   stateOf,
+  type WatchedResource,
 } from "./rules/slot.ts";
 import { stopAsked } from "./rules/stopping.ts";
 import { renewSoon } from "./rules/tasks.ts";
@@ -43,10 +43,10 @@ import type { ChannelSlots } from "./slots.ts";
 export interface Channels {
   create(asked: ChannelWish, actor: string): Promise<Channel>;
   get(at: ChannelAt): Promise<Channel>;
-  list(filter: ChannelFilter, page: Page): Promise<PageOf<Channel>>;
+  list(filter: ChannelFilter, page: PageOptions): Promise<PageOf<Channel>>;
   /** Another takes its place now, whatever is left of its life. */
-  renew(asked: ChannelAt & Expecting, actor: string): Promise<Channel>;
-  stop(asked: ChannelAt & Expecting, actor: string): Promise<Channel>;
+  renew(asked: ChannelAt & RevisionCheck, actor: string): Promise<Channel>;
+  stop(asked: ChannelAt & RevisionCheck, actor: string): Promise<Channel>;
   /** Before a connection goes: whatever watches with it is stopped, as far as that is possible in a moment. */
   stopAllOf(ref: ConnectionRef): Promise<void>;
 }
@@ -56,7 +56,7 @@ export interface ChannelAt {
   readonly id: string;
 }
 
-interface Expecting {
+interface RevisionCheck {
   readonly expectedRevision: bigint;
 }
 
@@ -97,7 +97,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   const isOfNow = (stored: StoredChannel): boolean =>
     destinations.isOfNow({ environment: placeOf(stored).ref.environment, environmentId: stored.environmentId });
 
-  async function find({ environment, id }: ChannelAt): Promise<Stored<StoredChannel>> {
+  async function find({ environment, id }: ChannelAt): Promise<StoredRecordOf<StoredChannel>> {
     const found = namesNothing(environment, id) ? undefined : await channels.get(environment, id);
     if (found === undefined || !isOfNow(found.value))
       throw new Fault("not_found", `there is no channel "${id}", or not any more`);
@@ -122,7 +122,7 @@ export function createChannels(options: ChannelsOptions): Channels {
     return channel;
   }
 
-  const line = (actor: string, action: string, { ref }: Place, id: string): Change[] =>
+  const line = (actor: string, action: string, { ref }: WatchedResource, id: string): Change[] =>
     audit.changes({ actor, action, environment: ref.environment, targets: [`${targetOf(ref)}/${id}`] });
 
   /** What came of it, for whoever waits for it. */
@@ -289,7 +289,7 @@ function allStopped(slot: Slot, nowMs: number) {
   return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], gone: [], told: [] };
 }
 
-interface Filed {
+interface FiledConnectionEvent {
   readonly ref: ConnectionRef;
   readonly integration: Integration;
   readonly provider: Provider;
@@ -300,7 +300,7 @@ interface Filed {
 }
 
 /** A connection is being filed: where channels are automatic, its own is wanted in the same commit. */
-export async function channelChanges(slots: ChannelSlots, filed: Filed): Promise<Change[]> {
+export async function channelChanges(slots: ChannelSlots, filed: FiledConnectionEvent): Promise<Change[]> {
   const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
   const watched = integration.channels?.automatic === true ? defaultWatched(provider) : undefined;
   if (watched === undefined) return [];

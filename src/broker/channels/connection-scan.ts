@@ -8,7 +8,7 @@ import { adopted, overtaken } from "./rules/foreign.ts";
 import { applied, isNothing, joined } from "./rules/move.ts";
 import { wished } from "./rules/request.ts";
 import { defaultWatched, toldChannel } from "./rules/rules.ts";
-import { isLastWord, isWanted, type Place } from "./rules/slot.ts";
+import { isLastWord, isWanted, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /**
@@ -44,7 +44,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
     return rules === undefined ? undefined : toldChannel(metadata, rules);
   };
 
-  function placeIn({ ref, provider }: Connection): Place | undefined {
+  function placeIn({ ref, provider }: Connection): WatchedResource | undefined {
     const watched = defaultWatched(providers.find(provider));
     return ref === undefined || watched === undefined
       ? undefined
@@ -80,7 +80,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
     }
   }
 
-  async function adopt(place: Place, isAutomatic: boolean): Promise<void> {
+  async function adopt(place: WatchedResource, isAutomatic: boolean): Promise<void> {
     await slots.move(
       place,
       (slot, now) => {

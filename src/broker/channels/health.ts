@@ -3,7 +3,7 @@ import type { World } from "../../base/world.ts";
 import { type ChannelRhythm, ChannelRhythmSchema, type StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { CatchUp } from "../syncs/catch-up.ts";
@@ -21,7 +21,7 @@ import type { ChannelSlots } from "./slots.ts";
  * longer exist. Receiving a notification stores what was heard and judges nothing. The replica that holds the lease of
  * channels judges, from what all replicas have stored.
  */
-export interface ChannelLooks {
+export interface ChannelScans {
   /** Scans some channels; the next call scans the ones behind them. */
   look(scan: ScanContext): Promise<void>;
 }
@@ -31,7 +31,7 @@ interface ScanContext {
   readonly signal: AbortSignal;
 }
 
-interface LooksOptions {
+interface ChannelScansOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly slots: ChannelSlots;
@@ -45,14 +45,17 @@ const mostScanned = 10_000;
 /** When all channels of a provider fall silent at once, the rest of them wait for the next scan. */
 const mostTold = 200;
 
-export function createChannelLooks(options: LooksOptions): ChannelLooks {
+export function createChannelScans(options: ChannelScansOptions): ChannelScans {
   const { store, collections, slots, providers, catchUp, world } = options;
   const { channels, connections, environments } = collections;
   const observations = createChannelObservations({ store, collections, providers, now: world.now });
   let position: string | undefined;
 
   /** Returns how many events and catch-ups came of the page. */
-  async function scanPage(page: readonly Stored<StoredChannel>[], { lease, signal }: ScanContext): Promise<number> {
+  async function scanPage(
+    page: readonly StoredRecordOf<StoredChannel>[],
+    { lease, signal }: ScanContext,
+  ): Promise<number> {
     const all = await observations.read(page);
     const orphans = await orphansOf(all);
     const present = all.filter((one) => !orphans.includes(one));

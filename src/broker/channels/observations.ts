@@ -14,10 +14,10 @@ import {
   NotificationRulesSchema,
 } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { type Collections, channelHeardKey, channelRhythmKey, seenKey } from "../collections.ts";
 import type { Providers } from "../setup/providers.ts";
-import { inherited, type Judged, judged, toVerify } from "./rules/gap.ts";
+import { type GapJudgement, inherited, judged, toVerify } from "./rules/gap.ts";
 import { idOf, isCurrent, isForeign, isManaged, placeOf, shown } from "./rules/slot.ts";
 
 /** A channel with everything that is needed to judge it, read at about the same time. */
@@ -35,13 +35,13 @@ export interface IntegrationChannelRules {
   readonly catchUpSyncs: readonly string[];
 }
 
-export interface ChannelJudgement extends Judged {
+export interface ChannelJudgement extends GapJudgement {
   readonly observation: ChannelObservation;
 }
 
 /** Reads channels together with what was heard over them, and judges what was lost. */
 export interface ChannelObservations {
-  read(page: readonly Stored<StoredChannel>[]): Promise<readonly ChannelObservation[]>;
+  read(page: readonly StoredRecordOf<StoredChannel>[]): Promise<readonly ChannelObservation[]>;
   judge(all: readonly ChannelObservation[]): Promise<readonly ChannelJudgement[]>;
 }
 

@@ -1,36 +1,36 @@
 import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Connections } from "../connections/connections.ts";
-import type { JoinedRenewal } from "../credentials/open.ts";
-import type { Ground } from "../setup/open.ts";
+import type { CredentialsRoom } from "../credentials/open.ts";
+import type { SharedServices } from "../setup/open.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createCatchUp } from "../syncs/catch-up.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import { createChannelCalls } from "./calls.ts";
 import { type Channels, createChannels } from "./channels.ts";
-import { createChannelLooks } from "./health.ts";
-import { type ChannelKeeper, createChannelKeeper } from "./scheduler.ts";
+import { createChannelScans } from "./health.ts";
+import { type ChannelScheduler, createChannelScheduler } from "./scheduler.ts";
 import { type ChannelSlots, createChannelSlots } from "./slots.ts";
 import { type ChannelTokens, openChannelTokens } from "./tokens.ts";
 
 /** The channels that notifications come over: made, kept, listened to, and proven by their tokens. */
-export interface JoinedChannels {
+export interface ChannelRoom {
   readonly slots: ChannelSlots;
   readonly channels: Channels;
-  readonly keeper: ChannelKeeper;
+  readonly keeper: ChannelScheduler;
   readonly tokens: ChannelTokens;
 }
 
-interface ChannelsOptions {
-  readonly ground: Ground;
+interface ChannelRoomOptions {
+  readonly ground: SharedServices;
   readonly connections: Connections;
-  readonly renewal: JoinedRenewal;
+  readonly renewal: CredentialsRoom;
   readonly syncs: Syncs;
   readonly scripts: ScriptHost;
   readonly urls: WebhookUrls;
   readonly publicUrl: () => string;
 }
 
-export async function joinChannels(options: ChannelsOptions): Promise<JoinedChannels> {
+export async function openChannels(options: ChannelRoomOptions): Promise<ChannelRoom> {
   const { ground, connections, renewal, syncs, scripts, urls, publicUrl } = options;
   const { store, collections, integrations, providers, destinations, events, logs, audit, world } = ground;
   const { live, asks } = renewal;
@@ -38,14 +38,14 @@ export async function joinChannels(options: ChannelsOptions): Promise<JoinedChan
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });
   const calls = createChannelCalls({ slots, live, asks, urls, world });
   const catchUp = createCatchUp({ scripts, syncs, logs, world });
-  const looks = createChannelLooks({ store, collections, slots, providers, catchUp, world });
+  const looks = createChannelScans({ store, collections, slots, providers, catchUp, world });
   return {
     slots,
     channels: createChannels({
       ...{ store, collections, integrations, providers },
       ...{ slots, calls, connections, destinations, audit, world },
     }),
-    keeper: createChannelKeeper({ store, collections, slots, calls, looks, providers, publicUrl, world }),
+    keeper: createChannelScheduler({ store, collections, slots, calls, looks, providers, publicUrl, world }),
     tokens: await openChannelTokens({ store, world }),
   };
 }

@@ -1,28 +1,28 @@
 import { Fault } from "../../base/fault.ts";
-import { type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
+import { RequestFailed, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
-import { type ChannelAsk, jsonOf, type ProviderAsks } from "../credentials/provider-requests.ts";
+import { type ChannelAsk, jsonOf, type ProviderRequests } from "../credentials/provider-requests.ts";
 import { reauthorize } from "../credentials/refresh-faults.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type StopVerdict, stopVerdict, type WatchVerdict, watchVerdict } from "./rules/answer.ts";
-import { askedExpirationMs, type Watched, watchedBy } from "./rules/rules.ts";
-import { idOf, oneOf, type Place, shown } from "./rules/slot.ts";
+import { askedExpirationMs, type WatchRule, watchedBy } from "./rules/rules.ts";
+import { idOf, oneOf, shown, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
 /** The requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
 export interface ChannelRequests {
   /** Everything that a watch request of a place needs. Rejects with a `Fault` when none can be sent. */
-  prepareWatch(place: Place, target: string): Promise<PreparedWatch>;
+  prepareWatch(place: WatchedResource, target: string): Promise<PreparedWatch>;
   watch(prepared: PreparedWatch, asked: StoredChannel, token: string): Promise<WatchVerdict | WatchNotSent>;
-  stop(place: Place, channel: ChannelAtProvider, signal?: AbortSignal): Promise<StopVerdict>;
+  stop(place: WatchedResource, channel: ChannelAtProvider, signal?: AbortSignal): Promise<StopVerdict>;
 }
 
 export interface PreparedWatch {
   readonly found: LiveConnection;
-  readonly watched: Watched;
+  readonly watched: WatchRule;
   readonly address: string;
 }
 
@@ -40,7 +40,7 @@ export interface WatchNotSent {
 interface ChannelRequestsOptions {
   readonly slots: ChannelSlots;
   readonly live: Live;
-  readonly asks: ProviderAsks;
+  readonly asks: ProviderRequests;
   readonly urls: WebhookUrls;
   readonly world: World;
 }
@@ -67,7 +67,7 @@ export function createChannelRequests({ slots, live, asks, urls, world }: Channe
    * A connection that must be authorized again may still have a valid access token. Once the provider has refused that
    * token for this channel, no further request is sent until there is another.
    */
-  async function requireUsable({ connection }: LiveConnection, place: Place, id: string): Promise<void> {
+  async function requireUsable({ connection }: LiveConnection, place: WatchedResource, id: string): Promise<void> {
     if (connection.state !== Connection_State.REAUTHORIZATION_REQUIRED) return;
     const known = oneOf(await slots.read(place), id);
     if (known !== undefined && shown(known).stateReason === dead) throw reauthorize(place.ref, connection.stateReason);
@@ -91,7 +91,7 @@ export function createChannelRequests({ slots, live, asks, urls, world }: Channe
         const answer = await send(found, { template: watch.watch, values, deadlineMs: watchWithinMs });
         return watchVerdict(watched, { answer, body: jsonOf(answer), nowMs: world.now() });
       } catch (error) {
-        if (error instanceof Unanswered) {
+        if (error instanceof RequestFailed) {
           return { kind: error.mayHaveArrived ? "unheard" : "put_off", code: error.reason };
         }
         if (error instanceof Fault && error.code === dead) return { kind: "unsent", code: dead, fault: error };
@@ -108,7 +108,7 @@ export function createChannelRequests({ slots, live, asks, urls, world }: Channe
         const answer = await send(found, { template, values: { id, resourceId }, deadlineMs: stopWithinMs, signal });
         return stopVerdict({ answer, body: jsonOf(answer), nowMs: world.now() });
       } catch (error) {
-        if (error instanceof Unanswered) return { kind: "not_stopped", code: error.reason, isHopeless: false };
+        if (error instanceof RequestFailed) return { kind: "not_stopped", code: error.reason, isHopeless: false };
         if (error instanceof Fault) {
           const isHopeless = error.code === "unknown_connection" || error.code === "unknown_provider_config";
           return { kind: "not_stopped", code: error.code, isHopeless };

@@ -10,7 +10,7 @@ import { type Collections, channelsDue, timeOfDueKey } from "../collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { ChannelCalls } from "./calls.ts";
 import { createChannelScan } from "./connection-scan.ts";
-import type { ChannelLooks } from "./health.ts";
+import type { ChannelScans } from "./health.ts";
 import { placeOf } from "./rules/slot.ts";
 import { type ChannelSlots, partsOfPlace } from "./slots.ts";
 
@@ -19,7 +19,7 @@ import { type ChannelSlots, partsOfPlace } from "./slots.ts";
  * stopped for an integration whose provider said to come back later. Each step is stored, so no work is lost with the
  * process.
  */
-export interface ChannelKeeper {
+export interface ChannelScheduler {
   /** Begins, as soon as this replica has the lease. */
   start(): void;
   /** Does everything that is due now, without waiting for the next scan. */
@@ -27,12 +27,12 @@ export interface ChannelKeeper {
   close(): Promise<void>;
 }
 
-interface KeeperOptions {
+interface ChannelSchedulerOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
-  readonly looks: ChannelLooks;
+  readonly looks: ChannelScans;
   readonly providers: Providers;
   /** Empty until the doors listen: providers cannot be told where to send anything before that. */
   readonly publicUrl: () => string;
@@ -54,7 +54,7 @@ const closeWithinMs = 10_000;
 const connectionsEveryMs = 60_000;
 const longestHoldMs = 86_400_000;
 
-export function createChannelKeeper(options: KeeperOptions): ChannelKeeper {
+export function createChannelScheduler(options: ChannelSchedulerOptions): ChannelScheduler {
   const { store, collections, slots, calls, looks, providers, publicUrl, world } = options;
   const { channels } = collections;
   const { metrics, log } = world;

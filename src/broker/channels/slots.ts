@@ -5,35 +5,35 @@ import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Channel_State } from "../../gen/latchkey/v1/channel_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Logs } from "../audit/logs.ts";
 import { type Collections, channelHeardKey, channelRhythmKey } from "../collections.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
-import { type Happening, isNothing, type Moved } from "./rules/move.ts";
+import { type ChannelChanges, type ChannelNotice, isNothing } from "./rules/move.ts";
 import { metadataWith, metadataWithout } from "./rules/rules.ts";
-import { idOf, isToCome, type Place, placeOf, type Slot, shown, stateOf } from "./rules/slot.ts";
+import { idOf, isToCome, placeOf, type Slot, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
 
 /** Makes the moves of channels: reads a slot, decides, commits, and does so again when somebody else was first. */
 export interface ChannelSlots {
-  read(place: Place): Promise<Slot>;
+  read(place: WatchedResource): Promise<Slot>;
   /** Of all resources of a connection. */
-  readAll(ref: Place["ref"]): Promise<Slot>;
+  readAll(ref: WatchedResource["ref"]): Promise<Slot>;
   /** What was decided and committed; undefined: there was nothing to do. */
-  move(place: Place, decide: Decide, options?: MoveOptions): Promise<Moved | undefined>;
+  move(place: WatchedResource, decide: Decide, options?: MoveOptions): Promise<ChannelChanges | undefined>;
   /** The changes of one channel that is new, for somebody else's commit. */
   added(channel: StoredChannel): Change[];
   /** The changes of a move, for somebody else's commit; told of is nothing. */
-  changes(slot: Slot, moved: Moved): Change[];
+  changes(slot: Slot, moved: ChannelChanges): Change[];
 }
 
-type Decide = (slot: Slot, connection: Connection | undefined) => Moved | undefined;
+type Decide = (slot: Slot, connection: Connection | undefined) => ChannelChanges | undefined;
 
 export interface MoveOptions {
   /** What the metadata of its connection says of channels stays as it is. */
   readonly leavesMetadata?: boolean;
   /** Beside what the move changes, such as a line of the audit trail. */
-  readonly alongside?: (moved: Moved) => readonly Change[];
+  readonly alongside?: (moved: ChannelChanges) => readonly Change[];
   /** It rests on nobody having, or wanting, a channel there. */
   readonly isFirst?: boolean;
 }
@@ -51,21 +51,22 @@ interface SlotsOptions {
 
 const maxOfSlot = 1_000;
 
-export const partsOfPlace = ({ ref: { environment, integration, id }, kind, resource }: Place): readonly string[] => [
-  ...[environment, integration, id],
-  ...[kind, resource],
-];
+export const partsOfPlace = ({
+  ref: { environment, integration, id },
+  kind,
+  resource,
+}: WatchedResource): readonly string[] => [...[environment, integration, id], ...[kind, resource]];
 
 export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   const { store, collections, providers, events, logs, environmentIdOf, world } = options;
   const { channels, connections } = collections;
   const { metrics, log } = world;
 
-  async function readUnder(under: readonly string[]): Promise<readonly Stored<StoredChannel>[]> {
+  async function readUnder(under: readonly string[]): Promise<readonly StoredRecordOf<StoredChannel>[]> {
     return channels.pageBy("slot", { under, limit: maxOfSlot });
   }
 
-  function changesOf(found: readonly Stored<StoredChannel>[], { put, gone }: Moved): Change[] {
+  function changesOf(found: readonly StoredRecordOf<StoredChannel>[], { put, gone }: ChannelChanges): Change[] {
     const before = new Map(found.map((one) => [idOf(one.value), one]));
     return [
       ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after: ofNow(after) })),
@@ -83,7 +84,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(placeOf(one).ref.environment) };
 
   /** What the connection's metadata says of its channels, when this move is made. */
-  function metadataChanges(slot: Slot, before: Stored<Connection>, moved: Moved): Change[] {
+  function metadataChanges(slot: Slot, before: StoredRecordOf<Connection>, moved: ChannelChanges): Change[] {
     const { value } = before;
     const rules = providers.find(value.provider).channel;
     if (rules === undefined) return [];
@@ -105,7 +106,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   }
 
   /** The application and the log hear of it in the commit that makes it so. */
-  function toldChanges(told: readonly Happening[], connection: Connection | undefined): Change[] {
+  function toldChanges(told: readonly ChannelNotice[], connection: Connection | undefined): Change[] {
     return told.flatMap(({ kind, channel: stored, code }): Change[] => {
       const channel = shown(stored);
       const { environment = "", integration = "", id: connectionId = "" } = channel.connection ?? {};
@@ -118,7 +119,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     });
   }
 
-  function tell(told: readonly Happening[]): void {
+  function tell(told: readonly ChannelNotice[]): void {
     for (const { kind, channel, code } of told) {
       const { environment, integration, id: connection } = placeOf(channel).ref;
       metrics.channelAlerts.inc({ kind });
@@ -162,7 +163,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
   };
 }
 
-const sentences: Readonly<Record<Happening["kind"], string>> = {
+const sentences: Readonly<Record<ChannelNotice["kind"], string>> = {
   expiring: "a channel runs out soon, and nothing could be asked of its provider to renew it",
   renewal_failed: "a channel runs out soon, and its provider did not renew it",
   expired: "a channel has run out before there was another in its place",

@@ -7,18 +7,18 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Integration, Integration_Callback } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { OAuth2Rules, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Environments } from "../setup/environments.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
-import type { Asking } from "../tokens/token-endpoint.ts";
+import type { TokenParties } from "../tokens/token-endpoint.ts";
 import { checkAddresses } from "./connection-addresses.ts";
 import { redirectContext } from "./redirect-context.ts";
 
 /** Whose authorization it is, with all that it takes to go on with it. */
-export interface Ground {
-  readonly session: Stored<ConnectSession>;
+export interface AuthorizationContext {
+  readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: Integration;
   readonly provider: Provider;
   /** What is authorised again. */
@@ -26,16 +26,16 @@ export interface Ground {
 }
 
 /** What every step of an authorization stands on. */
-export interface Grounds {
+export interface AuthorizationContexts {
   /** Throws `unknown_provider_config` for what the session is not for. */
-  of(session: Stored<ConnectSession>, integration: string): Promise<Ground>;
+  of(session: StoredRecordOf<ConnectSession>, integration: string): Promise<AuthorizationContext>;
   /** The last segment of an integration's redirect URI; empty: the one that integrations share. */
   contextOf(integration: Integration): Promise<string>;
   redirectUri(context: string): string;
-  askingOf(ground: Ground, connectionConfig: JsonObject): Promise<Asking>;
+  askingOf(ground: AuthorizationContext, connectionConfig: JsonObject): Promise<TokenParties>;
 }
 
-interface GroundsOptions {
+interface AuthorizationContextsOptions {
   readonly environments: Environments;
   readonly integrations: Integrations;
   readonly providers: Providers;
@@ -43,14 +43,14 @@ interface GroundsOptions {
   readonly publicUrl: () => string;
 }
 
-export function createGrounds({
+export function createAuthorizationContexts({
   environments,
   integrations,
   providers,
   connections,
   publicUrl,
-}: GroundsOptions): Grounds {
-  async function groundOf(session: Stored<ConnectSession>, key: string): Promise<Ground> {
+}: AuthorizationContextsOptions): AuthorizationContexts {
+  async function groundOf(session: StoredRecordOf<ConnectSession>, key: string): Promise<AuthorizationContext> {
     const { environment, allowedIntegrations, reconnect } = session.value;
     const isAllowed = allowedIntegrations.length === 0 || allowedIntegrations.includes(key);
     if (!isAllowed)
@@ -68,7 +68,10 @@ export function createGrounds({
 
   const redirectUri = (context: string) => `${publicUrl()}/oauth/callback${context === "" ? "" : `/${context}`}`;
 
-  const askingOf = async ({ integration, provider }: Ground, connectionConfig: JsonObject): Promise<Asking> => ({
+  const askingOf = async (
+    { integration, provider }: AuthorizationContext,
+    connectionConfig: JsonObject,
+  ): Promise<TokenParties> => ({
     provider,
     integration,
     secrets: await integrations.secretsOf(integration),
@@ -79,10 +82,11 @@ export function createGrounds({
 }
 
 /** What the session says of this integration. */
-export const defaultsOf = ({ session, integration }: Ground) => session.value.integrationDefaults[integration.key];
+export const defaultsOf = ({ session, integration }: AuthorizationContext) =>
+  session.value.integrationDefaults[integration.key];
 
 /** What the connection is going to say of itself. Throws what an end user has to fill in otherwise. */
-export function configOf(ground: Ground, given: Readonly<Record<string, string>>): JsonObject {
+export function configOf(ground: AuthorizationContext, given: Readonly<Record<string, string>>): JsonObject {
   const { integration, provider, existing } = ground;
   const session = defaultsOf(ground)?.connectionConfig ?? {};
   const config = connectConfig(provider.connectionFields, {
@@ -101,7 +105,7 @@ export function configOf(ground: Ground, given: Readonly<Record<string, string>>
 }
 
 /** What the end user is asked for. */
-export function scopesOf(ground: Ground, rules: OAuth2Rules, further: readonly string[]): string[] {
+export function scopesOf(ground: AuthorizationContext, rules: OAuth2Rules, further: readonly string[]): string[] {
   const { integration, existing } = ground;
   const { userScopes = [], connectionConfig = {} } = defaultsOf(ground) ?? {};
   const override = connectionConfig[scopesOverride];

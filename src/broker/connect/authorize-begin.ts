@@ -9,21 +9,27 @@ import { PendingAuthorizationSchema } from "../../gen/latchkey/stored/v1/stored_
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { Environments } from "../setup/environments.ts";
 import type { Origins } from "../setup/origins.ts";
 import { filledFor } from "../tokens/authorization-server.ts";
 import { challengeOf } from "../tokens/pkce.ts";
-import type { Asking, TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { configOf, defaultsOf, type Ground, type Grounds, scopesOf } from "./authorization-context.ts";
+import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
+import {
+  type AuthorizationContext,
+  type AuthorizationContexts,
+  configOf,
+  defaultsOf,
+  scopesOf,
+} from "./authorization-context.ts";
 import { authorizationParameters, isReserved, withQuery } from "./authorization-request.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver, pendingLifetimeMs } from "./pending-authorizations.ts";
 
 /** Who leaves for a provider, and with what. */
-export interface Departure {
-  readonly session: Stored<ConnectSession>;
+export interface AuthorizationStart {
+  readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: string;
   /** Of the connection's `connection_config`, as the end user filled them in. */
   readonly params: Readonly<Record<string, string>>;
@@ -41,32 +47,32 @@ export interface Departure {
   readonly theme: string;
 }
 
-interface DeparturesOptions {
+interface StartAuthorizationOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly environments: Environments;
   readonly origins: Pick<Origins, "forReturn">;
-  readonly grounds: Grounds;
+  readonly grounds: AuthorizationContexts;
   readonly tokenEndpoint: TokenEndpoint;
   readonly failures: FailedAuthorizations;
   readonly world: World;
 }
 
-export type Departures = (asked: Departure) => Promise<{ readonly location: string }>;
+export type StartAuthorization = (asked: AuthorizationStart) => Promise<{ readonly location: string }>;
 
 /** Of one session: who begins more often is not a person. */
 const maxPending = 20;
 /** Those that are over stay for a while: a session outlives them three times. */
 const maxLooked = 3 * maxPending;
 
-export function createDepartures(options: DeparturesOptions): Departures {
+export function createStartAuthorization(options: StartAuthorizationOptions): StartAuthorization {
   const { store, collections, environments, origins, grounds, tokenEndpoint, failures, world } = options;
   const { pendingAuthorizations } = collections;
 
   /** By session: those that were let through and are not in the store yet. */
   const leaving = new Map<string, number>();
 
-  async function ifFew<T>({ value: { id } }: Stored<ConnectSession>, leave: () => Promise<T>): Promise<T> {
+  async function ifFew<T>({ value: { id } }: StoredRecordOf<ConnectSession>, leave: () => Promise<T>): Promise<T> {
     const waiting = await pendingAuthorizations.pageBy("session", { under: [id], limit: maxLooked });
     const now = world.now();
     const before = leaving.get(id) ?? 0;
@@ -85,7 +91,7 @@ export function createDepartures(options: DeparturesOptions): Departures {
     }
   }
 
-  async function begin(asked: Departure): Promise<{ readonly location: string }> {
+  async function begin(asked: AuthorizationStart): Promise<{ readonly location: string }> {
     const ground = await grounds.of(asked.session, asked.integration);
     const { integration, provider, existing } = ground;
     /** All that is made up on the way. */
@@ -98,7 +104,11 @@ export function createDepartures(options: DeparturesOptions): Departures {
     );
   }
 
-  async function sendOff(asked: Departure, ground: Ground, secrets: string[]): Promise<{ readonly location: string }> {
+  async function sendOff(
+    asked: AuthorizationStart,
+    ground: AuthorizationContext,
+    secrets: string[],
+  ): Promise<{ readonly location: string }> {
     const { session, integration, provider } = ground;
     const { environment } = integration;
     const { auth } = provider;
@@ -148,10 +158,10 @@ export function createDepartures(options: DeparturesOptions): Departures {
   }
 
   interface Leaving {
-    readonly asked: Departure;
-    readonly ground: Ground;
+    readonly asked: AuthorizationStart;
+    readonly ground: AuthorizationContext;
     readonly rules: OAuth2Rules;
-    readonly asking: Asking;
+    readonly asking: TokenParties;
     readonly redirectUri: string;
     readonly secrets: string[];
   }
@@ -191,12 +201,12 @@ export function createDepartures(options: DeparturesOptions): Departures {
     };
   }
 
-  async function pushed(asking: Asking, { client_id: clientId = "", ...parameters }: Record<string, string>) {
+  async function pushed(asking: TokenParties, { client_id: clientId = "", ...parameters }: Record<string, string>) {
     const { requestUri } = await tokenEndpoint.push({ ...asking, parameters });
     return { client_id: clientId, request_uri: requestUri };
   }
 
-  async function toOAuth1(authorizationUrl: string, asking: Asking, callback: string) {
+  async function toOAuth1(authorizationUrl: string, asking: TokenParties, callback: string) {
     const { token, secret } = await tokenEndpoint.requestToken({ ...asking, callback });
     return {
       stateHash: digestOf(token),

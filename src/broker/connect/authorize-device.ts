@@ -22,7 +22,7 @@ import type { Caller } from "../setup/access.ts";
 import { requireConfigScope } from "../setup/credential-scope.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import type { DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { configOf, type Ground, type Grounds, scopesOf } from "./authorization-context.ts";
+import { type AuthorizationContext, type AuthorizationContexts, configOf, scopesOf } from "./authorization-context.ts";
 import { checkDeviceBeginning } from "./connect-session-rules.ts";
 import type { DeviceWaits } from "./device-waits.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
@@ -41,7 +41,7 @@ export type NewDevice = Omit<BeginDeviceAuthorizationRequest, "$typeName" | "$un
 interface DeviceOptions {
   readonly store: Store;
   readonly collections: Collections;
-  readonly grounds: Grounds;
+  readonly grounds: AuthorizationContexts;
   readonly tokenEndpoint: TokenEndpoint;
   readonly waits: DeviceWaits;
   readonly failures: FailedAuthorizations;
@@ -124,7 +124,11 @@ export function createDeviceAuthorizations(options: DeviceOptions): DeviceAuthor
     return authorization;
   }
 
-  async function codeFor(ground: Ground, connectionConfig: JsonObject, scopes: readonly string[]): Promise<DeviceCode> {
+  async function codeFor(
+    ground: AuthorizationContext,
+    connectionConfig: JsonObject,
+    scopes: readonly string[],
+  ): Promise<DeviceCode> {
     const asking = await grounds.askingOf(ground, connectionConfig);
     return tokenEndpoint.beginDevice({ ...asking, scopes }).catch((error: unknown) => {
       if (!(error instanceof TokenFailure) || error.code !== "device_url_missing") throw error;

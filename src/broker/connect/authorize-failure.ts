@@ -1,12 +1,12 @@
 import { TokenFailure } from "../../auth/oauth2/tokens.ts";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
-import { Unbound } from "../../core/outgoing/filled-url.ts";
+import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 import { type CallbackAnswer, isDenial } from "./callback.ts";
 
 /** Why there is no connection, as metrics have it. */
-export type FailedBy =
+export type FailureReason =
   | "denied"
   | "expired"
   | "other_browser"
@@ -23,13 +23,13 @@ export type FailedBy =
   | "refused";
 
 /** Why an authorization that was under way brought no connection, in a sentence for its end user. */
-export class Failed extends Error {
+export class AuthorizationFailure extends Error {
   override readonly name = "Failed";
-  readonly by: FailedBy;
+  readonly by: FailureReason;
   /** A code, for the log. */
   readonly reason: string | undefined;
 
-  constructor(by: FailedBy, message: string, reason?: string) {
+  constructor(by: FailureReason, message: string, reason?: string) {
     super(message);
     this.by = by;
     this.reason = reason;
@@ -37,44 +37,49 @@ export class Failed extends Error {
 }
 
 export const notAccepted = (code?: string) =>
-  new Failed("refused", "The provider does not accept these credentials. Nothing was stored.", code);
+  new AuthorizationFailure("refused", "The provider does not accept these credentials. Nothing was stored.", code);
 
 /** What the provider says went wrong, if it says so. Its own words are not shown: anybody can put some into a link. */
 export function refusedOr(answer: CallbackAnswer): CallbackAnswer {
   const { error } = answer;
   if (error === undefined) return answer;
-  if (isDenial(error)) throw new Failed("denied", "Access was not allowed.", "denied");
-  if (/^[\x21-\x7e]{1,64}$/.test(error)) throw new Failed("provider_error", `The provider refused: ${error}.`, error);
-  throw new Failed("provider_error", "The provider refused: an unreadable error.", "unreadable_error");
+  if (isDenial(error)) throw new AuthorizationFailure("denied", "Access was not allowed.", "denied");
+  if (/^[\x21-\x7e]{1,64}$/.test(error))
+    throw new AuthorizationFailure("provider_error", `The provider refused: ${error}.`, error);
+  throw new AuthorizationFailure("provider_error", "The provider refused: an unreadable error.", "unreadable_error");
 }
 
-interface Noting {
+interface FailureLog {
   readonly world: World;
   /** Of the log that tells of it. */
   readonly logId: string;
 }
 
 /** Whatever went wrong once it was known whose authorization it is. What we did not foresee is found in the log. */
-export function failureOf(error: unknown, { world, logId }: Noting): Failed {
-  if (error instanceof Failed) return error;
+export function failureOf(error: unknown, { world, logId }: FailureLog): AuthorizationFailure {
+  if (error instanceof AuthorizationFailure) return error;
   if (error instanceof TokenFailure) return failedBy(error);
-  const fault = error instanceof Unbound ? new Fault("connection_unusable", error.message) : faultOfStore(error);
+  const fault = error instanceof UnboundHost ? new Fault("connection_unusable", error.message) : faultOfStore(error);
   if (fault.code === "integration_misconfigured") {
-    return new Failed("misconfigured", sentence(fault.message), fault.code);
+    return new AuthorizationFailure("misconfigured", sentence(fault.message), fault.code);
   }
-  if (fault.code !== "internal") return new Failed("refused", sentence(fault.message), fault.code);
+  if (fault.code !== "internal") return new AuthorizationFailure("refused", sentence(fault.message), fault.code);
   world.metrics.unhandled.inc();
   world.log.error("an authorization failed unexpectedly", { log_id: logId, err: fault.cause });
-  return new Failed("refused", `Something went wrong here; the log has it as ${logId}.`, "internal");
+  return new AuthorizationFailure("refused", `Something went wrong here; the log has it as ${logId}.`, "internal");
 }
 
-function failedBy({ kind, code }: TokenFailure): Failed {
+function failedBy({ kind, code }: TokenFailure): AuthorizationFailure {
   switch (kind) {
     case "grant_dead":
-      return new Failed("token_refused", "The provider did not accept what it had just issued. Begin again.", code);
+      return new AuthorizationFailure(
+        "token_refused",
+        "The provider did not accept what it had just issued. Begin again.",
+        code,
+      );
     case "client_refused":
     case "misconfigured":
-      return new Failed(
+      return new AuthorizationFailure(
         "misconfigured",
         "The provider does not accept this application. Its operator must mend that.",
         code,
@@ -82,18 +87,22 @@ function failedBy({ kind, code }: TokenFailure): Failed {
     case "unusable":
       if (code === "id_token_unverified") return unavailable(code);
       if (code.startsWith("id_token_")) {
-        return new Failed("id_token", "The provider's id_token, which says who you are, cannot be believed.", code);
+        return new AuthorizationFailure(
+          "id_token",
+          "The provider's id_token, which says who you are, cannot be believed.",
+          code,
+        );
       }
-      return new Failed("provider_error", "The provider answered with what cannot be used.", code);
+      return new AuthorizationFailure("provider_error", "The provider answered with what cannot be used.", code);
     default:
       return unavailable(code);
   }
 }
 
 const unavailable = (code: string) =>
-  new Failed("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
+  new AuthorizationFailure("provider_unavailable", "The provider could not be reached. Begin again in a moment.", code);
 
-export const codeOf = (by: FailedBy) =>
+export const codeOf = (by: FailureReason) =>
   by === "misconfigured"
     ? "integration_misconfigured"
     : by === "provider_unavailable"
@@ -105,7 +114,7 @@ export const codeOf = (by: FailedBy) =>
  * business but theirs, such as a field that is filled in wrongly.
  */
 export function refusalOf(error: unknown): Fault | undefined {
-  if (error instanceof Unbound) {
+  if (error instanceof UnboundHost) {
     return new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
   }
   if (error instanceof TokenFailure) {

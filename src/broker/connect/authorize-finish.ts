@@ -14,17 +14,17 @@ import { secretValues } from "../audit/secret-values.ts";
 import type { Collections } from "../collections.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
-import type { Asking, TokenEndpoint } from "../tokens/token-endpoint.ts";
-import type { Ground, Grounds } from "./authorization-context.ts";
-import { Failed, type FailedBy, refusedOr } from "./authorize-failure.ts";
-import type { AuthorizedConnections, Brought } from "./authorized-connection.ts";
+import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
+import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
+import { AuthorizationFailure, type FailureReason, refusedOr } from "./authorize-failure.ts";
+import type { AuthorizedConnections, GrantResult } from "./authorized-connection.ts";
 import { type CallbackAnswer, isSame, isSignedCallback, readCallback } from "./callback.ts";
-import type { FailedAuthorizations, Failing } from "./failed-authorizations.ts";
+import type { AuthorizationAttempt, FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver } from "./pending-authorizations.ts";
 import { isSessionOver } from "./sessions.ts";
 
 /** Who comes back from a provider, and with what. */
-export interface Return {
+export interface AuthorizationCallback {
   /** As it came, without the question mark. */
   readonly query: string;
   /** The last segment of the redirect URI; empty: the one that integrations share. */
@@ -33,7 +33,7 @@ export interface Return {
 }
 
 /** What came of it, for its end user and for whoever waits. */
-export interface Outcome {
+export interface AuthorizationOutcome {
   readonly integration: string;
   /** What a person calls the integration. */
   readonly title: string;
@@ -43,16 +43,16 @@ export interface Outcome {
   readonly language: string;
   readonly theme: string;
   readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
-  readonly failed?: { readonly by: FailedBy; readonly message: string };
+  readonly failed?: { readonly by: FailureReason; readonly message: string };
 }
 
-export type Returns = (back: Return) => Promise<Outcome>;
+export type FinishAuthorization = (back: AuthorizationCallback) => Promise<AuthorizationOutcome>;
 
-interface ReturnsOptions {
+interface FinishAuthorizationOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly providers: Providers;
-  readonly grounds: Grounds;
+  readonly grounds: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly sharedCallbacks: Pick<SharedCallbacks, "hasIssuer">;
   readonly tokenEndpoint: TokenEndpoint;
@@ -61,7 +61,7 @@ interface ReturnsOptions {
   readonly world: World;
 }
 
-export function createReturns(options: ReturnsOptions): Returns {
+export function createFinishAuthorization(options: FinishAuthorizationOptions): FinishAuthorization {
   const { store, collections, providers, grounds, authorized, tokenEndpoint, failures, audit, world } = options;
   const { sharedCallbacks } = options;
   const { pendingAuthorizations } = collections;
@@ -102,7 +102,7 @@ export function createReturns(options: ReturnsOptions): Returns {
     return pending;
   }
 
-  async function finish({ query, context, browser }: Return): Promise<Outcome> {
+  async function finish({ query, context, browser }: AuthorizationCallback): Promise<AuthorizationOutcome> {
     const answer = readCallback(query);
     if (answer === undefined) throw unknown();
     const { first: pending, others } = await takeAll(answer, context);
@@ -112,9 +112,13 @@ export function createReturns(options: ReturnsOptions): Returns {
     const { credentials: kind } = failing;
     const common = { integration, title: await titleOf(pending), listener, returnTo, language, theme };
     try {
-      if (pending.context !== context) throw new Failed("context_mismatch", "The answer came back to another address.");
+      if (pending.context !== context)
+        throw new AuthorizationFailure("context_mismatch", "The answer came back to another address.");
       if (browser === undefined || !isSame(digestOf(browser), pending.browserHash)) {
-        throw new Failed("other_browser", "This was begun in another browser, or its cookies were not kept.");
+        throw new AuthorizationFailure(
+          "other_browser",
+          "This was begun in another browser, or its cookies were not kept.",
+        );
       }
       if (answer.misuse !== undefined) throw malformed(answer);
       const connected = await complete(pending, answer);
@@ -126,7 +130,7 @@ export function createReturns(options: ReturnsOptions): Returns {
     }
   }
 
-  const failingOf = async (pending: PendingAuthorization, answer: CallbackAnswer): Promise<Failing> => ({
+  const failingOf = async (pending: PendingAuthorization, answer: CallbackAnswer): Promise<AuthorizationAttempt> => ({
     environment: pending.environment,
     integration: pending.integration,
     existing: pending.reconnect,
@@ -149,36 +153,39 @@ export function createReturns(options: ReturnsOptions): Returns {
   async function complete(pending: PendingAuthorization, answer: CallbackAnswer) {
     const session = await collections.connectSessions.get(pending.sessionId);
     if (session === undefined || isSessionOver(session.value, world.now())) {
-      throw new Failed("session_over", "The link that this began with has been used, or is too old.");
+      throw new AuthorizationFailure("session_over", "The link that this began with has been used, or is too old.");
     }
     const ground = await grounds.of(session, pending.integration);
     const { provider } = ground;
     const asking = await grounds.askingOf(ground, pending.connectionConfig ?? {});
     if (provider.auth.case === "oauth1") return completeOAuth1({ pending, answer, ground, asking });
-    if (provider.auth.case !== "oauth2") throw new Failed("misconfigured", "It is not authorized like this any more.");
+    if (provider.auth.case !== "oauth2")
+      throw new AuthorizationFailure("misconfigured", "It is not authorized like this any more.");
     return completeOAuth2({ pending, answer, ground, asking }, provider.auth.value);
   }
 
   interface Completing {
     readonly pending: PendingAuthorization;
     readonly answer: CallbackAnswer;
-    readonly ground: Ground;
-    readonly asking: Asking;
+    readonly ground: AuthorizationContext;
+    readonly asking: TokenParties;
   }
 
   async function completeOAuth2({ pending, answer, ground, asking }: Completing, rules: OAuth2Rules) {
     const { callbackSignature: rule } = rules;
     const secret = asking.secrets?.clientSecret ?? "";
     if (rule !== undefined && answer.error === undefined && !isSignedCallback(answer.parameters, { rule, secret })) {
-      throw new Failed("signature", "The answer is not signed as the provider signs it.");
+      throw new AuthorizationFailure("signature", "The answer is not signed as the provider signs it.");
     }
     // Whose answer it is is known before anything that it says is believed (RFC 9207, section 2.4).
     const { issuer, issuerAlways, url } = await tokenEndpoint.authorization(asking);
     const { iss } = answer;
     const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, ground) : iss !== issuer;
-    if (isForeign) throw new Failed("issuer_mismatch", "The answer is not from the provider that was asked.");
+    if (isForeign)
+      throw new AuthorizationFailure("issuer_mismatch", "The answer is not from the provider that was asked.");
     const { code } = refusedOr(answer);
-    if (code === undefined) throw new Failed("provider_error", "The provider sent neither a code nor an error.");
+    if (code === undefined)
+      throw new AuthorizationFailure("provider_error", "The provider sent neither a code nor an error.");
     const tokens = await tokenEndpoint.ask({
       ...asking,
       grant: {
@@ -193,12 +200,12 @@ export function createReturns(options: ReturnsOptions): Returns {
   }
 
   /** Where no issuer is known to compare with: it is that of another integration, and not of the page that was asked. */
-  const isAnothers = (iss: string, url: string, { integration }: Ground): boolean =>
+  const isAnothers = (iss: string, url: string, { integration }: AuthorizationContext): boolean =>
     sharedCallbacks.hasIssuer(iss, integration) && !(URL.canParse(iss) && new URL(iss).origin === new URL(url).origin);
 
   async function completeOAuth1({ pending, answer, ground, asking }: Completing) {
     const { verifier } = refusedOr(answer);
-    if (verifier === undefined) throw new Failed("provider_error", "The provider sent no verifier.");
+    if (verifier === undefined) throw new AuthorizationFailure("provider_error", "The provider sent no verifier.");
     const temporary = { token: pending.temporaryToken, secret: pending.temporarySecret };
     const { token, secret, raw } = await tokenEndpoint.accessToken({ ...asking, temporary, verifier });
     const value = { oauthToken: token, oauthTokenSecret: secret, raw };
@@ -225,13 +232,13 @@ const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[]
 ];
 
 const malformed = ({ misuse }: CallbackAnswer) =>
-  new Failed("malformed_answer", "The provider's answer is not well-formed. Begin again.", misuse);
+  new AuthorizationFailure("malformed_answer", "The provider's answer is not well-formed. Begin again.", misuse);
 
 /** What tokens make of what was asked for. */
 export function broughtBy(
   tokens: Tokens,
   { scopes, connectionConfig }: Pick<PendingAuthorization, "scopes" | "connectionConfig">,
-): Brought {
+): GrantResult {
   const granted = tokens.scopes ?? scopes;
   return {
     credentials: oauth2Credentials(tokens),

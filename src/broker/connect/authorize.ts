@@ -5,8 +5,8 @@ import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
 import type { Collections } from "../collections.ts";
 import type { Connections } from "../connections/connections.ts";
-import type { LiveGrants } from "../credentials/grant-count.ts";
-import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { GrantCount } from "../credentials/grant-count.ts";
+import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { Environments } from "../setup/environments.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Origins } from "../setup/origins.ts";
@@ -14,26 +14,26 @@ import type { Providers } from "../setup/providers.ts";
 import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { createGrounds } from "./authorization-context.ts";
-import { createDepartures, type Departures } from "./authorize-begin.ts";
+import { createAuthorizationContexts } from "./authorization-context.ts";
+import { createStartAuthorization, type StartAuthorization } from "./authorize-begin.ts";
 import { createDeviceAuthorizations, type DeviceAuthorizations } from "./authorize-device.ts";
-import { createReturns, type Returns } from "./authorize-finish.ts";
+import { createFinishAuthorization, type FinishAuthorization } from "./authorize-finish.ts";
 import { createAuthorizedConnections } from "./authorized-connection.ts";
 import { createDeviceWaits } from "./device-waits.ts";
 import { createTakeCredentials, type TakeCredentials } from "./entered-credentials.ts";
 import { createFailedAuthorizations } from "./failed-authorizations.ts";
 import type { Imports } from "./imports.ts";
-import type { Sessions } from "./sessions.ts";
+import type { ConnectSessions } from "./sessions.ts";
 
 /** End users on their way to a provider and back, and what they bring along. */
 export interface Authorizations {
   /** Remembers who leaves, and says where to. */
-  readonly begin: Departures;
+  readonly begin: StartAuthorization;
   /**
    * Takes what was remembered, whatever comes of it, and makes the connection. Throws `unknown_authorization` for an
    * answer that belongs to nobody, and nothing else: once it is known whose it is, what came of it is returned.
    */
-  readonly finish: Returns;
+  readonly finish: FinishAuthorization;
   /** A connection of credentials that an end user typed in. */
   readonly connect: TakeCredentials;
   /** End users who enter a code elsewhere. */
@@ -53,13 +53,13 @@ interface AuthorizationsOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly connections: Connections;
-  readonly sessions: Sessions;
+  readonly sessions: ConnectSessions;
   readonly sharedCallbacks: SharedCallbacks;
   readonly origins: Origins;
   readonly imports: Imports;
   readonly tokenEndpoint: TokenEndpoint;
-  readonly asks: ProviderAsks;
-  readonly grants: LiveGrants;
+  readonly asks: ProviderRequests;
+  readonly grants: GrantCount;
   readonly hooks: Pick<ScriptHooks, "validate">;
   readonly logs: Logs;
   readonly publicUrl: () => string;
@@ -68,13 +68,13 @@ interface AuthorizationsOptions {
 }
 
 export function createAuthorizations(options: AuthorizationsOptions): Authorizations {
-  const grounds = createGrounds(options);
+  const grounds = createAuthorizationContexts(options);
   const authorized = createAuthorizedConnections(options);
   const failures = createFailedAuthorizations(options);
   const deviceWaits = createDeviceWaits({ ...options, grounds, authorized, failures });
   return {
-    begin: createDepartures({ ...options, grounds, failures }),
-    finish: createReturns({ ...options, grounds, authorized, failures }),
+    begin: createStartAuthorization({ ...options, grounds, failures }),
+    finish: createFinishAuthorization({ ...options, grounds, authorized, failures }),
     connect: createTakeCredentials({ ...options, grounds, authorized, failures }),
     devices: createDeviceAuthorizations({ ...options, grounds, failures, waits: deviceWaits }),
     resume: () => deviceWaits.resume(),

@@ -10,17 +10,17 @@ import {
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { Collections } from "../collections.ts";
-import type { LiveGrants } from "../credentials/grant-count.ts";
+import type { GrantCount } from "../credentials/grant-count.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
-import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
-import type { Ground } from "./authorization-context.ts";
+import type { AuthorizationContext } from "./authorization-context.ts";
 import type { Imports } from "./imports.ts";
-import type { Sessions } from "./sessions.ts";
+import type { ConnectSessions } from "./sessions.ts";
 
 /** What an end user brought along, once it is in hand. */
-export interface Brought {
+export interface GrantResult {
   readonly credentials: Credentials;
   readonly connectionConfig: JsonObject;
   readonly metadata: JsonObject;
@@ -30,41 +30,45 @@ export interface Brought {
 
 export interface AuthorizedConnections {
   /** Asks the provider about it and files it all in one commit, with which the session ends, unless otherwise said. */
-  file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed>;
+  file(ground: AuthorizationContext, brought: GrantResult, filing?: ConnectionFiling): Promise<StoredAuthorization>;
   /** The connection as it is going to be, for what is asked with its credentials before it is there. */
-  draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection>;
+  draftOf(ground: AuthorizationContext, brought: GrantResult, id: string): Promise<LiveConnection>;
 }
 
-export interface Filing {
+export interface ConnectionFiling {
   /** Of a new connection. */
   readonly id: string;
   /** What ends with the commit, where there is no session that could. */
-  readonly alongside: (connection: FiledAs) => Promise<readonly Change[]>;
+  readonly alongside: (connection: ConnectionSummary) => Promise<readonly Change[]>;
 }
 
-export interface FiledAs {
+export interface ConnectionSummary {
   readonly connectionId: string;
   readonly missingScopes: readonly string[];
 }
 
-export interface Filed extends FiledAs {
+export interface StoredAuthorization extends ConnectionSummary {
   readonly connection: Connection;
 }
 
 interface AuthorizedConnectionsOptions {
   readonly collections: Collections;
   readonly integrations: Integrations;
-  readonly sessions: Sessions;
+  readonly sessions: ConnectSessions;
   readonly imports: Imports;
-  readonly asks: ProviderAsks;
-  readonly grants: LiveGrants;
+  readonly asks: ProviderRequests;
+  readonly grants: GrantCount;
   readonly hooks: Pick<ScriptHooks, "validate">;
 }
 
 export function createAuthorizedConnections(options: AuthorizedConnectionsOptions): AuthorizedConnections {
   const { collections, integrations, sessions, imports, asks, grants, hooks } = options;
 
-  async function file(ground: Ground, brought: Brought, filing?: Filing): Promise<Filed> {
+  async function file(
+    ground: AuthorizationContext,
+    brought: GrantResult,
+    filing?: ConnectionFiling,
+  ): Promise<StoredAuthorization> {
     const { session, integration, provider, existing } = ground;
     const { endUser, tags, webhookUrlOverride, createdBy } = session.value;
     const { environment, key } = integration;
@@ -104,7 +108,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
     return { ...as, connection };
   }
 
-  async function draftOf(ground: Ground, brought: Brought, id: string): Promise<LiveConnection> {
+  async function draftOf(ground: AuthorizationContext, brought: GrantResult, id: string): Promise<LiveConnection> {
     const { integration, provider } = ground;
     const ref = create(ConnectionRefSchema, { environment: integration.environment, integration: integration.key, id });
     return {

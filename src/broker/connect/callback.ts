@@ -67,13 +67,13 @@ export const isDenial = (error: string): boolean =>
     error.toLowerCase(),
   );
 
-interface Signed {
+interface SignedCallback {
   readonly rule: CallbackSignature;
   readonly secret: string;
 }
 
 /** Whether an answer is signed as the provider signs it. */
-export function isSignedCallback(parameters: URLSearchParams, { rule, secret }: Signed): boolean {
+export function isSignedCallback(parameters: URLSearchParams, { rule, secret }: SignedCallback): boolean {
   const given = parameters.get(rule.parameter);
   if (given === null || secret === "") return false;
   const content = [...parameters]

@@ -2,7 +2,7 @@ import type { Mistake } from "../../base/fault.ts";
 import { checkTags, checkWebhookUrl, endUserTags } from "../../core/connection-rules.ts";
 import type { ConnectSession, IntegrationDefaults } from "../../gen/latchkey/v1/connect_session_pb.ts";
 
-type Described = Pick<
+type SessionDescription = Pick<
   ConnectSession,
   "endUser" | "tags" | "allowedIntegrations" | "integrationDefaults" | "webhookUrlOverride" | "reconnect" | "overrides"
 >;
@@ -14,7 +14,7 @@ const maxTextLength = 2_048;
 const maxConfigBytes = 16 * 1024;
 
 /** What a connect session may look like. Each mistake is listed; none is no mistake. */
-export function checkConnectSession(session: Described): Mistake[] {
+export function checkConnectSession(session: SessionDescription): Mistake[] {
   const { endUser, tags, allowedIntegrations, integrationDefaults, webhookUrlOverride, reconnect, overrides } = session;
   const isNobodys = endUser === undefined && Object.keys(tags).length === 0 && reconnect === undefined;
   const ownTags = checkTags(tags);
@@ -40,7 +40,7 @@ export function checkConnectSession(session: Described): Mistake[] {
 
 /** What a device authorization may begin with. Nobody need be named: it has no link that could go astray. */
 export function checkDeviceBeginning(
-  { endUser, tags, webhookUrlOverride }: Pick<Described, "endUser" | "tags" | "webhookUrlOverride">,
+  { endUser, tags, webhookUrlOverride }: Pick<SessionDescription, "endUser" | "tags" | "webhookUrlOverride">,
   defaults: IntegrationDefaults,
 ): Mistake[] {
   const ownTags = checkTags(tags);

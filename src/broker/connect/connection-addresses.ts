@@ -1,6 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Mistake } from "../../base/fault.ts";
-import { filledUrl, Unbound } from "../../core/outgoing/filled-url.ts";
+import { filledUrl, UnboundHost } from "../../core/outgoing/filled-url.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { placeholder } from "../../providers/url-template.ts";
 
@@ -27,7 +27,7 @@ function makesAddress(url: string, filling: Parameters<typeof filledUrl>[1]): bo
     filledUrl(url, filling);
     return true;
   } catch (error) {
-    if (error instanceof Unbound) return false;
+    if (error instanceof UnboundHost) return false;
     throw error;
   }
 }

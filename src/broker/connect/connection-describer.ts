@@ -5,15 +5,15 @@ import type { ConnectionDescription } from "../../gen/latchkey/stored/v1/stored_
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
 import type { Collections } from "../collections.ts";
 import { acceptedValues, retryDelayMs, wantedRules } from "../connections/connection-description.ts";
 import { targetOf } from "../connections/connections.ts";
-import type { Filed } from "../credentials/described-values.ts";
+import type { DescribedValues } from "../credentials/described-values.ts";
 import type { Live } from "../credentials/live-connections.ts";
-import type { DescribeFailure, Description, ProviderAsks } from "../credentials/provider-requests.ts";
+import type { DescribeFailure, Description, ProviderRequests } from "../credentials/provider-requests.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 
 /** Asks a provider about one imported connection, stores what it says, and plans the next attempt if it failed. */
@@ -35,7 +35,7 @@ interface DescriberOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly live: Live;
-  readonly asks: ProviderAsks;
+  readonly asks: ProviderRequests;
   readonly logs: Logs;
   readonly audit: Audit;
   readonly world: World;
@@ -59,7 +59,7 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
 
   interface Attempt {
     readonly ref: ConnectionRef;
-    readonly seen: Stored<ConnectionDescription>;
+    readonly seen: StoredRecordOf<ConnectionDescription>;
     readonly description: Description;
     readonly isDead: boolean;
     readonly fence: Condition;
@@ -100,7 +100,13 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
     return (await transact(store, decided, fence)).result;
   }
 
-  function changesOf({ before, values }: { readonly before: Stored<Connection>; readonly values: Filed }): Change[] {
+  function changesOf({
+    before,
+    values,
+  }: {
+    readonly before: StoredRecordOf<Connection>;
+    readonly values: DescribedValues;
+  }): Change[] {
     const fields = [
       ...Object.keys(values.metadata).map((name) => `metadata.${name}`),
       ...Object.keys(values.connectionConfig).map((name) => `connection_config.${name}`),

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { nextPollMs } from "../../auth/oauth2/device-pace.ts";
 import { TokenFailure, type Tokens } from "../../auth/oauth2/tokens.ts";
-import type { Asking, DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
+import type { DeviceCode, TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
 
-interface Polling {
+interface DevicePollOptions {
   readonly tokens: Pick<TokenEndpoint, "ask">;
   readonly now: () => number;
   /** Unless said, the timer's. */
@@ -15,8 +15,8 @@ interface Polling {
  * 3.5). Rejects with `TokenFailure`: `grant_dead` for a user who refused, or who came too late.
  */
 export async function pollDevice(
-  { tokens, now, wait = pause }: Polling,
-  asking: Asking,
+  { tokens, now, wait = pause }: DevicePollOptions,
+  asking: TokenParties,
   { deviceCode, expiresAtMs, intervalMs }: DeviceCode,
 ): Promise<Tokens> {
   for (let interval = intervalMs; ; ) {

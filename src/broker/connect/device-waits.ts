@@ -9,18 +9,18 @@ import { type DeviceAuthorization, DeviceAuthorization_State } from "../../gen/l
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import { createLeases } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import type { Collections } from "../collections.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
 import { isWaiting } from "./authorization-collections.ts";
-import type { Ground, Grounds } from "./authorization-context.ts";
-import { Failed } from "./authorize-failure.ts";
+import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
+import { AuthorizationFailure } from "./authorize-failure.ts";
 import { broughtBy } from "./authorize-finish.ts";
-import type { AuthorizedConnections, FiledAs } from "./authorized-connection.ts";
+import type { AuthorizedConnections, ConnectionSummary } from "./authorized-connection.ts";
 import { pollDevice } from "./device-polls.ts";
-import type { FailedAuthorizations, Failing, Told } from "./failed-authorizations.ts";
+import type { AuthorizationAttempt, FailedAuthorizations, FailureRecord } from "./failed-authorizations.ts";
 
 /**
  * Goes on asking providers about codes that end users enter elsewhere, in the background. What is asked about lies in
@@ -43,7 +43,7 @@ export interface DeviceWaits {
 interface DeviceWaitsOptions {
   readonly store: Store;
   readonly collections: Collections;
-  readonly grounds: Grounds;
+  readonly grounds: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
   readonly failures: FailedAuthorizations;
@@ -110,7 +110,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   }
 
   /** Undefined once it has ended. */
-  async function current(id: string): Promise<Stored<PendingDevice> | undefined> {
+  async function current(id: string): Promise<StoredRecordOf<PendingDevice> | undefined> {
     const found = await pendingDevices.get(id);
     return found !== undefined && isWaiting(found.value) ? found : undefined;
   }
@@ -159,13 +159,16 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   const askingOf = async (device: PendingDevice) =>
     grounds.askingOf(await groundOf(device), device.connectionConfig ?? {});
 
-  function groundOf({ begunWith: value, authorization }: PendingDevice): Promise<Ground> {
+  function groundOf({ begunWith: value, authorization }: PendingDevice): Promise<AuthorizationContext> {
     if (value === undefined || authorization === undefined) throw new Error("a stored device says what it is for");
     return grounds.of({ value, revision: 0, bytes: 0 }, authorization.integration);
   }
 
   /** What ends together with the commit of its connection. */
-  async function connecting(device: PendingDevice, { connectionId: id, missingScopes }: FiledAs): Promise<Change[]> {
+  async function connecting(
+    device: PendingDevice,
+    { connectionId: id, missingScopes }: ConnectionSummary,
+  ): Promise<Change[]> {
     const { environment = "", integration = "" } = device.authorization ?? {};
     const connection = create(ConnectionRefSchema, { environment, integration, id });
     const before = await current(device.id);
@@ -174,7 +177,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     return endedAs(before, { state, connection, missingScopes: [...missingScopes] });
   }
 
-  const failingOf = (device: PendingDevice): Failing => ({
+  const failingOf = (device: PendingDevice): AuthorizationAttempt => ({
     environment: device.authorization?.environment ?? "",
     integration: device.authorization?.integration ?? "",
     existing: device.begunWith?.reconnect,
@@ -183,7 +186,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   });
 
   /** With the log of it in one commit. */
-  async function fail(device: PendingDevice, { failed: { by, message }, changes, tell }: Told): Promise<void> {
+  async function fail(device: PendingDevice, { failed: { by, message }, changes, tell }: FailureRecord): Promise<void> {
     const before = await current(device.id);
     if (before === undefined) return;
     try {
@@ -196,7 +199,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     tell();
   }
 
-  function endedAs(before: Stored<PendingDevice>, outcome: Ending): Change[] {
+  function endedAs(before: StoredRecordOf<PendingDevice>, outcome: DeviceOutcome): Change[] {
     const { id, connectionId, createdAt, authorization } = before.value;
     if (authorization === undefined || createdAt === undefined) throw new Error("a stored device says what it is for");
     const ending: DeviceAuthorization = { ...authorization, ...outcome };
@@ -245,20 +248,21 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   };
 }
 
-type Ending = Pick<DeviceAuthorization, "state"> &
+type DeviceOutcome = Pick<DeviceAuthorization, "state"> &
   Partial<Pick<DeviceAuthorization, "connection" | "missingScopes" | "code" | "message">>;
 
 /** Of a code that is entered elsewhere. */
 function meaning(error: unknown): unknown {
   if (error instanceof TokenFailure && error.kind === "grant_dead") {
-    if (error.code === "access_denied") return new Failed("denied", "Access was not allowed.", error.code);
+    if (error.code === "access_denied")
+      return new AuthorizationFailure("denied", "Access was not allowed.", error.code);
     if (error.code === "expired_token")
-      return new Failed("expired", "Nobody entered the code in time. Begin again.", error.code);
+      return new AuthorizationFailure("expired", "Nobody entered the code in time. Begin again.", error.code);
   }
   return error;
 }
 
-const stateOf = (by: Failed["by"]): DeviceAuthorization_State =>
+const stateOf = (by: AuthorizationFailure["by"]): DeviceAuthorization_State =>
   by === "denied"
     ? DeviceAuthorization_State.DENIED
     : by === "expired"

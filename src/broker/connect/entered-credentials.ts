@@ -6,29 +6,29 @@ import { missingScopes } from "../../core/granted-scopes.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { secretValues } from "../audit/secret-values.ts";
-import type { ProviderAsks } from "../credentials/provider-requests.ts";
+import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { configOf, type Ground, type Grounds, scopesOf } from "./authorization-context.ts";
-import { codeOf, Failed, notAccepted } from "./authorize-failure.ts";
+import { type AuthorizationContext, type AuthorizationContexts, configOf, scopesOf } from "./authorization-context.ts";
+import { AuthorizationFailure, codeOf, notAccepted } from "./authorize-failure.ts";
 import { tokenExpiry } from "./authorize-finish.ts";
 import type { AuthorizedConnections } from "./authorized-connection.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 
 /** What an end user typed in. */
 export interface GivenCredentials {
-  readonly session: Stored<ConnectSession>;
+  readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: string;
   readonly credentials: Credentials;
   readonly params: Readonly<Record<string, string>>;
 }
 
 interface GivenCredentialsOptions {
-  readonly grounds: Grounds;
+  readonly grounds: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;
-  readonly asks: ProviderAsks;
+  readonly asks: ProviderRequests;
   readonly failures: FailedAuthorizations;
   readonly world: World;
 }
@@ -50,7 +50,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
       world.metrics.authorizations.inc({ credentials: wanted, outcome: "connected" });
       return connection;
     } catch (error) {
-      if (!(error instanceof Failed || error instanceof TokenFailure)) throw error;
+      if (!(error instanceof AuthorizationFailure || error instanceof TokenFailure)) throw error;
       const { environment } = session.value;
       const secrets = secretValues(CredentialsSchema, credentials);
       const failing = { environment, integration: key, existing: ground.existing?.ref, credentials: wanted, secrets };
@@ -60,7 +60,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     }
   }
 
-  async function filedIfGood(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+  async function filedIfGood(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
     const obtained = await obtainedWith(ground, credentials, connectionConfig);
     const brought = { metadata: {}, connectionConfig, grantedScopes: [], missingScopes: [], ...obtained };
     if ((await asks.prove(await authorized.draftOf(ground, brought, ""))) === "refused") {
@@ -70,7 +70,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
   }
 
   /** Of a client of the end user's own, a first token: whether it is good is known at once. */
-  async function obtainedWith(ground: Ground, credentials: Credentials, connectionConfig: JsonObject) {
+  async function obtainedWith(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
     const { auth } = ground.provider;
     if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
     const given = credentials.kind.value;

@@ -8,7 +8,7 @@ import { outcomeLifetimeMs } from "./outcomes.ts";
 import { deviceKeptMs, pendingLifetimeMs } from "./pending-authorizations.ts";
 import { sessionLifetimeMs } from "./sessions.ts";
 
-interface SweepOptions {
+interface ConnectSweepOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly world: World;
@@ -23,7 +23,7 @@ export function createConnectSweep({
   store,
   collections,
   world,
-}: SweepOptions): (signal: AbortSignal) => Promise<void> {
+}: ConnectSweepOptions): (signal: AbortSignal) => Promise<void> {
   const { connectSessions, pendingAuthorizations, pendingDevices, connectOutcomes } = collections;
 
   async function outdated(): Promise<Change[]> {
@@ -35,7 +35,7 @@ export function createConnectSweep({
     ];
   }
 
-  async function olderThan<T extends Aged>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
+  async function olderThan<T extends DatedRecord>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
     const keys = await store.list({ ...under(`${records.name}.age`), limit: perCommit });
     // The space, the time, and the key of the record itself.
     const found = await records.getMany(keys.map(({ key }) => partsOf(key).slice(2)));
@@ -56,6 +56,6 @@ export function createConnectSweep({
   };
 }
 
-interface Aged {
+interface DatedRecord {
   readonly createdAt?: Timestamp | undefined;
 }

@@ -7,7 +7,7 @@ import type { Change } from "../../store/contract.ts";
 import type { Logs } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import type { Integrations } from "../setup/integrations.ts";
-import { type Failed, type FailedBy, failureOf, refusalOf } from "./authorize-failure.ts";
+import { type AuthorizationFailure, type FailureReason, failureOf, refusalOf } from "./authorize-failure.ts";
 
 /**
  * Authorizations that brought no connection. Each is counted, told of in the process's log, and kept as a log of its
@@ -15,18 +15,18 @@ import { type Failed, type FailedBy, failureOf, refusalOf } from "./authorize-fa
  */
 export interface FailedAuthorizations {
   /** Keeps the log in a commit of its own. A store that does not take it changes nothing about what came of it. */
-  note(error: unknown, failing: Failing): Promise<Failed>;
+  note(error: unknown, failing: AuthorizationAttempt): Promise<AuthorizationFailure>;
   /**
    * Of one that did not come as far as the provider's page: what it did not take is kept in the same way, and thrown
    * as whoever asked to go there is told, with the id of the log. All else is thrown as it is.
    */
-  refuse(error: unknown, failing: Failing): Promise<never>;
+  refuse(error: unknown, failing: AuthorizationAttempt): Promise<never>;
   /** For the caller's own commit: nothing has been told before `tell`. */
-  read(error: unknown, failing: Failing): Promise<Told>;
+  read(error: unknown, failing: AuthorizationAttempt): Promise<FailureRecord>;
 }
 
 /** What was under way. */
-export interface Failing {
+export interface AuthorizationAttempt {
   readonly environment: string;
   readonly integration: string;
   /** What was to be authorised again, where it was. */
@@ -38,8 +38,8 @@ export interface Failing {
 }
 
 /** What came of it, before anybody knows. */
-export interface Told {
-  readonly failed: Failed;
+export interface FailureRecord {
+  readonly failed: AuthorizationFailure;
   readonly logId: string;
   changes(): Change[];
   tell(): void;
@@ -52,7 +52,7 @@ interface FailedAuthorizationsOptions {
 }
 
 /** Constant: what others said stands in no log but as a code. */
-const sentences: { readonly [B in FailedBy]: string } = {
+const sentences: { readonly [B in FailureReason]: string } = {
   denied: "the end user did not allow it",
   expired: "nobody entered the code in time",
   other_browser: "the answer came by another browser than the one that began, or its cookies were not kept",
@@ -72,7 +72,10 @@ const sentences: { readonly [B in FailedBy]: string } = {
 export function createFailedAuthorizations(options: FailedAuthorizationsOptions): FailedAuthorizations {
   const { integrations, logs, world } = options;
 
-  function told(error: unknown, { existing, credentials, ...failing }: Failing): Told & { write(): Promise<void> } {
+  function told(
+    error: unknown,
+    { existing, credentials, ...failing }: AuthorizationAttempt,
+  ): FailureRecord & { write(): Promise<void> } {
     const { environment, integration, secrets } = failing;
     const connectionId = existing?.id ?? "";
     const log = logs.begin({ operation: "auth.authorize", environment, integration, connectionId, secrets });
@@ -98,7 +101,7 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
     };
   }
 
-  async function withItsOwn({ secrets, ...failing }: Failing): Promise<Failing> {
+  async function withItsOwn({ secrets, ...failing }: AuthorizationAttempt): Promise<AuthorizationAttempt> {
     const { environment, integration: key } = failing;
     const own = await integrations.secretsOf({ environment, key });
     return {
@@ -110,7 +113,10 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
   const notKept = (err: unknown) => world.log.warn("the log of an authorization that failed was not kept", { err });
 
   /** What is kept of it; undefined: nothing. */
-  async function kept(error: unknown, failing: Failing): Promise<{ failed: Failed; logId: string | undefined }> {
+  async function kept(
+    error: unknown,
+    failing: AuthorizationAttempt,
+  ): Promise<{ failed: AuthorizationFailure; logId: string | undefined }> {
     // What is not known cannot be blanked; but a store that does not read this takes no log either.
     const known = await withItsOwn(failing).catch((err: unknown) => notKept(err));
     const { failed, logId, write, tell } = told(error, known ?? failing);

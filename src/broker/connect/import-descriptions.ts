@@ -3,7 +3,7 @@ import type { ConnectionDescription } from "../../gen/latchkey/stored/v1/stored_
 import type { Connection, ConnectionImport, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { descriptionOfImport } from "../connections/connection-description.ts";
 import { namesNothing } from "../stored/name-tables.ts";
@@ -14,7 +14,7 @@ export interface ImportDescriptions {
   read(
     refs: readonly ConnectionRef[],
     providerOf: (ref: ConnectionRef) => Provider | undefined,
-  ): Promise<readonly (Stored<ConnectionDescription> | undefined)[]>;
+  ): Promise<readonly (StoredRecordOf<ConnectionDescription> | undefined)[]>;
   /** For the commit that stores `connection`. */
   changes(imported: ImportStep, connection: Connection): Change[];
 }
@@ -24,7 +24,7 @@ interface ImportStep {
   readonly provider: Provider;
   readonly item: Pick<ConnectionImport, "metadata" | "connectionConfig">;
   /** As it was read. */
-  readonly description?: Stored<ConnectionDescription> | undefined;
+  readonly description?: StoredRecordOf<ConnectionDescription> | undefined;
   /** Present when an end user authorized the connection: the provider was asked before the commit. */
   readonly authorized: object | undefined;
 }

@@ -26,7 +26,7 @@ import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
 import { channelChanges } from "../channels/channels.ts";
@@ -46,7 +46,7 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { createImportDescriptions } from "./import-descriptions.ts";
 
 /** What became of one item. */
-export type Imported =
+export type ImportedItem =
   | {
       readonly ref: ConnectionRef;
       readonly connection: Connection;
@@ -67,7 +67,7 @@ export interface Imports {
    * Each for itself: a bad item spoils no other. All that are good are one commit, so that the call is as fast as
    * the disk and no slower; of two with the same reference the later wins.
    */
-  importAll(items: readonly BulkItem[], actor: string): Promise<readonly Imported[]>;
+  importAll(items: readonly BulkItem[], actor: string): Promise<readonly ImportedItem[]>;
   /** One item; throws what is wrong with it. */
   importOne(
     item: ConnectionImport,
@@ -75,13 +75,13 @@ export interface Imports {
   ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
   /** A connection that its end user authorised: as an import of it, in one commit with what that brings about. */
   authorizeOne(
-    authorized: Authorized,
+    authorized: AuthorizedImport,
     actor: string,
   ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
 }
 
 /** What an end user's consent brought. */
-export interface Authorized {
+export interface AuthorizedImport {
   /** Names it, and holds its credentials, its end user and its tags. */
   readonly item: ConnectionImport;
   /** It is there already, and is authorised again: if it is gone meanwhile, none is made in its place. */
@@ -118,8 +118,8 @@ export interface FiledConnection {
   readonly runHooks: boolean;
 }
 
-interface Home {
-  readonly stored: Stored<Integration>;
+interface ImportTarget {
+  readonly stored: StoredRecordOf<Integration>;
   readonly integration: Integration;
   readonly provider: Provider;
 }
@@ -131,8 +131,8 @@ export function createImports(options: ImportsOptions): Imports {
   const importDescriptions = createImportDescriptions({ collections, world });
 
   /** The integrations of a batch: each looked up once, found or not. */
-  async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, Home | Fault>> {
-    const homes = new Map<string, Home | Fault>();
+  async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, ImportTarget | Fault>> {
+    const homes = new Map<string, ImportTarget | Fault>();
     for (const { environment, integration: key } of items) {
       const at = `${environment}\0${key}`;
       if (homes.has(at)) continue;
@@ -149,7 +149,7 @@ export function createImports(options: ImportsOptions): Imports {
   }
 
   /** What there is of these. A ref that cannot be filed is refused by the rules in a moment: here it is not there. */
-  async function knownOf(refs: readonly ConnectionRef[]): Promise<readonly (Stored<Connection> | undefined)[]> {
+  async function knownOf(refs: readonly ConnectionRef[]): Promise<readonly (StoredRecordOf<Connection> | undefined)[]> {
     const keys = refs.map(({ environment, integration, id }) => [environment, integration, id]);
     const found = (await connections.getMany(keys.filter((key) => !namesNothing(...key)))).values();
     return keys.map((key) => (namesNothing(...key) ? undefined : found.next().value));
@@ -158,14 +158,14 @@ export function createImports(options: ImportsOptions): Imports {
   interface Whose {
     readonly actor: string;
     /** Of the one item that there is then. */
-    readonly authorized?: Authorized;
+    readonly authorized?: AuthorizedImport;
   }
 
   /** What is remembered of the renewals of those that are there. */
   async function recordsOf(
     refs: readonly ConnectionRef[],
-    known: readonly (Stored<Connection> | undefined)[],
-  ): Promise<readonly (Stored<RefreshRecord> | undefined)[]> {
+    known: readonly (StoredRecordOf<Connection> | undefined)[],
+  ): Promise<readonly (StoredRecordOf<RefreshRecord> | undefined)[]> {
     const there = refs.filter((_, i) => known[i] !== undefined);
     if (there.length === 0) return [];
     const keys = there.map(({ environment, integration, id }) => [environment, integration, id]);
@@ -173,7 +173,7 @@ export function createImports(options: ImportsOptions): Imports {
     return known.map((one) => (one === undefined ? undefined : found.next().value));
   }
 
-  async function importAll(items: readonly BulkItem[], { actor, authorized }: Whose): Promise<readonly Imported[]> {
+  async function importAll(items: readonly BulkItem[], { actor, authorized }: Whose): Promise<readonly ImportedItem[]> {
     const named = items.map(({ item }) => (item.id === "" ? { ...item, id: randomUUID() } : item));
     const refs = named.map(({ environment, integration, id }) =>
       create(ConnectionRefSchema, { environment, integration, id }),
@@ -223,7 +223,7 @@ export function createImports(options: ImportsOptions): Imports {
       }
       try {
         const revision = BigInt(await commit([...batch.values()], { actor, ...(authorized && { authorized }) }));
-        return outcomes.map((outcome, i): Imported => {
+        return outcomes.map((outcome, i): ImportedItem => {
           const ref = refs[i] ?? create(ConnectionRefSchema);
           if (outcome instanceof Fault) return { ref, fault: outcome };
           return { ref, created: outcome.created, connection: { ...outcome.after, revision } };
@@ -237,12 +237,12 @@ export function createImports(options: ImportsOptions): Imports {
 
   interface Pending {
     readonly ref: ConnectionRef;
-    readonly before: Stored<Connection> | undefined;
+    readonly before: StoredRecordOf<Connection> | undefined;
     readonly after: Connection;
     /** With what is said of its health. */
     readonly changes: readonly Change[];
-    readonly record: Stored<RefreshRecord> | undefined;
-    readonly home: Home;
+    readonly record: StoredRecordOf<RefreshRecord> | undefined;
+    readonly home: ImportTarget;
     readonly created: boolean;
     readonly runHooks: boolean;
   }
@@ -251,13 +251,13 @@ export function createImports(options: ImportsOptions): Imports {
     readonly item: ConnectionImport;
     readonly ref: ConnectionRef;
     readonly runHooks: boolean;
-    readonly home: Home;
-    readonly before: Stored<Connection> | undefined;
+    readonly home: ImportTarget;
+    readonly before: StoredRecordOf<Connection> | undefined;
     /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
     readonly base: Connection | undefined;
-    readonly record?: Stored<RefreshRecord> | undefined;
-    readonly description?: Stored<ConnectionDescription> | undefined;
-    readonly authorized: Authorized | undefined;
+    readonly record?: StoredRecordOf<RefreshRecord> | undefined;
+    readonly description?: StoredRecordOf<ConnectionDescription> | undefined;
+    readonly authorized: AuthorizedImport | undefined;
   }
 
   /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
@@ -349,7 +349,7 @@ export function createImports(options: ImportsOptions): Imports {
     return log.end({ failed: false }).changes();
   }
 
-  async function importCounted(items: readonly BulkItem[], whose: Whose): Promise<readonly Imported[]> {
+  async function importCounted(items: readonly BulkItem[], whose: Whose): Promise<readonly ImportedItem[]> {
     const results = await importAll(items, whose);
     for (const one of results) {
       const result = one.fault !== undefined ? "refused" : one.created ? "created" : "overridden";
@@ -379,7 +379,11 @@ const isGone = ({ id }: ConnectionImport) =>
   new Fault("unknown_connection", `the connection "${id}", which was to be authorized again, is gone`);
 
 /** What is there with what the authorization brought over it: only what is named changes. */
-function filedOver(base: Connection | undefined, authorized: Authorized, item: ConnectionImport): ConnectionImport {
+function filedOver(
+  base: Connection | undefined,
+  authorized: AuthorizedImport,
+  item: ConnectionImport,
+): ConnectionImport {
   const { metadata, connectionConfig } = authorized;
   return {
     ...item,
@@ -388,7 +392,10 @@ function filedOver(base: Connection | undefined, authorized: Authorized, item: C
   };
 }
 
-function conflictOf({ expectedRevision }: ConnectionImport, before: Stored<Connection> | undefined): Fault | undefined {
+function conflictOf(
+  { expectedRevision }: ConnectionImport,
+  before: StoredRecordOf<Connection> | undefined,
+): Fault | undefined {
   try {
     requireRevision(before, expectedRevision);
     return undefined;
@@ -397,8 +404,8 @@ function conflictOf({ expectedRevision }: ConnectionImport, before: Stored<Conne
   }
 }
 
-interface Place {
-  readonly home: Home;
+interface ImportSlot {
+  readonly home: ImportTarget;
   readonly base: Connection | undefined;
 }
 
@@ -408,7 +415,7 @@ function tagsOf({ tags, endUser }: ConnectionImport, base: Connection | undefine
   return { ...endUserTags(endUser ?? base?.endUser), ...own };
 }
 
-function faultOf(item: ConnectionImport, { home: { integration, provider }, base }: Place): Fault | undefined {
+function faultOf(item: ConnectionImport, { home: { integration, provider }, base }: ImportSlot): Fault | undefined {
   const { credentials, metadata, connectionConfig, webhookUrlOverride = "" } = item;
   const wanted = provider.auth.case;
   const given = credentials?.kind.case;

@@ -1,9 +1,9 @@
-import type { JoinedChannels } from "../channels/open.ts";
+import type { ChannelRoom } from "../channels/open.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { ConnectionHealth } from "../connections/health.ts";
 import { createNumbers } from "../connections/numbers.ts";
-import type { JoinedRenewal } from "../credentials/open.ts";
-import type { Ground } from "../setup/open.ts";
+import type { CredentialsRoom } from "../credentials/open.ts";
+import type { SharedServices } from "../setup/open.ts";
 import { type Origins, openOrigins } from "../setup/origins.ts";
 import { openSharedCallbacks, type SharedCallbacks } from "../setup/shared-callbacks.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
@@ -11,12 +11,12 @@ import type { Syncs } from "../syncs/syncs.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
-import { createSessions, type Sessions } from "./sessions.ts";
+import { type ConnectSessions, createSessions } from "./sessions.ts";
 
 /** How connections come about: imported, or authorised by an end user in a session. */
-export interface JoinedAccounts {
+export interface ConnectRoom {
   readonly imports: Imports;
-  readonly sessions: Sessions;
+  readonly sessions: ConnectSessions;
   readonly authorizations: Authorizations;
   readonly origins: Origins;
   readonly sharedCallbacks: SharedCallbacks;
@@ -24,18 +24,18 @@ export interface JoinedAccounts {
   close(): Promise<void>;
 }
 
-interface AccountsOptions {
-  readonly ground: Ground;
+interface ConnectRoomOptions {
+  readonly ground: SharedServices;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
-  readonly renewal: JoinedRenewal;
-  readonly slots: JoinedChannels["slots"];
+  readonly renewal: CredentialsRoom;
+  readonly slots: ChannelRoom["slots"];
   readonly hooks: ScriptHooks;
   readonly syncs: Syncs;
   readonly publicUrl: () => string;
 }
 
-export async function joinAccounts(options: AccountsOptions): Promise<JoinedAccounts> {
+export async function openConnect(options: ConnectRoomOptions): Promise<ConnectRoom> {
   const { ground, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
   const { store, collections, environments, integrations, providers, logs, events, audit, world } = ground;
   const { tokens, asks, grants } = renewal;

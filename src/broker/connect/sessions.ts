@@ -11,7 +11,7 @@ import {
   type CreateConnectSessionRequest,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Collections } from "../collections.ts";
 import type { Connections } from "../connections/connections.ts";
@@ -24,22 +24,22 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { checkConnectSession } from "./connect-session-rules.ts";
 
 /** Short-lived permission for one browser to make one connection. */
-export interface Sessions {
+export interface ConnectSessions {
   create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
   /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
-  withToken(token: string): Promise<Stored<ConnectSession>>;
+  withToken(token: string): Promise<StoredRecordOf<ConnectSession>>;
   /** Leaves the session to the browser with this secret alone. Throws `other_browser` where another has it. */
-  bind(stored: Stored<ConnectSession>, secret: string): Promise<Stored<ConnectSession>>;
+  bind(stored: StoredRecordOf<ConnectSession>, secret: string): Promise<StoredRecordOf<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
   delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
-  end(stored: Stored<ConnectSession>): Change[];
+  end(stored: StoredRecordOf<ConnectSession>): Change[];
   /** The keys of the integrations among which its holder may choose, in order: of those that are there. */
   choices(session: ConnectSession): Promise<readonly string[]>;
 }
 
 /** A session as the store has it. */
-export type StoredSession = Stored<ConnectSession>;
+export type StoredSession = StoredRecordOf<ConnectSession>;
 
 export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
 
@@ -56,7 +56,7 @@ export interface CreatedSession {
   readonly connectLink: string;
 }
 
-interface SessionsOptions {
+interface ConnectSessionsOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly integrations: Integrations;
@@ -70,11 +70,11 @@ interface SessionsOptions {
 export const sessionLifetimeMs = 30 * 60_000;
 const maxChoices = 1_000;
 
-export function createSessions(options: SessionsOptions): Sessions {
+export function createSessions(options: ConnectSessionsOptions): ConnectSessions {
   const { store, collections, integrations, connections, providers, publicUrl, audit, world } = options;
   const { connectSessions } = collections;
 
-  async function find({ environment, id }: SessionRef): Promise<Stored<ConnectSession>> {
+  async function find({ environment, id }: SessionRef): Promise<StoredRecordOf<ConnectSession>> {
     const found = namesNothing(id) ? undefined : await connectSessions.get(id);
     const isTheirs = environment === undefined || found?.value.environment === environment;
     if (found !== undefined && isTheirs && !isSessionOver(found.value, world.now())) return found;

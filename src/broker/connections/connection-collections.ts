@@ -15,13 +15,13 @@ import { complete, strip } from "../stored/revisions.ts";
 import { sortable } from "../stored/sortable-time.ts";
 import { connectionLookups } from "./connection-lookups.ts";
 
-export interface Filing {
+export interface LookupFieldNames {
   /** Of connections of this provider, the fields that notifications find them by. */
   readonly fieldsOf: (provider: string) => readonly string[];
 }
 
 /** Connections, and what is remembered of their renewals and of how they are found. */
-export function createConnectionCollections(store: Store, { fieldsOf }: Filing) {
+export function createConnectionCollections(store: Store, { fieldsOf }: LookupFieldNames) {
   return {
     connections: createRecords({
       store,

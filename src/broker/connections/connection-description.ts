@@ -4,7 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type ConnectionDescription, ConnectionDescriptionSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { DescribeRule, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Filed } from "../credentials/described-values.ts";
+import type { DescribedValues } from "../credentials/described-values.ts";
 
 /** Rules for what a provider is asked about an imported connection, and for which of its answers are stored. */
 
@@ -72,9 +72,9 @@ export function descriptionOfImport(imported: ImportedConnection): ConnectionDes
 export function acceptedValues(
   connection: Described,
   found: Readonly<Record<string, string>>,
-  { metadata, connectionConfig }: Filed,
-): { readonly values: Filed; readonly found: Record<string, string> } {
-  const accepted: Filed = { metadata: {}, connectionConfig: {} };
+  { metadata, connectionConfig }: DescribedValues,
+): { readonly values: DescribedValues; readonly found: Record<string, string> } {
+  const accepted: DescribedValues = { metadata: {}, connectionConfig: {} };
   const digests: Record<string, string> = { ...found };
   const offer = (field: string, value: JsonValue, into: JsonObject, name: string) => {
     const stored = storedValue(connection, field);

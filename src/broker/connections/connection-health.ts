@@ -88,13 +88,13 @@ const lives = (expiresAt: Timestamp | undefined, nowMs: number): boolean =>
 const lasting = (state: Connection_State, reason: string): Health => ({ state, reason, lookAtMs: undefined });
 const well = lasting(Connection_State.ACTIVE, "");
 
-interface Ending {
+interface HealthDeadline {
   readonly endsMs: number;
   readonly nowMs: number;
   readonly reason: string;
 }
 
-function ending({ endsMs, nowMs, reason }: Ending): Health {
+function ending({ endsMs, nowMs, reason }: HealthDeadline): Health {
   if (endsMs - nowMs > soonMs) return { ...well, lookAtMs: endsMs - soonMs };
   return { state: Connection_State.EXPIRING, reason, lookAtMs: endsMs };
 }

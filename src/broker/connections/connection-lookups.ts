@@ -12,7 +12,7 @@ export function lookupFields(provider: Provider): readonly string[] {
   return [...new Set((provider.notification?.lookups ?? []).map(({ field }) => field))].sort();
 }
 
-export interface Where {
+export interface LookupField {
   readonly environment: string;
   readonly integration: string;
   readonly field: string;
@@ -23,7 +23,7 @@ export interface Where {
  * value that is found in another's place. Undefined: such a value is nobody's. One character a byte. Values are compared as the bytes of
  * their UTF-8: no two spellings of a URI are the same here.
  */
-export const lookupDigest = (where: Where, value: string): string | undefined =>
+export const lookupDigest = (where: LookupField, value: string): string | undefined =>
   isTelling(value) ? digestIn(spaceOf(where), value) : undefined;
 
 /**
@@ -52,7 +52,7 @@ const configPrefix = "connection_config.";
 const metadataPrefix = "metadata.";
 
 // Names of environments and integrations hold no NUL, and a field says how long it is: joined parts cannot collide.
-const spaceOf = ({ environment, integration, field }: Where): string =>
+const spaceOf = ({ environment, integration, field }: LookupField): string =>
   `${environment}\0${integration}\0${field.length}\0${field}\0`;
 
 /** One character a byte: twice as fast as a Buffer each. */

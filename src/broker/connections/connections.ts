@@ -19,7 +19,7 @@ import {
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, connectionTouchKey, credentialsKey, droppedConnectionKey } from "../collections.ts";
 import type { Events } from "../deliveries/events.ts";
@@ -28,12 +28,12 @@ import { requireConfigScope } from "../setup/credential-scope.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import { requireRevision } from "../stored/conflict.ts";
-import type { Touches } from "../stored/last-used.ts";
+import type { LastUsedTimes } from "../stored/last-used.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import type { ConnectionHealth } from "./health.ts";
 
 export interface Connections {
-  get(ref: ConnectionRef): Promise<Stored<Connection>>;
+  get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>>;
   /** What is found of these, in their order. */
   getMany(refs: readonly ConnectionRef[]): Promise<readonly (Connection | undefined)[]>;
   credentialsOf(ref: ConnectionRef): Promise<Credentials | undefined>;
@@ -68,7 +68,7 @@ interface ConnectionsOptions {
   readonly collections: Collections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly touches: Touches;
+  readonly touches: LastUsedTimes;
   readonly health: ConnectionHealth;
   readonly events: Events;
   /** What goes with a connection that the customer's scripts have to do with. */
@@ -85,7 +85,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
     options;
   const { connections } = collections;
 
-  async function get(ref: ConnectionRef): Promise<Stored<Connection>> {
+  async function get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>> {
     const parts = [ref.environment, ref.integration, ref.id];
     const found = namesNothing(...parts) ? undefined : await connections.get(...parts);
     if (found !== undefined) return found;
@@ -97,7 +97,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
     if (mistakes.length > 0) throw new Fault("invalid_body", "the connection is not valid", { mistakes });
   }
 
-  async function updated({ value: before }: Stored<Connection>, asked: ConnectionUpdate, caller: Caller) {
+  async function updated({ value: before }: StoredRecordOf<Connection>, asked: ConnectionUpdate, caller: Caller) {
     const after = clone(ConnectionSchema, before);
     if (asked.endUser !== undefined) {
       if (asked.endUser.value === undefined) delete after.endUser;

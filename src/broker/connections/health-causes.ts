@@ -3,12 +3,12 @@ import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Restoration } from "../../store/contract.ts";
-import type { Equipment } from "./health-judgement.ts";
+import type { ConnectionSetup } from "./health-judgement.ts";
 import type { RefreshFailure } from "./refresh-bookkeeping.ts";
 import { type RefreshCause, refreshCauses } from "./refresh-causes.ts";
 
 /** A grant that is dead, and what is known of it. */
-interface Death extends Equipment {
+interface DeadConnection extends ConnectionSetup {
   readonly record: RefreshRecord;
   readonly connection: Connection;
   readonly failure: RefreshFailure;
@@ -21,7 +21,14 @@ interface Death extends Equipment {
 }
 
 /** Of what it may have died, the likeliest first. */
-export function causesOf({ record, connection, failure, integration, provider, ...rest }: Death): RefreshCause[] {
+export function causesOf({
+  record,
+  connection,
+  failure,
+  integration,
+  provider,
+  ...rest
+}: DeadConnection): RefreshCause[] {
   const rules = provider.auth.case === "oauth2" ? provider.auth.value : undefined;
   const asked = integration.oauth?.scopes ?? [];
   const granted = connection.grantedScopes;
@@ -45,7 +52,7 @@ function isOfBackup({
   restoration,
   credentialsRevision,
   record: { lastSucceededAt, grantedAt },
-}: Pick<Death, "restoration" | "credentialsRevision" | "record">): boolean {
+}: Pick<DeadConnection, "restoration" | "credentialsRevision" | "record">): boolean {
   if (restoration === undefined) return false;
   const gotAt = lastSucceededAt ?? grantedAt;
   const isOlder = gotAt !== undefined && timestampMs(gotAt) <= restoration.backupAtMs;

@@ -13,7 +13,7 @@ import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { refreshEvent } from "../deliveries/auth-event.ts";
 import type { Events } from "../deliveries/events.ts";
@@ -21,18 +21,18 @@ import { healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
 
 /** What a connection works with. */
-export interface Equipment {
+export interface ConnectionSetup {
   readonly credentials: Credentials;
   readonly integration: Integration;
   readonly provider: Provider;
 }
 
 /** What is known of a connection, after whatever happened to it. */
-interface Case extends Equipment {
-  readonly before: Stored<Connection> | undefined;
+interface Case extends ConnectionSetup {
+  readonly before: StoredRecordOf<Connection> | undefined;
   readonly connection: Connection;
   readonly record: RefreshRecord;
-  readonly recordBefore: Stored<RefreshRecord> | undefined;
+  readonly recordBefore: StoredRecordOf<RefreshRecord> | undefined;
   /** Of the log that tells why it must be authorised again, if it must. */
   readonly logId: string;
   /** It is written whether or not it differs. */
@@ -53,7 +53,7 @@ export interface HealthJudgement {
   /** The connection with its state, reason and errors, and its record with the time to look again. */
   judge(judged: Case): Judgement;
   /** Of the record alone. */
-  recordChanges(before: Stored<RefreshRecord> | undefined, after: RefreshRecord): Change[];
+  recordChanges(before: StoredRecordOf<RefreshRecord> | undefined, after: RefreshRecord): Change[];
 }
 
 interface JudgementOptions {
@@ -68,7 +68,7 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
   const { connections, refreshes } = collections;
 
   /** A record that holds nothing is none. */
-  function recordChanges(before: Stored<RefreshRecord> | undefined, after: RefreshRecord): Change[] {
+  function recordChanges(before: StoredRecordOf<RefreshRecord> | undefined, after: RefreshRecord): Change[] {
     if (!isEmptyRecord(after)) return refreshes.change({ before, after });
     return before === undefined ? [] : refreshes.change({ before, after: undefined });
   }
@@ -108,13 +108,13 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
 export const withoutAuthErrors = ({ errors }: Connection): ConnectionError[] =>
   errors.filter(({ type }) => type !== authError);
 
-interface Trouble {
+interface HealthTrouble {
   readonly isDead: boolean;
   readonly logId: string;
 }
 
 /** One that is dead keeps the log of how it died: what is tried afterwards says less. */
-function errorsOf(connection: Connection, { isDead, logId }: Trouble): ConnectionError[] {
+function errorsOf(connection: Connection, { isDead, logId }: HealthTrouble): ConnectionError[] {
   const others = withoutAuthErrors(connection);
   if (!isDead) return others;
   const known = connection.errors.find(({ type }) => type === authError);

@@ -9,7 +9,7 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { ConnectionHealth } from "./health.ts";
 
-interface SweepOptions {
+interface HealthScanOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly health: ConnectionHealth;
@@ -21,7 +21,7 @@ interface SweepOptions {
 const perPage = 200;
 
 /** Looks at the health of those whose time has come; returns how many. */
-export function createHealthSweep(options: SweepOptions): (signal: AbortSignal) => Promise<number> {
+export function createHealthScan(options: HealthScanOptions): (signal: AbortSignal) => Promise<number> {
   const { store, collections, health, integrations, providers, world } = options;
   const { refreshes } = collections;
 

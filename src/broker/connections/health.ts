@@ -6,7 +6,7 @@ import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/crede
 import { type IntegrationSecrets, IntegrationSecretsSchema } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Change, Condition, Restoration, Store } from "../../store/contract.ts";
 import { leaseKeys } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Logs, LogWriter } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import { type Collections, credentialsKey, refreshKey, refreshLease } from "../collections.ts";
@@ -14,7 +14,7 @@ import type { Events } from "../deliveries/events.ts";
 import { healthOf } from "./connection-health.ts";
 import { credentialsExpireAt } from "./credentials-expiry.ts";
 import { causesOf } from "./health-causes.ts";
-import { createHealthJudgement, type Equipment, type Judgement, withoutAuthErrors } from "./health-judgement.ts";
+import { type ConnectionSetup, createHealthJudgement, type Judgement, withoutAuthErrors } from "./health-judgement.ts";
 import { deathLines, failureLines, msIn, recoveryLine } from "./health-messages.ts";
 import {
   afterFailure,
@@ -26,16 +26,16 @@ import {
 import { reasonOf } from "./refresh-causes.ts";
 
 /** A connection, its credentials and what is remembered of their renewals, as they were read. */
-export interface Known {
-  readonly connection: Stored<Connection>;
+export interface ConnectionSnapshot {
+  readonly connection: StoredRecordOf<Connection>;
   readonly credentials: Credentials;
   /** Of the credentials: whatever is noted rests on their being the same still. */
   readonly credentialsRevision: number;
-  readonly record: Stored<RefreshRecord> | undefined;
+  readonly record: StoredRecordOf<RefreshRecord> | undefined;
 }
 
 /** For the caller's own commit: nothing of it has happened before that. */
-export interface Noted extends Judgement {
+export interface HealthUpdate extends Judgement {
   readonly conditions: Condition[];
 }
 
@@ -45,23 +45,23 @@ export interface Noted extends Judgement {
  */
 export interface ConnectionHealth {
   /** Undefined when there is no such connection. */
-  read(ref: ConnectionRef): Promise<Known | undefined>;
+  read(ref: ConnectionRef): Promise<ConnectionSnapshot | undefined>;
   /** A log of something that is done to the connection's credentials; it knows what to blank. */
   beginLog(about: LogAbout): LogWriter;
   /** Before a token endpoint is asked. */
-  noteIntent(known: Known, intent: { readonly attemptId: string; readonly token: string }): Noted;
+  noteIntent(known: ConnectionSnapshot, intent: { readonly attemptId: string; readonly token: string }): HealthUpdate;
   /** It gave no token. Ends the log; where the grant is dead, says in it which causes fit. */
-  noteFailure(known: Known, failed: Failed): Noted;
+  noteFailure(known: ConnectionSnapshot, failed: FailedRefresh): HealthUpdate;
   /** It gave one: the changes store the new credentials too. Ends the log, which is kept where it tells of more than a renewal like any other. */
-  noteSuccess(known: Known, succeeded: Succeeded): Noted;
+  noteSuccess(known: ConnectionSnapshot, succeeded: SucceededRefresh): HealthUpdate;
   /** The new credentials alone, whatever else is written at the same moment; what is said of them follows. */
-  renewed(known: Known, credentials: Credentials): Change;
+  renewed(known: ConnectionSnapshot, credentials: Credentials): Change;
   /** Other credentials take the place of the former, or are the first. */
-  noteReplacement(replacement: Replacement): Noted;
+  noteReplacement(replacement: Replacement): HealthUpdate;
   /** What was remembered goes with the connection. */
   noteDeletion(ref: ConnectionRef): Promise<{ readonly changes: Change[]; readonly conditions: Condition[] }>;
   /** Nothing was done to it, but its time to be looked at has come. */
-  noteTime(known: Known, worksWith: Omit<Equipment, "credentials">): Noted;
+  noteTime(known: ConnectionSnapshot, worksWith: Omit<ConnectionSetup, "credentials">): HealthUpdate;
 }
 
 interface LogAbout {
@@ -71,7 +71,7 @@ interface LogAbout {
   readonly secrets: IntegrationSecrets | undefined;
 }
 
-interface Failed extends Omit<Equipment, "credentials"> {
+interface FailedRefresh extends Omit<ConnectionSetup, "credentials"> {
   readonly failure: RefreshFailure;
   readonly log: LogWriter;
   /** How many live grants of the same account and client there are, where that is known. */
@@ -80,7 +80,7 @@ interface Failed extends Omit<Equipment, "credentials"> {
   readonly restoration?: Restoration | undefined;
 }
 
-interface Succeeded extends Equipment {
+interface SucceededRefresh extends ConnectionSetup {
   /** The new ones are `credentials`. */
   readonly log: LogWriter;
   /** Keep the log though nothing had gone wrong: somebody asked for the renewal. */
@@ -91,12 +91,12 @@ interface Succeeded extends Equipment {
   readonly patch?: Partial<Pick<Connection, "grantedScopes" | "connectionConfig" | "metadata">>;
 }
 
-export interface Replacement extends Equipment {
+export interface Replacement extends ConnectionSetup {
   readonly ref: ConnectionRef;
   /** The connection as it is to be, with its new credentials, and nothing said yet of its health. */
   readonly connection: Connection;
-  readonly before: Stored<Connection> | undefined;
-  readonly record: Stored<RefreshRecord> | undefined;
+  readonly before: StoredRecordOf<Connection> | undefined;
+  readonly record: StoredRecordOf<RefreshRecord> | undefined;
   /** When the end user authorised it; undefined where nobody knows, as of an import. */
   readonly grantedAtMs: number | undefined;
 }
@@ -114,7 +114,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
   const { connections, refreshes } = collections;
   const { judge, recordChanges } = createHealthJudgement({ collections, events, world });
 
-  async function read({ environment, integration, id }: ConnectionRef): Promise<Known | undefined> {
+  async function read({ environment, integration, id }: ConnectionRef): Promise<ConnectionSnapshot | undefined> {
     const [connection, entry, record] = await Promise.all([
       connections.get(environment, integration, id),
       store.get(credentialsKey(environment, integration, id)),
@@ -151,12 +151,12 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
   }
 
   /** Somebody may have put others in their place, or deleted the connection: then what was seen of them is void. */
-  const same = ({ connection, credentialsRevision }: Known): Condition => ({
+  const same = ({ connection, credentialsRevision }: ConnectionSnapshot): Condition => ({
     key: credentialsKeyOf(connection.value),
     expect: credentialsRevision,
   });
 
-  const renewed = ({ connection, credentialsRevision }: Known, credentials: Credentials): Change => ({
+  const renewed = ({ connection, credentialsRevision }: ConnectionSnapshot, credentials: Credentials): Change => ({
     key: credentialsKeyOf(connection.value),
     value: toBinary(CredentialsSchema, credentials),
     secret: true,
@@ -283,7 +283,8 @@ function credentialsKeyOf(connection: Connection): string {
 }
 
 /** A record that nothing was worth remembering in is as a new one. */
-const recordOf = ({ connection, record }: Known): RefreshRecord => record?.value ?? newRecord(refOf(connection.value));
+const recordOf = ({ connection, record }: ConnectionSnapshot): RefreshRecord =>
+  record?.value ?? newRecord(refOf(connection.value));
 
 function newRecord({ environment, integration, id }: ConnectionRef): RefreshRecord {
   return create(RefreshRecordSchema, { environment, integration, connectionId: id });

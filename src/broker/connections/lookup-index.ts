@@ -5,11 +5,11 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, partsOf, under } from "../../store/keys.ts";
 import { lookupSpace } from "../collections.ts";
-import { lookupDigest, type Where } from "./connection-lookups.ts";
+import { type LookupField, lookupDigest } from "./connection-lookups.ts";
 import { createResourceIndex, type Owner } from "./resource-index.ts";
 
 /** Which connections a notification concerns, known in memory. */
-export interface Resources {
+export interface LookupIndex {
   /** The first rule that finds any, alone, and all that it finds, by id. None does: rule -1, and nothing. */
   match(
     at: { readonly environment: string; readonly integration: string },
@@ -24,7 +24,7 @@ const pageSize = 500;
  * Reads what every connection is filed under, and follows it from then on. What the rules look for is hashed, so that
  * neither a connection nor a value of one is read for it.
  */
-export async function openResources({ store, world }: { store: Store; world: World }): Promise<Resources> {
+export async function openLookupIndex({ store, world }: { store: Store; world: World }): Promise<LookupIndex> {
   let index = createResourceIndex();
 
   function show(): void {
@@ -63,7 +63,7 @@ export async function openResources({ store, world }: { store: Store; world: Wor
   });
 
   /** A body may hold several notifications: whom any value of a rule finds, that rule finds. */
-  function ownersOf(where: Where, values: readonly string[]): readonly Owner[] {
+  function ownersOf(where: LookupField, values: readonly string[]): readonly Owner[] {
     const found = values.flatMap((value) => {
       const digest = lookupDigest(where, value);
       return digest === undefined ? [] : index.match(digest);

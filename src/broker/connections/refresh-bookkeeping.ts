@@ -28,14 +28,14 @@ const exhaustedBackoffMs = 86_400_000;
 /** SHA-256: enough to know a token again, and nothing to use. */
 export const tokenDigest = (token: string): Uint8Array => hash("sha256", token, "buffer");
 
-interface Begun {
+interface RefreshStart {
   readonly attemptId: string;
   readonly token: string;
   readonly nowMs: number;
 }
 
 /** Before a token endpoint is asked. */
-export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: Begun): RefreshRecord {
+export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: RefreshStart): RefreshRecord {
   const after = clone(RefreshRecordSchema, before);
   const digest = tokenDigest(token);
   const open = before.intent;
@@ -50,7 +50,7 @@ export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: 
   return after;
 }
 
-interface Failed {
+interface RefreshFailed {
   readonly failure: RefreshFailure;
   readonly nowMs: number;
   /** From 0 up to 1. */
@@ -59,7 +59,7 @@ interface Failed {
 }
 
 /** After one that brought no token. When it was last good is kept. */
-export function afterFailure(before: RefreshRecord, { failure, nowMs, random, logId }: Failed): RefreshRecord {
+export function afterFailure(before: RefreshRecord, { failure, nowMs, random, logId }: RefreshFailed): RefreshRecord {
   const after = clone(RefreshRecordSchema, before);
   const now = timestampFromMs(nowMs);
   after.failures = Math.min(before.failures + 1, maxFailures);
@@ -90,13 +90,13 @@ function closeIntent(record: RefreshRecord): void {
 /** Of these kinds nobody but the operator of the integration can mend anything. */
 export const isForOperator = (kind: string): boolean => kind === "client_refused" || kind === "misconfigured";
 
-interface Wait {
+interface RefreshWait {
   readonly failure: RefreshFailure;
   readonly nowMs: number;
   readonly random: number;
 }
 
-function waitMs(record: RefreshRecord, { failure: { kind, retryAfterMs = 0 }, nowMs, random }: Wait): number {
+function waitMs(record: RefreshRecord, { failure: { kind, retryAfterMs = 0 }, nowMs, random }: RefreshWait): number {
   // Once, and at once, with the same token: servers that forgive a lost answer do so for seconds.
   if (kind === "uncertain" && record.intent !== undefined && record.intent.unanswered === 0) return 0;
   const most = isForOperator(kind) ? maxOperatorBackoffMs : maxBackoffMs;
@@ -114,12 +114,12 @@ export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): bo
 }
 
 /** The credentials were renewed: whatever had gone wrong is over. */
-export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: Succeeded): RefreshRecord => ({
+export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: RefreshSucceeded): RefreshRecord => ({
   ...anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
   ...(tokenClient === undefined ? {} : { tokenClient }),
 });
 
-interface Succeeded {
+interface RefreshSucceeded {
   readonly nowMs: number;
   /** Which client the new token was obtained with, where that makes a difference. */
   readonly tokenClient?: Uint8Array | undefined;
@@ -131,9 +131,9 @@ export const afterReplacement = (
   { grantedAtMs }: { readonly grantedAtMs: number | undefined },
 ): RefreshRecord => anew(before, { grantedAt: grantedAtMs === undefined ? undefined : timestampFromMs(grantedAtMs) });
 
-type Kept = Partial<Pick<RefreshRecord, "grantedAt" | "lastSucceededAt">>;
+type KeptTimes = Partial<Pick<RefreshRecord, "grantedAt" | "lastSucceededAt">>;
 
-function anew({ environment, integration, connectionId }: RefreshRecord, { grantedAt, lastSucceededAt }: Kept) {
+function anew({ environment, integration, connectionId }: RefreshRecord, { grantedAt, lastSucceededAt }: KeptTimes) {
   const record = create(RefreshRecordSchema, { environment, integration, connectionId });
   if (grantedAt !== undefined) record.grantedAt = grantedAt;
   if (lastSucceededAt !== undefined) record.lastSucceededAt = lastSucceededAt;
@@ -168,13 +168,13 @@ const maxSkewMs = 300_000;
 /** Written down by a clock that has been turned back since. What was counted from there would keep for as long. */
 export const isAhead = (atMs: number, nowMs: number): boolean => atMs > nowMs + maxSkewMs;
 
-interface Wanted {
+interface RefreshWish {
   readonly isForced: boolean;
   readonly nowMs: number;
 }
 
 /** When the token endpoint may be asked next; undefined: never with these credentials. */
-export function nextAttemptMs(record: RefreshRecord | undefined, { isForced, nowMs }: Wanted): number | undefined {
+export function nextAttemptMs(record: RefreshRecord | undefined, { isForced, nowMs }: RefreshWish): number | undefined {
   if (record === undefined) return 0;
   if (record.deadReason !== "") return undefined;
   const last = Math.max(msOf(record.lastFailedAt), msOf(record.lastSucceededAt));

@@ -145,13 +145,13 @@ function testingEnded(grant: DeadGrant): RefreshCause | undefined {
   return { code: "testing_grant_expired", text, isLikely };
 }
 
-interface Aged {
+interface AgeRule {
   readonly nowMs: number;
   readonly code: string;
   readonly text: (days: string) => string;
 }
 
-function byAge(limit: Duration | undefined, sinceMs: number | undefined, { nowMs, code, text }: Aged) {
+function byAge(limit: Duration | undefined, sinceMs: number | undefined, { nowMs, code, text }: AgeRule) {
   if (limit === undefined) return undefined;
   const limitMs = durationMs(limit);
   const cause = possible(code, text(daysOf(limitMs)));

@@ -3,29 +3,29 @@ import type { World } from "../../base/world.ts";
 import type { LookupFiling as Filing } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { LookupFields } from "../setup/lookup-fields.ts";
 import { lookupForm } from "./connection-lookups.ts";
 
 /** Decides which providers have connections whose lookup keys must be written again. */
-export interface FilingPlan {
+export interface ReindexPlan {
   /** `isComplete` looks at every provider that is used; otherwise only at work that waits for its time. */
-  next(isComplete: boolean): Promise<PlannedFiling>;
+  next(isComplete: boolean): Promise<PlannedReindex>;
   /** This process has filed, or files now, the connections of a provider by these fields. */
   agree(provider: string, fields: readonly string[]): void;
 }
 
-export interface PlannedFiling {
-  readonly work: readonly FilingWork[];
+export interface PlannedReindex {
+  readonly work: readonly ReindexWork[];
   /** A provider without connections was left out: its first connection needs another look. */
   readonly isLeft: boolean;
 }
 
-export interface FilingWork {
+export interface ReindexWork {
   readonly provider: string;
   readonly wanted: readonly string[];
-  readonly stored: Stored<Filing> | undefined;
+  readonly stored: StoredRecordOf<Filing> | undefined;
   readonly integrations: readonly IntegrationName[];
 }
 
@@ -34,14 +34,14 @@ export interface IntegrationName {
   readonly integration: string;
 }
 
-interface FilingPlanOptions {
+interface ReindexPlanOptions {
   readonly store: Store;
   readonly collections: Pick<Collections, "connections" | "lookupFilings">;
   readonly fields: LookupFields;
   readonly world: World;
 }
 
-export function createFilingPlan({ store, collections, fields, world }: FilingPlanOptions): FilingPlan {
+export function createReindexPlan({ store, collections, fields, world }: ReindexPlanOptions): ReindexPlan {
   const { connections, lookupFilings } = collections;
   /** Fields that this process has seen in use. If the stored ones differ later, another replica knows newer ones. */
   const agreed = new Map<string, readonly string[]>();
@@ -74,7 +74,7 @@ export function createFilingPlan({ store, collections, fields, world }: FilingPl
       const stored = new Map(filings.map((filing) => [filing.value.provider, filing]));
       const isWaiting = filings.some(({ value }) => value.walksLeft > 0 && isOver(value));
       if (!isComplete && !isWaiting) return { work: [], isLeft: false };
-      const work: FilingWork[] = [];
+      const work: ReindexWork[] = [];
       let isLeft = false;
       for (const [provider, integrations] of await integrationsByProvider()) {
         const wanted = fields.known(provider);

@@ -5,43 +5,43 @@ import { type LookupFiling as Filing, LookupFilingSchema } from "../../gen/latch
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { lookupForm } from "./connection-lookups.ts";
 import { type LookupPage, readLookupPage } from "./reindex-pages.ts";
-import { type FilingWork, type IntegrationName, isFiledBy } from "./reindex-plan.ts";
+import { type IntegrationName, isFiledBy, type ReindexWork } from "./reindex-plan.ts";
 
 /** Writes the lookup keys of all connections of one provider again. */
-interface FilingRunOptions {
+interface ReindexRunOptions {
   readonly store: Store;
   readonly collections: Pick<Collections, "connections" | "lookupFilings">;
   readonly lease: Lease;
   readonly leaseMs: number;
-  readonly work: FilingWork;
+  readonly work: ReindexWork;
   /** The fields have changed again, or the process ends. */
   readonly isOver: () => boolean;
   readonly world: World;
 }
 
-type FilingState = Pick<Filing, "provider" | "fields" | "form" | "walksLeft"> &
+type ReindexState = Pick<Filing, "provider" | "fields" | "form" | "walksLeft"> &
   Partial<Pick<Filing, "after" | "notBefore">>;
 
 /** After this time no replica writes by the old fields: neither an older version nor one that missed the change. */
 const secondRunMs = 15 * 60_000;
 
 /** Returns false if it was ended before all connections were done. */
-export async function runFiling(options: FilingRunOptions): Promise<boolean> {
+export async function runReindex(options: ReindexRunOptions): Promise<boolean> {
   const { store, collections, lease, leaseMs, work, isOver, world } = options;
   const { connections, lookupFilings } = collections;
   const { provider, wanted, integrations } = work;
   const fields = { provider, fields: [...wanted], form: lookupForm };
   let filing = work.stored;
 
-  async function save(state: FilingState, page?: Pick<LookupPage, "changes" | "conditions">): Promise<void> {
+  async function save(state: ReindexState, page?: Pick<LookupPage, "changes" | "conditions">): Promise<void> {
     const value = create(LookupFilingSchema, state);
     const changes = [...(page?.changes ?? []), ...lookupFilings.change({ before: filing, after: value })];
     const revision = await store.commit(changes, [...(page?.conditions ?? []), lease.fence]);
-    filing = { value, revision, bytes: 0 } satisfies Stored<Filing>;
+    filing = { value, revision, bytes: 0 } satisfies StoredRecordOf<Filing>;
   }
 
   /** Files the connections of one integration, page by page. False: ended before the last page. */

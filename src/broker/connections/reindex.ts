@@ -4,14 +4,14 @@ import { follow } from "../../store/follow.ts";
 import { createLeases, type Lease, LeaseLost } from "../../store/leases.ts";
 import type { Collections } from "../collections.ts";
 import type { LookupFields } from "../setup/lookup-fields.ts";
-import { createFilingPlan, type FilingWork } from "./reindex-plan.ts";
-import { runFiling } from "./reindex-run.ts";
+import { createReindexPlan, type ReindexWork } from "./reindex-plan.ts";
+import { runReindex } from "./reindex-run.ts";
 
 /**
  * Writes the lookup keys of a provider's connections again when the fields that notifications find them by have
  * changed. It works in the background, one commit for each page, so a field that stays finds its connections throughout.
  */
-export interface LookupFiling {
+export interface Reindex {
   /** Looks at all providers in use now: some may have changed. */
   look(): void;
   /** Does what is done once a minute; resolves when nothing is left that can be done now. */
@@ -20,7 +20,7 @@ export interface LookupFiling {
   close(): Promise<void>;
 }
 
-interface LookupFilingOptions {
+interface ReindexOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly fields: LookupFields;
@@ -30,11 +30,11 @@ interface LookupFilingOptions {
 const everyMs = 60_000;
 const leaseMs = 30_000;
 
-export async function openLookupFiling(options: LookupFilingOptions): Promise<LookupFiling> {
+export async function openReindex(options: ReindexOptions): Promise<Reindex> {
   const { store, collections, fields, world } = options;
   const { lookupFilings } = collections;
   const leases = createLeases(store);
-  const plan = createFilingPlan({ store, collections, fields, world });
+  const plan = createReindexPlan({ store, collections, fields, world });
   const ended = new AbortController();
   let isBegun = false;
   /** Providers or integrations have changed. */
@@ -125,9 +125,9 @@ export async function openLookupFiling(options: LookupFilingOptions): Promise<Lo
     }
   }
 
-  async function file(work: FilingWork, lease: Lease): Promise<void> {
+  async function file(work: ReindexWork, lease: Lease): Promise<void> {
     const isOver = () => ended.signal.aborted || fields.known(work.provider) !== work.wanted;
-    const isDone = await runFiling({ store, collections, lease, leaseMs, work, isOver, world });
+    const isDone = await runReindex({ store, collections, lease, leaseMs, work, isOver, world });
     if (!isDone) isDue = true;
     plan.agree(work.provider, work.wanted);
   }

@@ -49,7 +49,7 @@ const idWord = 5;
 const textBit = 0x80000000;
 
 /** Integrations, each named once for all of its connections. */
-interface Place {
+interface IndexedIntegration {
   readonly environment: string;
   readonly integration: string;
   owners: number;
@@ -62,7 +62,7 @@ export function createResourceIndex(): ResourceIndex {
   const postings = createWordRows(8);
   const owners = createWordRows(9);
   const ids = createIdArena();
-  const places: (Place | undefined)[] = [];
+  const places: (IndexedIntegration | undefined)[] = [];
   const placeNumbers = new Map<string, number>();
   // Nobody who chooses values or ids can choose where they fall.
   const seeds = new Uint32Array(randomBytes(digestBytes).buffer.slice(0, digestBytes));

@@ -1,11 +1,11 @@
 import { Fault } from "../../base/fault.ts";
 import { lowerTags } from "../../core/connection-rules.ts";
 import type { Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { PageRequest, Positioned } from "../../store/records.ts";
+import type { PageRequest, PositionedRecord } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { pageTokens } from "../stored/page-token.ts";
-import type { Page, PageOf } from "../stored/paging.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
 import { isWell } from "./connection-collections.ts";
 
 /** What narrows a list of connections. Everything named must hold. */
@@ -18,13 +18,13 @@ export interface ConnectionQuery {
   readonly search: string;
 }
 
-export interface ListingPage extends Page {
+export interface ListingPage extends PageOptions {
   readonly offset?: number;
   /** A page is ended before it is larger than this, but holds at least one. */
   readonly maxBytes?: number;
 }
 
-export interface Listing {
+export interface ConnectionListing {
   list(query: ConnectionQuery, page: ListingPage): Promise<PageOf<Connection>>;
 }
 
@@ -38,20 +38,22 @@ const maxOffset = 100_000;
 const maxChunk = 500;
 
 /** Reads positioned connections in one order, from wherever it is told to. */
-type Source = (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<Connection>[]>;
+type ConnectionSource = (
+  request: Pick<PageRequest, "after" | "limit">,
+) => Promise<readonly PositionedRecord<Connection>[]>;
 
-interface Part {
+interface ListingPart {
   /** Sorts as the parts do, and holds no NUL. */
   readonly name: string;
-  readonly read: Source;
+  readonly read: ConnectionSource;
 }
 
 /** Several sources as one; a position begins with the name of the part that it lies in. */
-function oneAfterAnother(parts: readonly Part[]): Source {
+function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
   return async ({ after, limit }) => {
     const at = after?.indexOf("\0") ?? -1;
     const start = after?.slice(0, at) ?? "";
-    const found: Positioned<Connection>[] = [];
+    const found: PositionedRecord<Connection>[] = [];
     for (const { name, read } of parts) {
       if (name < start || found.length >= limit) continue;
       const from = name === start ? after?.slice(at + 1) : undefined;
@@ -62,11 +64,17 @@ function oneAfterAnother(parts: readonly Part[]): Source {
   };
 }
 
-type Unwell = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
+type UnhealthyQuery = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
 
-export function createListing({ connections, integrations }: Collections): Listing {
+export function createConnectionListing({ connections, integrations }: Collections): ConnectionListing {
   /** The narrowest way there is to what is asked for. */
-  async function sourceOf({ environment, id, tags, states, integrations: wanted }: ConnectionQuery): Promise<Source> {
+  async function sourceOf({
+    environment,
+    id,
+    tags,
+    states,
+    integrations: wanted,
+  }: ConnectionQuery): Promise<ConnectionSource> {
     if (id !== "") return byId({ environment, id, integrations: wanted });
     const [tag] = Object.entries(tags);
     if (tag !== undefined) return (request) => connections.pageBy("tag", { under: [environment, ...tag], ...request });
@@ -80,7 +88,7 @@ export function createListing({ connections, integrations }: Collections): Listi
     readonly environment: string;
     readonly id: string;
     readonly integrations: readonly string[];
-  }): Promise<Source> {
+  }): Promise<ConnectionSource> {
     const { environment, id, integrations: wanted } = asked;
     const all = await integrations.page({ under: [environment], limit: Number.MAX_SAFE_INTEGER });
     const keys = wanted.length > 0 ? wanted : all.map(({ value }) => value.key);
@@ -94,7 +102,7 @@ export function createListing({ connections, integrations }: Collections): Listi
   }
 
   /** One integration after the other. */
-  const inIntegrations = (environment: string, keys: readonly string[]): Source =>
+  const inIntegrations = (environment: string, keys: readonly string[]): ConnectionSource =>
     oneAfterAnother(
       keys.map((key) => ({
         name: key,
@@ -103,7 +111,7 @@ export function createListing({ connections, integrations }: Collections): Listi
     );
 
   /** Few connections are not well: an index leads to them, one state after the other. */
-  function inStates({ environment, states, integrations: wanted }: Unwell): Source {
+  function inStates({ environment, states, integrations: wanted }: UnhealthyQuery): ConnectionSource {
     const inState = (state: Connection_State) => (request: Pick<PageRequest, "after" | "limit">) =>
       connections.pageBy("state", { under: [environment, String(state)], ...request });
     if (wanted.length === 0) {

@@ -2,21 +2,21 @@ import { type Attachment, attachmentOf, CannotAttach } from "../../auth/attachme
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { type Binding, bindingOf } from "../../core/outgoing/binding.ts";
-import { Unbound } from "../../core/outgoing/filled-url.ts";
+import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { integrationCertificate } from "../tokens/client-certificates.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
 /** What a request of a connection carries on account of its credentials, and where those may travel. */
-export interface Attached {
+export interface AttachedCredentials {
   readonly attachment: Attachment;
   readonly binding: Binding;
 }
 
 /** Made once for a connection, and kept as long as it is in memory. Throws `connection_unusable`. */
-export type Attachments = (live: LiveConnection) => Attached;
+export type Attachments = (live: LiveConnection) => AttachedCredentials;
 
 export function createAttachments(world: World): Attachments {
-  const made = new WeakMap<LiveConnection, Attached>();
+  const made = new WeakMap<LiveConnection, AttachedCredentials>();
   return (live) => {
     const known = made.get(live);
     if (known !== undefined && !isOutdated(known.attachment, world)) return known;
@@ -26,7 +26,7 @@ export function createAttachments(world: World): Attachments {
   };
 }
 
-function attach(live: LiveConnection, nowMs: number): Attached {
+function attach(live: LiveConnection, nowMs: number): AttachedCredentials {
   const { connection, integration, secrets } = live;
   const client = {
     id: integration.oauth?.clientId ?? "",
@@ -38,7 +38,7 @@ function attach(live: LiveConnection, nowMs: number): Attached {
     const attachment = attachmentOf({ ...live, client, connectionConfig, nowMs });
     return { attachment: onConnection(attachment, secrets), binding: bindingOf(live) };
   } catch (error) {
-    if (!(error instanceof CannotAttach || error instanceof Unbound)) throw error;
+    if (!(error instanceof CannotAttach || error instanceof UnboundHost)) throw error;
     throw new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../base/fault.ts";
-import type { Send, SendOptions, SmallAnswer } from "../../base/small-requests.ts";
+import type { SendOptions, SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { outgoingParts } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
@@ -31,7 +31,7 @@ export interface ConnectionRequest {
 
 interface ConnectionRequestOptions {
   readonly attachments: Attachments;
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly world: World;
 }
 

@@ -4,13 +4,13 @@ import { type DescribeRule, LookupRule_Transform } from "../../gen/latchkey/v1/p
 import { valueAt } from "../../providers/dotted-path.ts";
 
 /** What is filed with a connection because its provider says so. */
-export interface Filed {
+export interface DescribedValues {
   readonly metadata: JsonObject;
   readonly connectionConfig: JsonObject;
 }
 
 /** The values that an answer holds for these rules, filed where they say. What is not there is left out. */
-export function describedValues(rules: readonly DescribeRule[], answer: JsonValue): Filed {
+export function describedValues(rules: readonly DescribeRule[], answer: JsonValue): DescribedValues {
   const filed = { metadata: {} as JsonObject, connectionConfig: {} as JsonObject };
   for (const { value: path, field, transform } of rules) {
     const found = valueAt(path, answer);

@@ -12,14 +12,14 @@ import { faultOfStore } from "../stored/store-fault.ts";
  * say they are of the same account. It may be more: a connection that is authorised again leaves the former token
  * behind, and neither other integrations with the same OAuth app are seen nor what was filed before there was an index.
  */
-export interface LiveGrants {
+export interface GrantCount {
   /** Undefined where there is no such limit, or where it is not known whose account it is. */
   count(connection: Connection, provider: Provider): Promise<number | undefined>;
   /** Says so, when a new one brings it near the limit. The connection is there, whatever becomes of the counting. */
   noteNew(connection: Connection, provider: Provider): Promise<void>;
 }
 
-interface LiveGrantsOptions {
+interface GrantCountOptions {
   readonly collections: Collections;
   readonly logs: Logs;
   readonly world: World;
@@ -28,7 +28,7 @@ interface LiveGrantsOptions {
 /** Those that must be authorised again are among what is read, and are not counted. */
 const mostRead = 1_000;
 
-export function createLiveGrants({ collections, logs, world }: LiveGrantsOptions): LiveGrants {
+export function createGrantCount({ collections, logs, world }: GrantCountOptions): GrantCount {
   async function count({ ref, connectionConfig }: Connection, provider: Provider): Promise<number | undefined> {
     const account = accountOf(connectionConfig);
     if (ref === undefined || account === undefined || maxRefreshTokens(provider) === 0) return undefined;

@@ -15,18 +15,18 @@ import { renewalOf } from "./refresh-timing.ts";
  * Renews what nobody uses, before its refresh token dies of disuse. It walks through all connections, a stretch a
  * minute: a million in half a day, at the cost of reading them, and without a key for each in the store.
  */
-export interface Keeper {
+export interface IdleRefresh {
   /** A stretch. Returns how many were renewed. */
-  step(request: Step): Promise<number>;
+  step(request: RefreshStep): Promise<number>;
 }
 
-export interface Step {
+export interface RefreshStep {
   /** Of whoever keeps house: only one of several replicas walks. */
   readonly lease: Pick<Lease, "remainingMs">;
   readonly signal: AbortSignal;
 }
 
-interface KeeperOptions {
+interface IdleRefreshOptions {
   readonly collections: Collections;
   readonly connections: Connections;
   readonly integrations: Integrations;
@@ -40,7 +40,7 @@ const perStep = 1_500;
 /** A provider that takes its time must not keep the others waiting for ever. */
 const stepMs = 45_000;
 
-export function createKeeper(options: KeeperOptions): Keeper {
+export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
   const { collections, connections, integrations, providers, refresher, world } = options;
   let position: string | undefined;
 

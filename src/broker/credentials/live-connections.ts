@@ -16,8 +16,8 @@ import { credentialsExpireAt, lacksToken } from "../connections/credentials-expi
 import { areShortLived } from "../connections/refresh-bookkeeping.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
-import { type Touched, type Touches, touchedBy } from "../stored/last-used.ts";
-import { createPatientReads } from "../stored/retrying-reads.ts";
+import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";
+import { createRetryingReads } from "../stored/retrying-reads.ts";
 import type { Refresher, RenewalReason } from "./refresh.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "./refresh-timing.ts";
 import { tokenClient } from "./token-client.ts";
@@ -30,14 +30,14 @@ export interface LiveConnection {
   readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
   readonly credentials: Credentials;
-  readonly seat?: Seat;
+  readonly seat?: CacheSlot;
 }
 
 /**
  * Where memory has a connection, and what was made of it, with its credentials. Who wants to find it again keeps this:
  * it is empty once memory lets go of it.
  */
-export class Seat extends Memo {
+export class CacheSlot extends Memo {
   live: LiveConnection | undefined = undefined;
 
   leave(): void {
@@ -50,7 +50,7 @@ export interface Live {
   /** Renewed first, when they have run out. Rejects with a Fault when they cannot be. */
   get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
   /** What memory has of it, if that is good: without a promise. `before` is where it was: most often it is there still. */
-  peek(ref: ConnectionRef, before?: Seat): LiveConnection | undefined;
+  peek(ref: ConnectionRef, before?: CacheSlot): LiveConnection | undefined;
   /** The provider has refused them. What there is in their place now; undefined: nothing. */
   replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
   close(): void;
@@ -62,7 +62,7 @@ interface LiveOptions {
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;
-  readonly touches: Touches;
+  readonly touches: LastUsedTimes;
   readonly refresher: Refresher;
   readonly world: World;
 }
@@ -73,13 +73,13 @@ interface HeldConnection extends LiveConnection {
   readonly goodUntil: number;
   /** From when on they are renewed beside their use; moved on with each try. */
   readonly aheadFrom: number;
-  readonly touched: Touched;
+  readonly touched: UsedThing;
 }
 
-class Held implements LiveConnection {
+class CachedConnection implements LiveConnection {
   /** Since memory began: until then nothing about it changes by itself, and its use is noted. */
   sureUntil = 0;
-  readonly seat = new Seat();
+  readonly seat = new CacheSlot();
   readonly connection: Connection;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
@@ -87,7 +87,7 @@ class Held implements LiveConnection {
   readonly credentials: Credentials;
   readonly goodUntil: number;
   aheadFrom: number;
-  readonly touched: Touched;
+  readonly touched: UsedThing;
 
   constructor(held: HeldConnection) {
     this.connection = held.connection;
@@ -113,13 +113,13 @@ const maxRenewals = 3;
 const aheadAgainMs = 30_000;
 
 /** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
-export async function openLive(options: LiveOptions): Promise<Live> {
+export async function openLiveConnections(options: LiveOptions): Promise<Live> {
   const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
   const begunAt = world.now();
   const hits = world.metrics.liveLookups.series({ result: "hit" });
   const misses = world.metrics.liveLookups.series({ result: "miss" });
-  const patiently = createPatientReads(world.log);
-  const cache = new LRUCache<string, Held, ConnectionRef>({
+  const patiently = createRetryingReads(world.log);
+  const cache = new LRUCache<string, CachedConnection, ConnectionRef>({
     max: maxLive,
     // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
     ignoreFetchAbort: true,
@@ -148,7 +148,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     },
   });
 
-  async function load(ref: ConnectionRef): Promise<Held> {
+  async function load(ref: ConnectionRef): Promise<CachedConnection> {
     const at = { environment: ref.environment, key: ref.integration };
     const [{ value: connection }, { integration, secrets }, credentials] = await Promise.all([
       connections.get(ref),
@@ -164,7 +164,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     const isOfFormerClient = await hasOtherClient(ref, { credentials, integration, secrets });
     const until = isOfFormerClient ? 0 : goodUntil(credentials);
     const isRenewable = renewalOf({ credentials, provider, integration }) !== undefined;
-    return new Held({
+    return new CachedConnection({
       ...{ connection, integration, secrets, provider, credentials },
       goodUntil: until,
       aheadFrom:
@@ -184,7 +184,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
 
   const keyFor = ({ environment, integration, id }: ConnectionRef) => `${environment}\0${integration}\0${id}`;
 
-  async function held(ref: ConnectionRef): Promise<Held> {
+  async function held(ref: ConnectionRef): Promise<CachedConnection> {
     const key = keyFor(ref);
     const known = cache.get(key);
     (known === undefined ? misses : hits).add();
@@ -193,14 +193,18 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     return found;
   }
 
-  async function renewedSince(ref: ConnectionRef, { credentials }: LiveConnection, why: RenewalReason): Promise<Held> {
+  async function renewedSince(
+    ref: ConnectionRef,
+    { credentials }: LiveConnection,
+    why: RenewalReason,
+  ): Promise<CachedConnection> {
     await refresher.renew(ref, { seen: credentials, why });
     // Our own look at the store's changes may come a moment later than what we know already.
     cache.delete(keyFor(ref));
     return held(ref);
   }
 
-  const isDue = ({ goodUntil: until }: Held): boolean => until <= world.now();
+  const isDue = ({ goodUntil: until }: CachedConnection): boolean => until <= world.now();
 
   /** A provider that gives tokens with no time to live gives no better ones: each renewal's own callers use them. */
   async function cameWithoutLife(ref: ConnectionRef, { credentials }: LiveConnection): Promise<boolean> {
@@ -209,7 +213,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
   }
 
   /** Nobody waits for it: what there is, is good. */
-  function renewAhead(ref: ConnectionRef, entry: Held, now: number): void {
+  function renewAhead(ref: ConnectionRef, entry: CachedConnection, now: number): void {
     entry.aheadFrom = now + aheadAgainMs;
     refresher.renew(ref, { seen: entry.credentials, why: "due" }).catch((err: unknown) => {
       world.log.debug("credentials were not renewed ahead of time", { integration: ref.integration, err });
@@ -220,7 +224,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
     peek(ref, before) {
       const now = world.now();
       const there = before?.live;
-      if (there instanceof Held && now - begunAt < there.sureUntil) {
+      if (there instanceof CachedConnection && now - begunAt < there.sureUntil) {
         hits.add();
         return there;
       }
@@ -238,7 +242,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       if (forceRefresh && renewalOf(found) !== undefined) why = "requested";
       // Again where others were put in their place meanwhile, or ran out before this call came to use them.
       for (let renewals = 0; why !== undefined && renewals < maxRenewals; renewals += 1) {
-        const before: Held = found;
+        const before: CachedConnection = found;
         found = await renewedSince(ref, before, why);
         const isOver = !isDue(found) || equals(CredentialsSchema, found.credentials, before.credentials);
         why = isOver || (await cameWithoutLife(ref, found)) ? undefined : "due";
@@ -250,7 +254,7 @@ export async function openLive(options: LiveOptions): Promise<Live> {
       const { ref } = refused.connection;
       if (ref === undefined || renewalOf(refused) === undefined) return undefined;
       const { credentials } = refused;
-      const isOther = (held: Held) => !equals(CredentialsSchema, held.credentials, credentials);
+      const isOther = (held: CachedConnection) => !equals(CredentialsSchema, held.credentials, credentials);
       const known = await held(ref);
       if (isOther(known) && !isDue(known)) return known;
       // A token that ran out on its way was refused for that, and no cool-down keeps the next one back.

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import { type SendOptions, type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
+import { RequestFailed, type SendOptions, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import type { DescribeRule, RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
@@ -12,13 +12,13 @@ import {
   filledRequest,
 } from "../tokens/request-template.ts";
 import type { AskWithConnection } from "./connection-request.ts";
-import { describedValues, type Filed } from "./described-values.ts";
+import { type DescribedValues, describedValues } from "./described-values.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
 /** Small requests of our own with a connection's credentials: to the provider's hosts, as the proxy would send them. */
-export interface ProviderAsks {
+export interface ProviderRequests {
   /** What its provider says of a connection that is about to be filed. Whatever goes wrong, it is filed all the same. */
-  describe(live: LiveConnection): Promise<Filed>;
+  describe(live: LiveConnection): Promise<DescribedValues>;
   /** Asks for the fields of these rules, logs nothing, and returns every failure beside what was found. */
   tryDescribe(live: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal): Promise<Description>;
   /** Whether the provider takes the credentials, as far as one request can tell. */
@@ -31,7 +31,7 @@ export interface ProviderAsks {
 }
 
 export interface Description {
-  readonly filed: Filed;
+  readonly filed: DescribedValues;
   readonly failures: readonly DescribeFailure[];
 }
 
@@ -50,7 +50,7 @@ export interface ChannelAsk {
   readonly signal?: AbortSignal | undefined;
 }
 
-interface ProviderAsksOptions {
+interface ProviderRequestsOptions {
   readonly askWith: AskWithConnection;
   readonly world: World;
 }
@@ -60,7 +60,7 @@ const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
 
-export function createProviderAsks({ askWith, world }: ProviderAsksOptions): ProviderAsks {
+export function createProviderRequests({ askWith, world }: ProviderRequestsOptions): ProviderRequests {
   async function ask(
     live: LiveConnection,
     { method, path, body }: FilledRequest,
@@ -97,7 +97,7 @@ export function createProviderAsks({ askWith, world }: ProviderAsksOptions): Pro
       const reason = isGood ? "not_json" : `status_${status}`;
       return { filed: nothing, failure: { reason, status, retryAfterMs: waitMs } };
     } catch (error) {
-      const reason = error instanceof Unanswered ? error.reason : error instanceof Fault ? error.code : undefined;
+      const reason = error instanceof RequestFailed ? error.reason : error instanceof Fault ? error.code : undefined;
       if (reason === undefined) throw error;
       return { filed: nothing, failure: { reason } };
     }
@@ -155,7 +155,7 @@ export function createProviderAsks({ askWith, world }: ProviderAsksOptions): Pro
         return body !== undefined && valueAt(accepted, body) ? "good" : "refused";
       } catch (error) {
         // A provider that is away says nothing about a key.
-        if (error instanceof Unanswered) return "unproven";
+        if (error instanceof RequestFailed) return "unproven";
         throw error;
       }
     },
@@ -168,7 +168,7 @@ export function createProviderAsks({ askWith, world }: ProviderAsksOptions): Pro
   };
 }
 
-const nothing: Filed = { metadata: {}, connectionConfig: {} };
+const nothing: DescribedValues = { metadata: {}, connectionConfig: {} };
 const namesOf = ({ integration, connection }: LiveConnection) => ({
   environment: integration.environment,
   integration: integration.key,

@@ -20,10 +20,10 @@ import {
 import type { FreeLease } from "../../store/leases.ts";
 import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
 import type { LogWriter } from "../audit/logs.ts";
-import type { ConnectionHealth, Known, Noted } from "../connections/health.ts";
+import type { ConnectionHealth, ConnectionSnapshot, HealthUpdate } from "../connections/health.ts";
 import { isForOperator } from "../connections/refresh-bookkeeping.ts";
 import type { TokenEndpoint, TokenRequest } from "../tokens/token-endpoint.ts";
-import type { LiveGrants } from "./grant-count.ts";
+import type { GrantCount } from "./grant-count.ts";
 import type { RefreshBreaker } from "./refresh-breaker.ts";
 import { misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
 import { type KeptLease, keepLease, type RefreshLeaseTimes } from "./refresh-lease.ts";
@@ -32,16 +32,16 @@ import { type Renewal, renewalOf, renewed } from "./refresh-timing.ts";
 import { tokenClient } from "./token-client.ts";
 
 /** A connection as it was read, with what its renewal takes. */
-export interface Found {
-  readonly known: Known;
+export interface RefreshTarget {
+  readonly known: ConnectionSnapshot;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
 }
 
-export interface Attempt extends Course {
+export interface Attempt extends RefreshRun {
   readonly ref: ConnectionRef;
-  readonly found: Found;
+  readonly found: RefreshTarget;
   readonly renewal: Renewal;
   /** As it was found with the rest: taken in the commit of the intent. */
   readonly free: FreeLease;
@@ -51,26 +51,26 @@ export interface Attempt extends Course {
 }
 
 /** Written down, and with what there was then. */
-interface Intent {
+interface RefreshIntent {
   readonly attemptId: string;
-  readonly found: Found;
+  readonly found: RefreshTarget;
   readonly revision: number;
 }
 
 /** An attempt that has asked. */
-interface Sent {
+interface SentRefresh {
   readonly trying: Attempt;
   readonly kept: KeptLease;
-  readonly intent: Intent;
+  readonly intent: RefreshIntent;
 }
 
-export interface Course extends Onlookers {
+export interface RefreshRun extends RefreshCallbacks {
   /** From now on the provider may have acted. */
   readonly onSent: () => void;
 }
 
 /** Nobody need wait for the end of a flight once one of these was called. */
-export interface Onlookers {
+export interface RefreshCallbacks {
   /** There are new credentials, and no crash takes them away any more. */
   readonly onDurable: () => void;
   /** What came of it cannot be written down yet. */
@@ -78,13 +78,13 @@ export interface Onlookers {
 }
 
 interface AttemptsOptions {
-  readonly read: (ref: ConnectionRef) => Promise<Found>;
+  readonly read: (ref: ConnectionRef) => Promise<RefreshTarget>;
   /** Undefined while another process renews the connection. */
   readonly findLease: (ref: ConnectionRef) => Promise<FreeLease | undefined>;
   readonly store: Store;
   readonly health: ConnectionHealth;
   readonly tokens: TokenEndpoint;
-  readonly grants: LiveGrants;
+  readonly grants: GrantCount;
   /** The backup that the store was restored from. */
   readonly restorationOf: () => Promise<Restoration | undefined>;
   readonly breaker: RefreshBreaker;
@@ -124,7 +124,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     }
   }
 
-  async function askUnder({ trying, kept, intent: first }: Sent): Promise<"done" | "again"> {
+  async function askUnder({ trying, kept, intent: first }: SentRefresh): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
     for (let intent = first; ; ) {
       // After a pause the refresh token may have been used by another process: it must not be sent a second time.
@@ -155,7 +155,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
-  async function noteIntent({ found, renewal }: Attempt, now: Found, more: With): Promise<Intent | undefined> {
+  async function noteIntent(
+    { found, renewal }: Attempt,
+    now: RefreshTarget,
+    more: With,
+  ): Promise<RefreshIntent | undefined> {
     if (!isSame(now, found.known.credentials)) return undefined;
     const attemptId = randomUUID();
     const { changes, conditions, record } = health.noteIntent(now.known, { attemptId, token: renewal.spent });
@@ -176,7 +180,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
 
   async function ask(
     { renewal }: Attempt,
-    found: Found,
+    found: RefreshTarget,
     { mayFollow }: Pick<TokenRequest, "mayFollow">,
   ): Promise<Tokens | TokenFailure> {
     const { provider, integration, secrets, known } = found;
@@ -203,11 +207,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /** Nothing stands between an answer and its commit, and while the store takes none it is tried on. */
-  async function write(asked: Sent, answer: Tokens, base: Credentials): Promise<"done" | "again"> {
+  async function write(asked: SentRefresh, answer: Tokens, base: Credentials): Promise<"done" | "again"> {
     const { intent, trying } = asked;
     const { ref, log: writer, isForced: isAskedFor } = trying;
     const credentials = create(CredentialsSchema, { kind: renewed(base, answer) });
-    const decide = ({ known, integration, provider }: Found) => {
+    const decide = ({ known, integration, provider }: RefreshTarget) => {
       const patch = patchOf(known.connection.value, answer);
       const own = tokenClient({ ...intent.found, credentials });
       return health.noteSuccess(known, {
@@ -257,7 +261,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /** Rejects with what callers are told; `again`: the failure is older than what there is now. */
-  async function noteFailure(asked: Sent, failure: TokenFailure): Promise<"again"> {
+  async function noteFailure(asked: SentRefresh, failure: TokenFailure): Promise<"again"> {
     const { ref, log: writer } = asked.trying;
     let reason = failure.code;
     const outcome = await commitNoted(asked, async ({ known, integration, provider }) => {
@@ -303,8 +307,8 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
    * write to the connection without a pause, `credentials` are written by themselves first.
    */
   async function commitNoted(
-    { trying, kept, intent }: Sent,
-    decide: (now: Found) => Noted | Promise<Noted>,
+    { trying, kept, intent }: SentRefresh,
+    decide: (now: RefreshTarget) => HealthUpdate | Promise<HealthUpdate>,
     credentials?: Credentials,
   ): Promise<"written" | "overtaken" | "refused"> {
     const { ref, found, onDurable, onStoreTrouble } = trying;
@@ -312,7 +316,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     const wasDead = isDead(found);
     const until = performance.now() + patienceMs;
     /** As the intent left it. Were it otherwise by now, the commit would be refused, and only then is it read. */
-    let known: Found | undefined = intent.found;
+    let known: RefreshTarget | undefined = intent.found;
     let isDurable = false;
     for (let commits = 0; ; ) {
       const leave = pace.enter();
@@ -366,10 +370,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
 /** Also where a key is missing that a re-seal has brought into use: what is held here can be had nowhere else. */
 const isOfTheStore = (error: unknown): boolean => error instanceof StoreUnavailable || error instanceof SealKeyMissing;
 
-const isDead = ({ known: { record } }: Found): boolean => record !== undefined && record.value.deadReason !== "";
+const isDead = ({ known: { record } }: RefreshTarget): boolean =>
+  record !== undefined && record.value.deadReason !== "";
 
 /** A re-seal writes the same credentials anew. */
-export const isSame = ({ known }: Found, seen: Credentials): boolean =>
+export const isSame = ({ known }: RefreshTarget, seen: Credentials): boolean =>
   equals(CredentialsSchema, known.credentials, seen);
 
 /** What else an answer says of a connection. */

@@ -7,10 +7,10 @@ import { isAhead } from "../connections/refresh-bookkeeping.ts";
  */
 export interface RefreshBreaker {
   /** Undefined: ask. Otherwise whoever asks is told what the last one learned. */
-  closedUntil(key: string, nowMs: number): Closed | undefined;
+  closedUntil(key: string, nowMs: number): BreakerState | undefined;
   /** Just before it is asked. When the time is over, one goes and looks, and the others wait until that one leaves. */
-  enter(key: string, nowMs: number): { readonly closed: Closed } | { readonly leave: () => void };
-  noteFailure(key: string, failed: Failed): void;
+  enter(key: string, nowMs: number): { readonly closed: BreakerState } | { readonly leave: () => void };
+  noteFailure(key: string, failed: TokenRequestFailure): void;
   noteSuccess(key: string): void;
   /** Whatever was learned may be wrong now. */
   forget(key: string): void;
@@ -20,13 +20,13 @@ export interface RefreshBreaker {
 
 type Reason = "client" | "endpoint";
 
-export interface Closed {
+export interface BreakerState {
   readonly untilMs: number;
   readonly reason: Reason;
   readonly code: string;
 }
 
-interface Failed {
+interface TokenRequestFailure {
   readonly kind: TokenFailureKind;
   readonly code: string;
   readonly retryAfterMs: number | undefined;
@@ -35,7 +35,7 @@ interface Failed {
   readonly random: number;
 }
 
-interface Learned extends Closed {
+interface BreakerRecord extends BreakerState {
   readonly sinceMs: number;
   readonly inARow: number;
   /** Somebody has been let through to see. */
@@ -49,11 +49,11 @@ const maxMs = 300_000;
 const maxKept = 10_000;
 
 export function createRefreshBreaker(): RefreshBreaker {
-  const learned = new Map<string, Learned>();
+  const learned = new Map<string, BreakerRecord>();
 
-  const isClosed = ({ reason, inARow }: Learned) => reason === "client" || inARow >= manyInARow;
+  const isClosed = ({ reason, inARow }: BreakerRecord) => reason === "client" || inARow >= manyInARow;
 
-  function closedUntil(key: string, nowMs: number): Closed | undefined {
+  function closedUntil(key: string, nowMs: number): BreakerState | undefined {
     const known = learned.get(key);
     // A clock that was turned back would keep it closed for as long.
     if (known === undefined || !isClosed(known) || isAhead(known.sinceMs, nowMs)) return undefined;

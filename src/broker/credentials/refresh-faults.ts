@@ -1,6 +1,6 @@
 import { Fault } from "../../base/fault.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Closed } from "./refresh-breaker.ts";
+import type { BreakerState } from "./refresh-breaker.ts";
 
 /** What is said to whoever wants credentials that could not be renewed. */
 export function unavailable(why: string, retryAfterSeconds: number): Fault {
@@ -15,5 +15,5 @@ export const reauthorize = ({ id }: ConnectionRef, reason: string) =>
 export const misconfigured = (code: string) =>
   new Fault("integration_misconfigured", `the provider refuses the integration's OAuth app (${code})`);
 
-export const faultOfClosed = ({ reason, code, untilMs }: Closed, nowMs: number): Fault =>
+export const faultOfClosed = ({ reason, code, untilMs }: BreakerState, nowMs: number): Fault =>
   reason === "client" ? misconfigured(code) : unavailable(`renewal fails (${code})`, (untilMs - nowMs) / 1_000);

@@ -29,14 +29,14 @@ export interface RenewalClient {
   readonly privateKey?: string | undefined;
 }
 
-interface Renewed {
+interface RefreshableCredentials {
   readonly credentials: Credentials;
   readonly provider: Provider;
   readonly integration: Pick<Integration, "oauth">;
 }
 
 /** Undefined: there is nothing to renew them with, or nobody to ask. */
-export function renewalOf(asked: Renewed): Renewal | undefined {
+export function renewalOf(asked: RefreshableCredentials): Renewal | undefined {
   return hasTokenEndpoint(asked.provider) ? grantOf(asked) : undefined;
 }
 
@@ -64,7 +64,7 @@ function hasTokenEndpoint({ auth }: Provider): boolean {
   }
 }
 
-function grantOf({ credentials: { kind }, provider, integration }: Renewed): Renewal | undefined {
+function grantOf({ credentials: { kind }, provider, integration }: RefreshableCredentials): Renewal | undefined {
   const plain = { client: undefined, dpopKey: undefined };
   switch (kind.case) {
     case "oauth2": {
@@ -182,7 +182,7 @@ const maxAheadMs = 3_600_000;
 /** Of a token whose life nobody told. */
 const usualLifeMs = 3_600_000;
 
-interface Lives {
+interface TokenLifetime {
   readonly expiresAtMs: number;
   /** As long as it was good for when it was issued; undefined: not known. */
   readonly lifeMs: number | undefined;
@@ -191,7 +191,7 @@ interface Lives {
 }
 
 /** From when on it is renewed beside its use, so that nobody waits for it. */
-export function renewAheadMs({ expiresAtMs, lifeMs = usualLifeMs, jitter }: Lives): number {
+export function renewAheadMs({ expiresAtMs, lifeMs = usualLifeMs, jitter }: TokenLifetime): number {
   const aheadMs = Math.min(maxAheadMs, lifeMs * aheadShare);
   return expiresAtMs - aheadMs * (1 - jitter / 2);
 }

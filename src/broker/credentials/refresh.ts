@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { equals } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
-import { createTurns } from "../../base/limiter.ts";
+import { createLimiter } from "../../base/limiter.ts";
 import type { World } from "../../base/world.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
@@ -22,18 +22,18 @@ import {
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
-import type { LiveGrants } from "./grant-count.ts";
+import type { GrantCount } from "./grant-count.ts";
 import {
   breakerKey,
-  type Course,
   createAttempts,
-  type Found,
   isSame,
   lookAgainMs,
-  type Onlookers,
   patienceMs,
+  type RefreshCallbacks,
+  type RefreshRun,
+  type RefreshTarget,
 } from "./refresh-attempt.ts";
-import { type Closed, createRefreshBreaker } from "./refresh-breaker.ts";
+import { type BreakerState, createRefreshBreaker } from "./refresh-breaker.ts";
 import { faultOfClosed, misconfigured, reauthorize, unavailable } from "./refresh-faults.ts";
 import { refreshLeaseTimes } from "./refresh-lease.ts";
 import { createRefreshPace } from "./refresh-pace.ts";
@@ -46,14 +46,14 @@ import { renewalOf } from "./refresh-timing.ts";
  */
 export interface Refresher {
   /** Resolves once the credentials are others than `seen`. Rejects with a Fault that says why they are not. */
-  renew(ref: ConnectionRef, asked: Asked): Promise<void>;
+  renew(ref: ConnectionRef, asked: RefreshRequest): Promise<void>;
   /** What was learned of an integration may be wrong: it has changed. */
   forgive(environment: string, integration: string): void;
   /** Attempts that are under way are waited for: what a provider has given is written down. */
   close(): Promise<void>;
 }
 
-export interface Asked {
+export interface RefreshRequest {
   /** What whoever asks has. Compared by what it holds: a re-seal writes the same credentials anew. */
   readonly seen: Credentials;
   readonly why: RenewalReason;
@@ -73,7 +73,7 @@ interface RefresherOptions {
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly tokens: TokenEndpoint;
-  readonly grants: LiveGrants;
+  readonly grants: GrantCount;
   readonly restorationOf: () => Promise<Restoration | undefined>;
   readonly world: World;
 }
@@ -88,7 +88,7 @@ const closeWithinMs = 10_000;
 const storePatienceMs = 1_000;
 
 /** An attempt under way. All who ask share one promise, and one patience. */
-interface Flight {
+interface RefreshFlight {
   /** Callers that have other credentials are not helped by it. */
   readonly seen: Credentials;
   readonly why: RenewalReason;
@@ -105,8 +105,8 @@ export function createRefresher(options: RefresherOptions): Refresher {
   const { leaseMs, silenceMs } = times;
   const leases = createLeases(store);
   const breaker = createRefreshBreaker();
-  const flights = new Map<string, Flight>();
-  const turns = createTurns(mostAtOnce);
+  const flights = new Map<string, RefreshFlight>();
+  const turns = createLimiter(mostAtOnce);
   let isClosing = false;
   let isOver = false;
   const pace = createRefreshPace();
@@ -122,7 +122,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     return leases.find(refreshLease(ref), leaseMs, watch);
   }
 
-  async function read(ref: ConnectionRef): Promise<Found> {
+  async function read(ref: ConnectionRef): Promise<RefreshTarget> {
     const { environment, integration: key, id } = ref;
     const at = { environment, key };
     const [known, { integration, secrets }] = await Promise.all([health.read(ref), integrations.inUse(at)]);
@@ -132,7 +132,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     return { known, integration, secrets, provider: await providers.findNow(known.connection.value.provider) };
   }
 
-  async function flyInTurn(ref: ConnectionRef, asked: Asked, course: Onlookers): Promise<void> {
+  async function flyInTurn(ref: ConnectionRef, asked: RefreshRequest, course: RefreshCallbacks): Promise<void> {
     const pauseMs = await inTurn(ref, () => flyOn(ref, asked, { ...course, hasPaused: false }));
     if (pauseMs === 0) return;
     // Outside of the turn, which others can use meanwhile. Once: a wall clock may stand still.
@@ -150,7 +150,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** A failure of the store that passes soon is nobody's. Nothing was sent yet that could be sent twice. */
-  async function flyOn(ref: ConnectionRef, asked: Asked, course: Pausing<Onlookers>): Promise<number> {
+  async function flyOn(ref: ConnectionRef, asked: RefreshRequest, course: Pausing<RefreshCallbacks>): Promise<number> {
     const until = performance.now() + storePatienceMs;
     for (;;) {
       let isSent = false;
@@ -168,7 +168,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** Returns how long to pause before it is tried again; 0 when it is over. */
-  async function fly(ref: ConnectionRef, { seen, why }: Asked, course: Pausing<Course>): Promise<number> {
+  async function fly(ref: ConnectionRef, { seen, why }: RefreshRequest, course: Pausing<RefreshRun>): Promise<number> {
     const until = performance.now() + patienceMs;
     const holder = watchOne();
     for (;;) {
@@ -199,7 +199,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   }
 
   /** Throws what whoever asks is told, when nobody should ask the provider now. */
-  function requireTryable(ref: ConnectionRef, { known, integration, provider }: Found, why: RenewalReason) {
+  function requireTryable(ref: ConnectionRef, { known, integration, provider }: RefreshTarget, why: RenewalReason) {
     const { credentials } = known;
     const record = known.record?.value;
     const isForced = why === "refused" || (why === "requested" && record !== undefined && record.failures > 0);
@@ -218,16 +218,16 @@ export function createRefresher(options: RefresherOptions): Refresher {
     throw unavailable(lastFailure, (due - now) / 1_000);
   }
 
-  function requireOpen(closed: Closed | undefined): void {
+  function requireOpen(closed: BreakerState | undefined): void {
     if (closed !== undefined) throw faultOfClosed(closed, world.now());
   }
 
   interface Trying {
     readonly ref: ConnectionRef;
-    readonly found: Found;
+    readonly found: RefreshTarget;
     readonly free: FreeLease;
     readonly isForced: boolean;
-    readonly course: Course;
+    readonly course: RefreshRun;
   }
 
   /** `again`: something else has changed the connection meanwhile. */
@@ -289,14 +289,14 @@ async function patiently(flight: Promise<void>, trouble: Promise<never>): Promis
 }
 
 /** Another caller had its token refused a moment ago, and these came of it. */
-function isCoolingDown({ known: { record } }: Found, now: number): boolean {
+function isCoolingDown({ known: { record } }: RefreshTarget, now: number): boolean {
   if (record === undefined || record.value.failures > 0 || record.value.lastSucceededAt === undefined) return false;
   const gotAt = timestampMs(record.value.lastSucceededAt);
   return now >= gotAt && now < gotAt + coolDownMs;
 }
 
 /** A renewal may follow another at once, but not where each brings a token that is over, or a caller asks in a loop. */
-function pauseBefore({ known: { record, credentials } }: Found, why: RenewalReason, now: number): number {
+function pauseBefore({ known: { record, credentials } }: RefreshTarget, why: RenewalReason, now: number): number {
   if (record === undefined) return 0;
   const isLimited = why === "requested" || areShortLived(record.value, credentialsExpireAt(credentials));
   return isLimited ? pauseAfterSuccessMs(record.value, now) : 0;

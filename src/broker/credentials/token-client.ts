@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 
-interface Obtained {
+interface TokenSource {
   readonly credentials: Credentials;
   readonly integration: Pick<Integration, "oauth">;
   readonly secrets: IntegrationSecrets | undefined;
@@ -13,7 +13,7 @@ interface Obtained {
  * the client has another secret, the token is not to be used any more. Nobody guesses a secret by it who does not know
  * the token. Undefined: there is no such token.
  */
-export function tokenClient({ credentials: { kind }, integration, secrets }: Obtained): Uint8Array | undefined {
+export function tokenClient({ credentials: { kind }, integration, secrets }: TokenSource): Uint8Array | undefined {
   if (kind.case !== "oauth2Client" || kind.value.clientId !== "" || kind.value.token === "") return undefined;
   const parts = [kind.value.token, integration.oauth?.clientId, secrets?.clientSecret, secrets?.privateKey];
   // RFC 8705, section 3: it may be good on no connection but one with this certificate.

@@ -1,5 +1,5 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Send, Unanswered } from "../../base/small-requests.ts";
+import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { signatureFields } from "../../core/notifications/webhook-signature.ts";
 import type { Attempt } from "../../gen/latchkey/v1/webhook_pb.ts";
@@ -11,7 +11,7 @@ interface Delivery {
   readonly body: Uint8Array;
   readonly secrets: readonly string[];
   readonly number: number;
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   readonly world: World;
@@ -44,7 +44,7 @@ export async function attemptDelivery(
     retryAfter = given.header("retry-after");
     answer = given.body.subarray(0, keptOfAnswer);
   } catch (failure) {
-    if (!(failure instanceof Unanswered)) throw failure;
+    if (!(failure instanceof RequestFailed)) throw failure;
     if (signal.aborted && failure.status === undefined) return undefined;
     // Its status came, and that is what it says; that the rest did not come changes nothing.
     status = failure.status ?? 0;

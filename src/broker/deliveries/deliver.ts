@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { LRUCache } from "lru-cache";
-import type { Send } from "../../base/small-requests.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
-import { createBehind } from "../../base/write-behind.ts";
+import { createWriteBehind } from "../../base/write-behind.ts";
 import { type StoredForward, StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Attempt, Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import { createLeases, type Lease } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { SigningSecrets } from "../setup/signing-secrets.ts";
 import { attemptDelivery } from "./attempt.ts";
-import { type Begun, createDeliveryLines } from "./delivery-queues.ts";
+import { createDestinationQueues, type StartedDelivery } from "./delivery-queues.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
-import type { Outbox, Waiting } from "./outbox.ts";
+import type { Outbox, QueuedForward } from "./outbox.ts";
 import { nextAttempt } from "./retry-schedule.ts";
 import type { DeliveryVerdict } from "./verdict.ts";
 
@@ -46,9 +46,9 @@ interface DeliveriesOptions {
   readonly bodies: ForwardBodies;
   readonly secrets: SigningSecrets;
   /** To the environment's own addresses, which are the operator's word. */
-  readonly sendToApplication: Send;
+  readonly sendToApplication: SendSmallRequest;
   /** To what came over the API: judged as any address of a provider is. */
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly limits: DeliveryLimits;
   readonly leaseMs?: number | undefined;
   readonly world: World;
@@ -80,7 +80,7 @@ const keptAttempts = 20;
 const rememberedUrls = 1_000;
 
 /** What an attempt changes of a forward. */
-type Outcome = Partial<StoredForward>;
+type ForwardUpdate = Partial<StoredForward>;
 
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
@@ -89,8 +89,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { leaseMs = defaultLeaseMs } = options;
   let { limits } = options;
   const leases = createLeases(store);
-  const pace = createBehind({ begin: beginNext, most: mostInTurn, few: fewInTurn });
-  const lines = createDeliveryLines({
+  const pace = createWriteBehind({ begin: beginNext, most: mostInTurn, few: fewInTurn });
+  const lines = createDestinationQueues({
     perLine: () => limits.perDestination,
     most: mostUnderWay,
     isHeld: (destination) => destinations.isPaused(destination),
@@ -148,7 +148,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   /** Whether the destination took it. */
-  async function carry({ waiting }: Begun): Promise<boolean> {
+  async function carry({ waiting }: StartedDelivery): Promise<boolean> {
     // Another replica may have delivered it a moment ago, and the row that is kept not say so yet.
     await store.caughtUp();
     const row = rowOf(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
@@ -184,7 +184,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   /** Without a look into the store. */
-  function rowOf(waiting: Waiting): Stored<StoredForward> | undefined {
+  function rowOf(waiting: QueuedForward): StoredRecordOf<StoredForward> | undefined {
     const row = outbox.rowOf(waiting);
     const value = row && forwards.read(row.change, row.revision)?.value;
     return row && value && { value, revision: row.revision, bytes: row.change.value?.length ?? 0 };
@@ -196,7 +196,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     log.error("the application answered 410: nothing more is sent there until somebody resumes it", { environment });
   }
 
-  function triedAs(value: StoredForward, attempt: Attempt, verdict: DeliveryVerdict): Outcome {
+  function triedAs(value: StoredForward, attempt: Attempt, verdict: DeliveryVerdict): ForwardUpdate {
     const nowMs = world.now();
     const tried = { attemptCount: attempt.number, attempts: [...value.attempts, attempt].slice(-keptAttempts) };
     if (verdict.kind === "delivered") return { ...tried, state: Forward_State.DELIVERED, stateReason: "" };
@@ -220,7 +220,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     };
   }
 
-  function dead({ environment, integration, id: forward }: StoredForward, reason: string): Outcome {
+  function dead({ environment, integration, id: forward }: StoredForward, reason: string): ForwardUpdate {
     metrics.deadLetters.inc();
     log.warn("a forward is given up; it can be replayed", { environment, integration, forward, reason });
     return { state: Forward_State.DEAD, stateReason: reason };
@@ -230,7 +230,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
    * What was tried is written down, however long the store needs: sent again it would be only because of that. That it
    * was delivered is so whoever delivers by now; what follows from a failure is for that one to say.
    */
-  async function settle(before: Stored<StoredForward>, outcome: Outcome): Promise<void> {
+  async function settle(before: StoredRecordOf<StoredForward>, outcome: ForwardUpdate): Promise<void> {
     const after = settled(before.value, outcome, world.now());
     await stubbornly(async () => {
       // Not the one that it was begun under: that may have run out while the store took no writes.
@@ -348,10 +348,10 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 }
 
 /** What is undefined is not set, to whatever encodes it; to take it out of a copy costs as much as to encode the rest. */
-const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as Outcome;
+const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as ForwardUpdate;
 
 /** Only what waits has a time at which it is due. */
-function settled(value: StoredForward, outcome: Outcome, nowMs: number): StoredForward {
+function settled(value: StoredForward, outcome: ForwardUpdate, nowMs: number): StoredForward {
   const isWaiting = (outcome.state ?? value.state) === Forward_State.PENDING;
   return { ...value, ...outcome, ...(!isWaiting && notDue), updatedAt: timestampFromMs(nowMs) };
 }

@@ -1,26 +1,26 @@
 import { DueHeap } from "../../base/due-heap.ts";
 import { Queue } from "../../base/queue.ts";
 import { DestinationQueue } from "./destination-queue.ts";
-import { type Heading, headingKey, type Waiting } from "./outbox.ts";
+import { type Heading, headingKey, type QueuedForward } from "./outbox.ts";
 
 /**
  * Chooses the next forward to attempt. Each destination has a queue of its own, so one that does not answer holds up no
  * other. Within a destination, the first attempts of one lane are made one after another, in their order.
  */
-export interface DeliveryLines {
-  put(waiting: Waiting, nowMs: number): void;
-  remove(waiting: Pick<Waiting, "name">): void;
+export interface DestinationQueues {
+  put(waiting: QueuedForward, nowMs: number): void;
+  remove(waiting: Pick<QueuedForward, "name">): void;
   /** Counts as running until `ended`. Undefined: no destination has a due forward and room for it. */
-  next(nowMs: number): Begun | undefined;
+  next(nowMs: number): StartedDelivery | undefined;
   /** Whether the attempt succeeded decides how many attempts its destination may have at once. */
-  ended(begun: Begun, succeeded: boolean): void;
+  ended(begun: StartedDelivery, succeeded: boolean): void;
   /** A destination that was held may be free now. */
   look(): void;
   /** Drops all waiting forwards: another replica delivers them now. Running attempts still count. */
   clear(): void;
 }
 
-interface DeliveryLinesOptions {
+interface DestinationQueuesOptions {
   /** Attempts that may run at once to one destination. */
   readonly perLine: () => number;
   /** Attempts that may run at once in all. */
@@ -29,8 +29,8 @@ interface DeliveryLinesOptions {
   readonly isHeld: (destination: Heading) => boolean;
 }
 
-export interface Begun {
-  readonly waiting: Waiting;
+export interface StartedDelivery {
+  readonly waiting: QueuedForward;
   readonly line: object;
 }
 
@@ -42,23 +42,23 @@ const noticedMs = 1_000;
  * place while they time out. So destinations that fail share half of the places. Once half of all places are taken, a
  * new destination gets one, and one that answers a quarter of its usual number.
  */
-export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOptions): DeliveryLines {
+export function createDestinationQueues({ perLine, most, isHeld }: DestinationQueuesOptions): DestinationQueues {
   const queues = new Map<string, DestinationQueue>();
   /** Destinations that may have something to begin, in turn. */
   const listed = new Queue<DestinationQueue>();
   /** Those that wait until fewer attempts run. */
   const crowdedOut = { failing: new Set<DestinationQueue>(), others: new Set<DestinationQueue>() };
   /** The newest state of each forward by its name. Older ones that are still queued are dropped when they come up. */
-  const current = new Map<string, Waiting>();
+  const current = new Map<string, QueuedForward>();
   const begun = new Set<string>();
-  const later = new DueHeap<Waiting>();
+  const later = new DueHeap<QueuedForward>();
   /** The latest time seen. A much earlier one means that the clock was set back. */
   let latestMs = 0;
   let running = 0;
   /** Running attempts to destinations whose latest attempt failed. */
   let failing = 0;
 
-  function queueOf(waiting: Waiting): DestinationQueue {
+  function queueOf(waiting: QueuedForward): DestinationQueue {
     const key = headingKey(waiting);
     const known = queues.get(key);
     if (known !== undefined) return known;
@@ -85,13 +85,14 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
     return Math.min(allowed, answers === undefined ? 1 : Math.ceil(perLine() / 4));
   }
 
-  function enter(waiting: Waiting): void {
+  function enter(waiting: QueuedForward): void {
     const queue = queueOf(waiting);
     queue.enter(waiting);
     list(queue);
   }
 
-  const isCurrent = (waiting: Waiting): boolean => current.get(waiting.name) === waiting && !begun.has(waiting.name);
+  const isCurrent = (waiting: QueuedForward): boolean =>
+    current.get(waiting.name) === waiting && !begun.has(waiting.name);
 
   function nextListed(): DestinationQueue | undefined {
     const [failingOne] = failing < most / 2 ? crowdedOut.failing : [];
@@ -114,7 +115,7 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
   }
 
   /** The queue has room and may have a forward; undefined if it has none. */
-  function beginFrom(queue: DestinationQueue): Begun | undefined {
+  function beginFrom(queue: DestinationQueue): StartedDelivery | undefined {
     const waiting = queue.take(isCurrent);
     if (waiting === undefined) {
       const isUsual = queue.running === 0 && queue.allowed === perLine() && queue.answers !== false;
@@ -191,5 +192,5 @@ export function createDeliveryLines({ perLine, most, isHeld }: DeliveryLinesOpti
 }
 
 /** The due time by a clock that may have been set back since: no forward waits longer than its schedule meant. */
-const dueAt = ({ dueMs, sinceMs }: Waiting, nowMs: number): number =>
+const dueAt = ({ dueMs, sinceMs }: QueuedForward, nowMs: number): number =>
   Math.min(dueMs, nowMs + Math.max(0, dueMs - sinceMs));

@@ -1,11 +1,11 @@
 import { Queue } from "../../base/queue.ts";
-import { type Heading, headingKey, type Waiting } from "./outbox.ts";
+import { type Heading, headingKey, type QueuedForward } from "./outbox.ts";
 
 /** Forwards of one lane (one channel, for example) whose first attempts are made one after another. */
 interface OrderedQueue {
   readonly key: string;
   /** In their order. */
-  readonly waiting: Waiting[];
+  readonly waiting: QueuedForward[];
   /** The first attempt of one of them is running. */
   isBusy: boolean;
 }
@@ -30,7 +30,7 @@ export class DestinationQueue implements Heading {
   readonly #lanes = new Map<string, OrderedQueue>();
   /** Lanes of which the next first attempt may begin. */
   #ready = new Queue<OrderedQueue>();
-  #retries = new Queue<Waiting>();
+  #retries = new Queue<QueuedForward>();
   #taken = 0;
 
   constructor(heading: Heading, allowed: number) {
@@ -41,7 +41,7 @@ export class DestinationQueue implements Heading {
     this.allowed = allowed;
   }
 
-  enter(waiting: Waiting): void {
+  enter(waiting: QueuedForward): void {
     if (!waiting.first) {
       this.#retries.push(waiting);
       return;
@@ -52,7 +52,7 @@ export class DestinationQueue implements Heading {
   }
 
   /** The next forward that `isCurrent` accepts; others are dropped. */
-  take(isCurrent: (waiting: Waiting) => boolean): Waiting | undefined {
+  take(isCurrent: (waiting: QueuedForward) => boolean): QueuedForward | undefined {
     for (;;) {
       const isRetry =
         this.#ready.length === 0 ||
@@ -65,7 +65,7 @@ export class DestinationQueue implements Heading {
   }
 
   /** The first attempt of a forward has ended: the next of its lane may begin. */
-  release(waiting: Waiting): void {
+  release(waiting: QueuedForward): void {
     const lane = this.#laneOf(waiting);
     lane.isBusy = false;
     if (lane.waiting.length > 0) this.#ready.push(lane);
@@ -81,14 +81,14 @@ export class DestinationQueue implements Heading {
     this.#retries = new Queue();
   }
 
-  #takeFirst(): Waiting | undefined {
+  #takeFirst(): QueuedForward | undefined {
     const lane = this.#ready.shift();
     if (lane === undefined) return undefined;
     lane.isBusy = true;
     return lane.waiting.shift();
   }
 
-  #laneOf({ lane, id }: Waiting): OrderedQueue {
+  #laneOf({ lane, id }: QueuedForward): OrderedQueue {
     const key = lane === "" ? id : lane;
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
@@ -99,13 +99,13 @@ export class DestinationQueue implements Heading {
 }
 
 /** Behind all forwards of its lane that come before it: by message number where both have one, otherwise by age. */
-function positionIn(lane: readonly Waiting[], waiting: Waiting): number {
+function positionIn(lane: readonly QueuedForward[], waiting: QueuedForward): number {
   let position = lane.length;
   while (position > 0 && comesBefore(waiting, lane[position - 1])) position -= 1;
   return position;
 }
 
-function comesBefore(a: Waiting, b: Waiting | undefined): boolean {
+function comesBefore(a: QueuedForward, b: QueuedForward | undefined): boolean {
   if (b === undefined) return false;
   if (!isNumber(a.number) || !isNumber(b.number)) return a.createdMs < b.createdMs;
   // Numbers of the same length, as almost all neighbours have, compare as texts.

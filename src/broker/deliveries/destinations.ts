@@ -25,10 +25,10 @@ export interface Destinations {
   addressesFor(
     environment: string,
     of: { readonly integration: string; readonly connectionId: string },
-  ): readonly Pick<Addressed, "address" | "overrideUrl">[];
+  ): readonly Pick<AddressedForward, "address" | "overrideUrl">[];
   /** As it is now; empty: nowhere any more. */
-  urlOf(addressed: Addressed): string;
-  isPaused(addressed: Addressed): boolean;
+  urlOf(addressed: AddressedForward): string;
+  isPaused(addressed: AddressedForward): boolean;
   /** Whether it came to the environment that has that name now, and not to one that was deleted. */
   isOfNow(filed: { readonly environment: string; readonly environmentId: string }): boolean;
   /** Why, and since when. */
@@ -43,7 +43,7 @@ export interface Destinations {
   close(): void;
 }
 
-interface Addressed {
+interface AddressedForward {
   readonly environment: string;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
@@ -132,12 +132,15 @@ export async function openDestinations({
   });
 
   /** By its id: the clock may have been set back since. What was filed before there were these has none. */
-  function isOfNow({ environment, environmentId = "" }: Pick<Addressed, "environment" | "environmentId">): boolean {
+  function isOfNow({
+    environment,
+    environmentId = "",
+  }: Pick<AddressedForward, "environment" | "environmentId">): boolean {
     const home = byName.get(environment);
     return home !== undefined && (environmentId === "" || environmentId === home.id);
   }
 
-  function urlOf({ environment, address, overrideUrl, environmentId = "" }: Addressed): string {
+  function urlOf({ environment, address, overrideUrl, environmentId = "" }: AddressedForward): string {
     const home = byName.get(environment);
     // What came to an environment that was deleted does not go where another of its name wants its own.
     if (home === undefined || !isOfNow({ environment, environmentId })) return "";

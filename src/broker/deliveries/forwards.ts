@@ -13,7 +13,7 @@ import {
   Forward_State as State,
 } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
-import type { PageRequest, Stored } from "../../store/records.ts";
+import type { PageRequest, StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
@@ -35,8 +35,8 @@ export interface Forwards {
   ): Promise<PageOf<Forward>>;
   ofNotification(environment: string, notificationId: string): Promise<readonly Forward[]>;
   /** As it is shown, without its body. */
-  outline(forward: Pick<Stored<StoredForward>, "value" | "revision">): Forward;
-  replay(asked: Replay, actor: string): Promise<Replayed>;
+  outline(forward: Pick<StoredRecordOf<StoredForward>, "value" | "revision">): Forward;
+  replay(asked: Replay, actor: string): Promise<ReplayResult>;
 }
 
 export interface ForwardCause {
@@ -66,7 +66,7 @@ export interface Replay {
   readonly filter: ForwardFilter | undefined;
 }
 
-export interface Replayed {
+export interface ReplayResult {
   readonly replayed: number;
   readonly refused: ReadonlyMap<string, Fault>;
 }
@@ -87,14 +87,14 @@ export function createForwards(options: ForwardsOptions): Forwards {
   const { store, collections, destinations, bodies, audit, world } = options;
   const { forwards } = collections;
 
-  async function find(environment: string, id: string): Promise<Stored<StoredForward>> {
+  async function find(environment: string, id: string): Promise<StoredRecordOf<StoredForward>> {
     const found = namesNothing(environment, id) ? undefined : await forwards.get(environment, id);
     if (found === undefined || !destinations.isOfNow(found.value))
       throw new Fault("not_found", `there is no forward "${id}", or not any more`);
     return found;
   }
 
-  function outline({ value, revision }: Pick<Stored<StoredForward>, "value" | "revision">): Forward {
+  function outline({ value, revision }: Pick<StoredRecordOf<StoredForward>, "value" | "revision">): Forward {
     const { attempts: _, ...known } = value;
     const { id, environment, integration, connectionId, type, notificationId, stateReason, attemptCount } = known;
     const url = destinations.urlOf(value);
@@ -111,7 +111,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
   function fits(filter: ForwardFilter) {
     const { integration, connectionId, states, destination, until } = filter;
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : timestampMs(until);
-    return (forward: Stored<StoredForward>): boolean => {
+    return (forward: StoredRecordOf<StoredForward>): boolean => {
       const { value } = forward;
       const { state, destination: url } = outline(forward);
       return (
@@ -139,11 +139,11 @@ export function createForwards(options: ForwardsOptions): Forwards {
   async function sifted(
     { environment, filter }: { readonly environment: string; readonly filter: ForwardFilter },
     { maxBytes, ...page }: BoundedPage,
-  ): Promise<PageOf<Stored<StoredForward>>> {
+  ): Promise<PageOf<StoredRecordOf<StoredForward>>> {
     const { integration, connectionId, since } = filter;
     const isNone = namesNothing(environment, integration, connectionId);
     const sinceMs = since === undefined ? farPast : timestampMs(since);
-    return siftedPage<Stored<StoredForward>>({
+    return siftedPage<StoredRecordOf<StoredForward>>({
       question: ["forwards", environment, plain(filter)],
       page,
       read: isNone ? () => Promise.resolve([]) : sourceOf(environment, filter),

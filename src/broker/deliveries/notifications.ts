@@ -3,7 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { partsOf } from "../../store/keys.ts";
-import type { PageRequest, Positioned, Stored } from "../../store/records.ts";
+import type { PageRequest, PositionedRecord, StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
@@ -30,9 +30,9 @@ export interface NotificationFilter {
 /** They are read with their bodies, of 5 MiB each at worst. */
 const readAtOnce = 20;
 
-type Source = (
+type NotificationSource = (
   request: Pick<PageRequest, "after" | "limit">,
-) => Promise<readonly Positioned<Notification | undefined>[]>;
+) => Promise<readonly PositionedRecord<Notification | undefined>[]>;
 
 interface NotificationsOptions {
   readonly collections: Collections;
@@ -43,7 +43,7 @@ export function createNotifications({ collections, destinations }: Notifications
   const { notifications, forwards, integrations } = collections;
 
   /** As a list shows it, and how large it is there. */
-  function shown(found: Stored<StoredNotification> | undefined) {
+  function shown(found: StoredRecordOf<StoredNotification> | undefined) {
     const notification = found === undefined ? undefined : ofNow(found.value);
     if (found === undefined || notification === undefined) return { value: undefined, bytes: 0 };
     return { value: outlineOf(notification), bytes: found.bytes - notification.body.length };
@@ -55,7 +55,7 @@ export function createNotifications({ collections, destinations }: Notifications
   }
 
   const all =
-    ({ environment }: NotificationFilter): Source =>
+    ({ environment }: NotificationFilter): NotificationSource =>
     async (request) => {
       const found = await notifications.page({ under: [environment], reverse: true, ...request });
       return found.map((one) => ({ ...one, ...shown(one) }));
@@ -63,7 +63,7 @@ export function createNotifications({ collections, destinations }: Notifications
 
   /** Through its forwards: what came for other connections is not waded through. */
   const ofConnection =
-    ({ environment, integration, connectionId }: NotificationFilter): Source =>
+    ({ environment, integration, connectionId }: NotificationFilter): NotificationSource =>
     async (request) => {
       const under = [environment, integration, connectionId];
       const found = await forwards.pageBy("connection", { under, reverse: true, ...request });
@@ -78,7 +78,7 @@ export function createNotifications({ collections, destinations }: Notifications
       });
     };
 
-  async function sourceOf(filter: NotificationFilter): Promise<Source> {
+  async function sourceOf(filter: NotificationFilter): Promise<NotificationSource> {
     const { environment, integration, connectionId } = filter;
     if (integration === "" || connectionId === "") return all(filter);
     const at = await integrations.get(environment, integration);

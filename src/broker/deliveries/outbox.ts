@@ -15,22 +15,22 @@ export interface Outbox {
   isSoon(destination: Heading): boolean;
   /** When the one that has waited longest was made; undefined when none waits. */
   oldestMs(): number | undefined;
-  all(): Iterable<Waiting>;
+  all(): Iterable<QueuedForward>;
   /** As it was committed last, by all that was told here: of those that were soon on their way when they came. */
-  rowOf(waiting: Pick<Waiting, "name">): ForwardRow | undefined;
+  rowOf(waiting: Pick<QueuedForward, "name">): ForwardRow | undefined;
   /** It turned out not to be that. */
-  forgetRow(waiting: Pick<Waiting, "environment" | "id">): void;
+  forgetRow(waiting: Pick<QueuedForward, "environment" | "id">): void;
   /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
   listen(listener: OutboxListener): void;
   close(): void;
 }
 
 export interface OutboxListener {
-  onWaiting(waiting: Waiting): void;
-  onGone(waiting: Waiting): void;
+  onWaiting(waiting: QueuedForward): void;
+  onGone(waiting: QueuedForward): void;
 }
 
-export interface Waiting {
+export interface QueuedForward {
   /** Its environment and its id, as one. */
   readonly name: string;
   readonly environment: string;
@@ -54,7 +54,7 @@ export interface ForwardRow {
 }
 
 /** Where a forward goes. */
-export type Heading = Pick<Waiting, "environment" | "address" | "overrideUrl">;
+export type Heading = Pick<QueuedForward, "environment" | "address" | "overrideUrl">;
 
 export const headingKey = ({ environment, address, overrideUrl }: Heading): string =>
   `${environment}\0${address}\0${overrideUrl}`;
@@ -74,14 +74,14 @@ const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
   /** By name. */
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, QueuedForward>();
   const sizes = new Map<string, number>();
   /** By name. */
-  const rows = new Map<string, Row>();
+  const rows = new Map<string, OutboxEntry>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
   /** Undefined: it is among all that wait, if any does. */
-  let firstMade: Waiting | undefined;
+  let firstMade: QueuedForward | undefined;
 
   function count(of: Heading, by: 1 | -1): void {
     const key = headingKey(of);
@@ -93,7 +93,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   const sizeAt = (destination: Heading) => sizes.get(headingKey(destination)) ?? 0;
   const isSoon = (destination: Heading) => sizeAt(destination) < soonBehind;
 
-  function put(found: Waiting): void {
+  function put(found: QueuedForward): void {
     const before = waiting.get(found.name);
     if (before !== undefined) count(before, -1);
     count(found, 1);
@@ -162,7 +162,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     world,
     spaces: [forwardSpace, waitingSpace],
     async read() {
-      const found = new Map<string, Waiting>();
+      const found = new Map<string, QueuedForward>();
       for await (const { key, value } of everyWaiting(store)) {
         const name = key.slice(prefix.length);
         found.set(name, readWaiting(name, value));
@@ -198,7 +198,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   };
 }
 
-interface Row {
+interface OutboxEntry {
   of: ForwardRow | undefined;
 }
 
@@ -213,7 +213,7 @@ async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
   }
 }
 
-function readWaiting(name: string, value: Uint8Array): Waiting {
+function readWaiting(name: string, value: Uint8Array): QueuedForward {
   const [environment = "", id = ""] = partsOf(name);
   // Written out: a rest and a spread of as many fields take longer than to read them.
   const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(

@@ -1,12 +1,12 @@
 /** Where a forward stands in its schedule. */
-export interface Scheduled {
+export interface SchedulePosition {
   /** How many of the waits have begun. */
   readonly step: number;
   /** When the last of these ends, by the schedule. */
   readonly forMs: number;
 }
 
-export interface NextAttempt extends Scheduled {
+export interface NextAttempt extends SchedulePosition {
   readonly dueMs: number;
 }
 
@@ -32,7 +32,7 @@ const jitter = 0.2;
 const minRetryAfterMs = second;
 const maxRetryAfterMs = 24 * hour;
 
-interface Failed extends Scheduled {
+interface FailedAttempt extends SchedulePosition {
   readonly nowMs: number;
   /** What the application asked for, if it did. */
   readonly retryAfterMs: number | undefined;
@@ -45,7 +45,7 @@ interface Failed extends Scheduled {
  * says when to come again is obeyed, and what it asks for earlier than the schedule has it uses none of the schedule
  * up: one that says "in a second" for a minute has not had all its attempts by then.
  */
-export function nextAttempt({ step, forMs, nowMs, retryAfterMs, random }: Failed): NextAttempt | undefined {
+export function nextAttempt({ step, forMs, nowMs, retryAfterMs, random }: FailedAttempt): NextAttempt | undefined {
   const asked =
     retryAfterMs === undefined
       ? undefined

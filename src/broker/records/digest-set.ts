@@ -16,7 +16,7 @@ const firstRows = 4;
 const fullest = 0.75;
 const growth = 1.5;
 
-interface Part {
+interface DigestSegment {
   /** Two words a row; both 0: free. */
   words: Uint32Array;
   rows: number;
@@ -24,7 +24,7 @@ interface Part {
 }
 
 export function createDigestSet(): DigestSet {
-  const all: Part[] = Array.from({ length: parts }, () => ({ words: new Uint32Array(0), rows: 0, count: 0 }));
+  const all: DigestSegment[] = Array.from({ length: parts }, () => ({ words: new Uint32Array(0), rows: 0, count: 0 }));
   let count = 0;
 
   return {
@@ -50,7 +50,7 @@ export function createDigestSet(): DigestSet {
   };
 }
 
-function wordsOf(all: readonly Part[], digest: Uint8Array) {
+function wordsOf(all: readonly DigestSegment[], digest: Uint8Array) {
   const view = new DataView(digest.buffer, digest.byteOffset, 8);
   const part = all[digest[0] ?? 0];
   if (part === undefined) throw new Error("there is a part for each first byte");
@@ -60,7 +60,7 @@ function wordsOf(all: readonly Part[], digest: Uint8Array) {
 }
 
 /** Its own row, or the free one where it would be. */
-function rowOf({ words, rows }: Part, high: number, low: number): number {
+function rowOf({ words, rows }: DigestSegment, high: number, low: number): number {
   let row = low % rows;
   for (;;) {
     const [first, second] = [words[row * 2], words[row * 2 + 1]];
@@ -69,7 +69,7 @@ function rowOf({ words, rows }: Part, high: number, low: number): number {
   }
 }
 
-function put(part: Part, high: number, low: number): boolean {
+function put(part: DigestSegment, high: number, low: number): boolean {
   const row = rowOf(part, high, low);
   if (part.words[row * 2 + 1] !== 0) return false;
   part.words[row * 2] = high;
@@ -77,7 +77,7 @@ function put(part: Part, high: number, low: number): boolean {
   return true;
 }
 
-function grow(part: Part): void {
+function grow(part: DigestSegment): void {
   const { words } = part;
   part.rows = Math.max(firstRows, Math.ceil(part.rows * growth));
   part.words = new Uint32Array(part.rows * 2);

@@ -15,7 +15,7 @@ import {
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordPlaceKey } from "../collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
@@ -31,12 +31,12 @@ export interface RecordsOf {
 }
 
 /** On what each commit rests beside the records themselves: the lease of whoever runs syncs. */
-export interface Writing {
+export interface RecordWriteOptions {
   readonly conditions?: readonly Condition[];
 }
 
 /** One record that moves to the end of its model's changes. */
-export interface Move {
+export interface RecordMove {
   readonly digest: Buffer;
   readonly id: string;
   readonly before: RecordPlace | undefined;
@@ -48,7 +48,7 @@ export interface Move {
 }
 
 /** What a decision is made on. Each change of records changes their model too, so that of two at once one is refused. */
-export interface Ground {
+export interface RecordCommitContext {
   readonly digests: RecordDigests;
   readonly model: RecordModel;
   readonly connectionNumber: number;
@@ -58,8 +58,8 @@ export interface Ground {
   placesOf(digests: readonly Buffer[]): Promise<readonly (RecordPlace | undefined)[]>;
 }
 
-export interface Decided<T> {
-  readonly moves?: readonly Move[];
+export interface RecordDecision<T> {
+  readonly moves?: readonly RecordMove[];
   /** Further changes, and what they make of the model. */
   readonly changes?: readonly Change[];
   readonly model?: Partial<Pick<RecordModel, "space" | "count" | "prunedTo">>;
@@ -70,7 +70,11 @@ export interface Decided<T> {
 
 export interface RecordCommits {
   /** Reads, decides and commits, and does so again when somebody else was first. Rejects with `StaleWrite` when a condition does not hold. */
-  commit<T>(of: RecordsOf, writing: Writing, decide: (ground: Ground) => Promise<Decided<T>> | Decided<T>): Promise<T>;
+  commit<T>(
+    of: RecordsOf,
+    writing: RecordWriteOptions,
+    decide: (ground: RecordCommitContext) => Promise<RecordDecision<T>> | RecordDecision<T>,
+  ): Promise<T>;
 }
 
 interface RecordCommitsOptions {
@@ -113,7 +117,7 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
         const before = expected === undefined ? await recordModels.get(...modelParts(of, connectionNumber)) : early;
         const model = before?.value ?? newModel({ connectionNumber, model: name, variant: variantOf(variant) }, world);
         const nowMs = Math.max(world.now(), model.changedMs);
-        const ground: Ground = {
+        const ground: RecordCommitContext = {
           ...{ digests, model, connectionNumber, nowMs },
           placesOf: (all) => (before === undefined ? placesOf("", []) : placesOf(model.space, all)),
         };
@@ -132,9 +136,9 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
   };
 
   function changesFor(
-    before: Stored<RecordModel> | undefined,
-    { model, nowMs }: Ground,
-    { moves = [], changes = [], model: next = {}, isReaders }: Omit<Decided<unknown>, "result">,
+    before: StoredRecordOf<RecordModel> | undefined,
+    { model, nowMs }: RecordCommitContext,
+    { moves = [], changes = [], model: next = {}, isReaders }: Omit<RecordDecision<unknown>, "result">,
   ): Change[] {
     const isTouched = isReaders || (before !== undefined && nowMs - model.touchedMs < touchEveryMs);
     if (moves.length + changes.length + Object.keys(next).length === 0 && isTouched) return [];
@@ -184,19 +188,19 @@ export const dropped = ({ space, sequence }: RecordModel, world: World) => ({
   changes: [{ key: droppedSpaceKey(space), value: new Uint8Array() }],
 });
 
-function countedBy({ before, action }: Move): bigint {
+function countedBy({ before, action }: RecordMove): bigint {
   const [was, is] = [before !== undefined && before.deletedMs === 0, action !== "DELETED"];
   if (was === is) return 0n;
   return is ? 1n : -1n;
 }
 
-interface MovedTo {
+interface RecordMoveContext {
   readonly model: RecordModel;
   readonly sequence: bigint;
   readonly nowMs: number;
 }
 
-function changesOfMove(move: Move, { model, sequence, nowMs }: MovedTo): Change[] {
+function changesOfMove(move: RecordMove, { model, sequence, nowMs }: RecordMoveContext): Change[] {
   const { digest, id, before, action, data, dataHash, prunedMs = 0 } = move;
   const { space, connectionNumber, model: name, variant } = model;
   const at = digestText(digest);

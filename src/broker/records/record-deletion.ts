@@ -5,12 +5,12 @@ import { after } from "../../store/keys.ts";
 import { recordPlaceDigest, recordPlacesUnder } from "../collections.ts";
 import { createDigestSet } from "./digest-set.ts";
 import {
-  type Decided,
-  type Ground,
   placeIn,
+  type RecordCommitContext,
   type RecordCommits,
+  type RecordDecision,
   type RecordsOf,
-  type Writing,
+  type RecordWriteOptions,
 } from "./record-commits.ts";
 import type { RecordDigests } from "./record-digests.ts";
 
@@ -32,12 +32,12 @@ interface DeleteDetectionOptions {
   readonly digests: RecordDigests;
   readonly commit: RecordCommits["commit"];
   /** What deleting these does. */
-  readonly deleteAt: (ground: Ground, digests: readonly Buffer[]) => Promise<Decided<number>>;
+  readonly deleteAt: (ground: RecordCommitContext, digests: readonly Buffer[]) => Promise<RecordDecision<number>>;
   readonly of: RecordsOf & { readonly connectionNumber: number };
   readonly variant: string;
   /** As the run found it; undefined: nothing was there. */
   readonly began: RecordModel | undefined;
-  readonly writing: Writing;
+  readonly writing: RecordWriteOptions;
 }
 
 const pageSize = 500;

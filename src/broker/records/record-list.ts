@@ -42,7 +42,7 @@ export interface RecordReading {
   readonly model: RecordModel | undefined;
 }
 
-interface Placed {
+interface SequencedRecord {
   readonly record: StoredRecord;
   readonly sequence: bigint;
 }
@@ -75,7 +75,7 @@ export function createRecordList({ store, digests }: ListOptions) {
   }
 
   /** In the order of their changes. */
-  async function byIds({ model, ids }: ByIds): Promise<readonly Placed[]> {
+  async function byIds({ model, ids }: RecordIdQuery): Promise<readonly SequencedRecord[]> {
     const digest = await digests();
     const keys = [...new Set(ids)].map((id) => recordPlaceKey(model.space, digestText(digest.of(model, id))));
     // A record may move between the two looks: then it is looked for once more.
@@ -105,7 +105,7 @@ export function createRecordList({ store, digests }: ListOptions) {
     let room = maxBytes;
 
     /** Whether there was room for it. */
-    function take({ record, sequence }: Placed): boolean {
+    function take({ record, sequence }: SequencedRecord): boolean {
       const isWanted = actions.length === 0 || actions.some((action) => action === record.lastAction);
       if (isWanted) {
         room -= record.data.length + metadataBytes;
@@ -137,7 +137,7 @@ export function createRecordList({ store, digests }: ListOptions) {
   return { page, byIds };
 }
 
-interface ByIds {
+interface RecordIdQuery {
   readonly model: RecordModel;
   readonly ids: readonly string[];
 }
@@ -145,7 +145,7 @@ interface ByIds {
 /** What stands around a record in an answer. */
 const metadataBytes = 250;
 
-const placed = ({ key, value }: Entry): Placed => ({
+const placed = ({ key, value }: Entry): SequencedRecord => ({
   record: fromBinary(StoredRecordSchema, value),
   sequence: recordSequence(key),
 });

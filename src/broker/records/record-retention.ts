@@ -4,7 +4,7 @@ import { DeletedRecordSchema, type RecordModel } from "../../gen/latchkey/stored
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
 import { partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import {
   type Collections,
   deletedRecordsUntil,
@@ -68,7 +68,7 @@ export function createRecordSweep(options: {
     return { changes, removed: 0 };
   }
 
-  const drop = ({ value: { space } }: Stored<RecordModel>): Change => ({
+  const drop = ({ value: { space } }: StoredRecordOf<RecordModel>): Change => ({
     key: droppedSpaceKey(space),
     value: new Uint8Array(),
   });

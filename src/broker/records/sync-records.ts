@@ -19,12 +19,12 @@ import type { Connections } from "../connections/connections.ts";
 import {
   createRecordCommits,
   dropped,
-  type Ground,
-  type Move,
+  type RecordCommitContext,
+  type RecordMove,
   type RecordsOf,
+  type RecordWriteOptions,
   requireNames,
   variantOf,
-  type Writing,
 } from "./record-commits.ts";
 import { recordCursors } from "./record-cursor.ts";
 import { createDeleteDetection, type DeleteDetection } from "./record-deletion.ts";
@@ -43,22 +43,22 @@ import {
  */
 export interface SyncRecords {
   /** What is there already as it is, is left alone. Many are saved in several commits, each whole. */
-  save(of: RecordsOf, records: readonly unknown[], writing?: Writing): Promise<SaveCounts>;
+  save(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** Merges into records that are there; what is not, or not any more, is passed over. */
-  update(of: RecordsOf, records: readonly unknown[], writing?: Writing): Promise<SaveCounts>;
+  update(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** By id, or by records with one. What they held last stays readable until they are removed. */
-  delete(of: RecordsOf, records: readonly unknown[], writing?: Writing): Promise<SaveCounts>;
+  delete(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
   /** A run has looked at this model, whether anything came of it or not: records that no run looks at are removed in the end. */
-  touch(of: RecordsOf, writing?: Writing): Promise<void>;
+  touch(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
   /** Drops all records, as if there had never been any. */
-  drop(of: RecordsOf, writing?: Writing): Promise<void>;
+  drop(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
   /** For one full run, from before its first record on. */
-  detectDeletes(of: RecordsOf, writing?: Writing): Promise<DeleteDetection>;
+  detectDeletes(of: RecordsOf, writing?: RecordWriteOptions): Promise<DeleteDetection>;
   /** What records hold, by id as text; those that are deleted or pruned hold nothing. */
   getByIds(of: RecordsOf, ids: readonly unknown[]): Promise<ReadonlyMap<string, JsonObject>>;
   list(of: RecordsOf, filter: RecordFilter): Promise<RecordPage>;
   /** Empties records up to a cursor, the oldest first, and keeps that they were there. */
-  prune(of: RecordsOf, asked: Prune, writing?: Writing): Promise<Pruned>;
+  prune(of: RecordsOf, asked: Prune, writing?: RecordWriteOptions): Promise<PruneResult>;
   /** By model and variant. */
   counts(connection: ConnectionRef): Promise<readonly ModelCount[]>;
 }
@@ -83,12 +83,12 @@ export interface Prune {
   readonly limit: number;
 }
 
-export interface Pruned {
+export interface PruneResult {
   readonly count: number;
   readonly hasMore: boolean;
 }
 
-export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordsOf, Writing };
+export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordsOf, RecordWriteOptions };
 
 interface SyncRecordsOptions {
   readonly store: Store;
@@ -115,7 +115,10 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
   }
 
   /** Those that are there and not deleted, with what they hold. */
-  async function thereOf({ model, placesOf }: Ground, digests: readonly Buffer[]): Promise<readonly There[]> {
+  async function thereOf(
+    { model, placesOf }: RecordCommitContext,
+    digests: readonly Buffer[],
+  ): Promise<readonly PresentRecord[]> {
     const places = await placesOf(digests);
     const there = digests.flatMap((digest, i) => {
       const before = places[i];
@@ -128,11 +131,11 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     return there.map((one, i) => ({ ...one, record: records[i] ?? create(StoredRecordSchema) }));
   }
 
-  async function saveSome(ground: Ground, records: readonly NewRecord[]) {
+  async function saveSome(ground: RecordCommitContext, records: readonly NewRecord[]) {
     const { digests, model, placesOf } = ground;
     const found = records.map(({ id }) => digests.of(model, id));
     const places = await placesOf(found);
-    const moves = records.flatMap(({ id, data, dataHash }, i): Move[] => {
+    const moves = records.flatMap(({ id, data, dataHash }, i): RecordMove[] => {
       const [digest, before] = [found[i], places[i]];
       const action = saved(before, { dataHash });
       return action === undefined || digest === undefined ? [] : [{ digest, id, before, action, data, dataHash }];
@@ -140,14 +143,14 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     return { moves, result: counted(moves, records.length) };
   }
 
-  async function updateSome(ground: Ground, patches: ReturnType<typeof recordPatches>) {
+  async function updateSome(ground: RecordCommitContext, patches: ReturnType<typeof recordPatches>) {
     const { digests, model } = ground;
     const patchOf = new Map(patches.map(({ id, patch }) => [id, patch]));
     const there = await thereOf(
       ground,
       patches.map(({ id }) => digests.of(model, id)),
     );
-    const moves = there.flatMap(({ digest, before, record: { id, data: old } }): Move[] => {
+    const moves = there.flatMap(({ digest, before, record: { id, data: old } }): RecordMove[] => {
       const { data, dataHash } = mergedRecord(id, old, patchOf.get(id) ?? {});
       const action = saved(before, { dataHash });
       return action === undefined ? [] : [{ id, digest, before, action, data, dataHash }];
@@ -155,13 +158,13 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     return { moves, result: counted(moves, there.length) };
   }
 
-  async function deletionsAt(ground: Ground, digests: readonly Buffer[]): Promise<readonly Move[]> {
+  async function deletionsAt(ground: RecordCommitContext, digests: readonly Buffer[]): Promise<readonly RecordMove[]> {
     return (await thereOf(ground, digests)).map(({ digest, before, record: { id, data, prunedMs } }) => {
       return { digest, before, id, data, prunedMs, dataHash: before.dataHash, action: "DELETED" };
     });
   }
 
-  async function deleteSome(ground: Ground, ids: readonly string[]) {
+  async function deleteSome(ground: RecordCommitContext, ids: readonly string[]) {
     const { digests, model } = ground;
     const moves = await deletionsAt(
       ground,
@@ -172,8 +175,12 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
 
   /** Each slice of a batch in a commit of its own; of an empty one, one that says that somebody was here. */
   async function inSlices<T>(
-    { of, writing, items }: { readonly of: RecordsOf; readonly writing: Writing; readonly items: readonly T[] },
-    { sizeOf, some }: Slicing<T>,
+    {
+      of,
+      writing,
+      items,
+    }: { readonly of: RecordsOf; readonly writing: RecordWriteOptions; readonly items: readonly T[] },
+    { sizeOf, some }: SliceOptions<T>,
   ): Promise<SaveCounts> {
     let sum = nothing;
     for (const slice of slices(items, sizeOf)) {
@@ -194,7 +201,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
   const list = createRecordList({ store, digests: digestsOf });
 
   /** One commit of at most so many; what is before `prunedTo` was pruned before. */
-  async function pruneSome({ model, nowMs }: Ground, until: bigint, limit: number) {
+  async function pruneSome({ model, nowMs }: RecordCommitContext, until: bigint, limit: number) {
     const { space, prunedTo } = model;
     const { to } = recordsUnder(space);
     const from = after(recordKey(space, prunedTo));
@@ -212,7 +219,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     const lastKey = shown.at(-1)?.key;
     const hasMore = found.length > limit;
     const reached = lastKey === undefined ? prunedTo : recordSequence(lastKey);
-    const result: Pruned = { count: changes.length, hasMore };
+    const result: PruneResult = { count: changes.length, hasMore };
     return { changes, ...(reached > prunedTo && { model: { prunedTo: reached } }), isReaders: true as const, result };
   }
 
@@ -230,7 +237,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
       const { value } = await connections.get(of.connection);
       const at = { ...of, connectionNumber: of.connectionNumber ?? value.number };
       const { model } = await read(at);
-      const deleteAt = async (ground: Ground, all: readonly Buffer[]) => {
+      const deleteAt = async (ground: RecordCommitContext, all: readonly Buffer[]) => {
         const moves = await deletionsAt(ground, all);
         return { moves, result: moves.length };
       };
@@ -272,15 +279,18 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
   };
 }
 
-interface There {
+interface PresentRecord {
   readonly digest: Buffer;
   readonly before: RecordPlace;
   readonly record: StoredRecord;
 }
 
-interface Slicing<T> {
+interface SliceOptions<T> {
   readonly sizeOf: (item: T) => number;
-  readonly some: (ground: Ground, slice: readonly T[]) => Promise<{ moves: readonly Move[]; result: SaveCounts }>;
+  readonly some: (
+    ground: RecordCommitContext,
+    slice: readonly T[],
+  ) => Promise<{ moves: readonly RecordMove[]; result: SaveCounts }>;
 }
 
 /** Of a record that is there, before it was read. */
@@ -307,7 +317,7 @@ function* slices<T>(items: readonly T[], sizeOf: (item: T) => number): Generator
   yield slice;
 }
 
-function counted(moves: readonly Move[], concerned: number): SaveCounts {
+function counted(moves: readonly RecordMove[], concerned: number): SaveCounts {
   const of = (wanted: RecordAction) => moves.filter(({ action }) => action === wanted).length;
   const [added, updated, deleted] = [of("ADDED"), of("UPDATED"), of("DELETED")];
   return { added, updated, deleted, unchanged: concerned - moves.length };

@@ -11,13 +11,13 @@ import { type Key, KeySchema } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, keyDigestKey, keyTouchKey } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
-import { type Touched, type Touches, touchedBy } from "../stored/last-used.ts";
+import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";
 import { pageTokens } from "../stored/page-token.ts";
-import type { Page, PageOf } from "../stored/paging.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** Who asks: the key they hold, and what it opens. */
@@ -44,7 +44,7 @@ export interface Access {
   /** Whether a caller that `authenticate` gave out would be given out again. */
   isCurrent(caller: Caller): boolean;
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
-  list(filter: { readonly environment: string }, page: Page): Promise<PageOf<Key>>;
+  list(filter: { readonly environment: string }, page: PageOptions): Promise<PageOf<Key>>;
   revoke(asked: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** What deletes every key of an environment, to be committed with what else goes. */
   deletionOfAll(environment: string): Promise<Change[]>;
@@ -55,16 +55,16 @@ export interface Access {
 interface AccessOptions {
   readonly store: Store;
   readonly collections: Collections;
-  readonly touches: Touches;
+  readonly touches: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;
 }
 
-interface Known {
+interface CachedKey {
   readonly key: Key;
   readonly caller: Caller;
   readonly expiresAtMs: number;
-  readonly touched: Touched;
+  readonly touched: UsedThing;
 }
 
 /** Whether a caller may do a thing. A control key with `admin` may do everything. */
@@ -79,12 +79,12 @@ export function requireScope(caller: Caller, scope: Scope): void {
 /** Keys are few: all of them are in memory, by digest, and kept in step by the store's watch. */
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const { store, collections, touches, audit, world } = options;
-  const stored = new Map<string, Known>();
-  const declared = new Map<string, Known>();
-  const declaredById = new Map<string, Known>();
+  const stored = new Map<string, CachedKey>();
+  const declared = new Map<string, CachedKey>();
+  const declaredById = new Map<string, CachedKey>();
   const digests = new Map<string, string>();
   /** Who was asked about last, for as long as nothing has changed: callers of one process mostly have one key. */
-  let last: Known | undefined;
+  let last: CachedKey | undefined;
 
   const watch = await follow({
     store,
@@ -131,7 +131,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     if (isDeclared(id) || stored.has(id)) throw new Fault("already_exists", `there is a key "${id}" already`);
   }
 
-  function deletion(before: Stored<Key>): Change[] {
+  function deletion(before: StoredRecordOf<Key>): Change[] {
     const { id } = before.value;
     const gone = [...digests].filter(([, keyId]) => keyId === id).map(([digest]) => keyDigestKey(digest));
     return [
@@ -142,7 +142,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
 
   const knownBy = (digest: string) => declared.get(digest) ?? stored.get(digests.get(digest) ?? "");
 
-  function callerOf(known: Known | undefined): Caller {
+  function callerOf(known: CachedKey | undefined): Caller {
     if (known === undefined) throw new Fault("unknown_key", "the key is not known");
     if (known.expiresAtMs <= world.now()) throw new Fault("unknown_key", "the key has expired");
     touches.touch(known.touched);
@@ -255,7 +255,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
   };
 }
 
-const knownOf = (key: Key): Known => ({
+const knownOf = (key: Key): CachedKey => ({
   key,
   touched: touchedBy(keyTouchKey(key.id)),
   expiresAtMs: key.expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(key.expiresAt),

@@ -8,12 +8,12 @@ import type { DeclaredEnvironment } from "../../core/declared.ts";
 import { isOrigin } from "../../core/outgoing/origin.ts";
 import { type Environment, EnvironmentSchema } from "../../gen/latchkey/v1/environment_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Collections } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
-import { listPage, type Page, type PageOf } from "../stored/paging.ts";
+import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Access, Caller } from "./access.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
@@ -21,7 +21,7 @@ import { unknownEnvironment } from "./unknown-environment.ts";
 export interface Environments {
   create(wanted: EnvironmentSettings & { readonly name: string }, actor: string): Promise<Environment>;
   get(name: string): Promise<Environment>;
-  list(page: Page): Promise<PageOf<Environment>>;
+  list(page: PageOptions): Promise<PageOf<Environment>>;
   update(asked: EnvironmentUpdate, actor: string): Promise<Environment>;
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
   /** As the configuration file has them: made, or brought into line; those no longer declared can be changed again. */
@@ -62,7 +62,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
   /** When an environment was last read, by name: an import names the same one a thousand times. */
   const seen = new Map<string, number>();
 
-  async function find(name: string): Promise<Stored<Environment>> {
+  async function find(name: string): Promise<StoredRecordOf<Environment>> {
     const found = namesNothing(name) ? undefined : await environments.get(name);
     if (found === undefined) throw await unknownEnvironment(collections, name);
     return found;

@@ -11,7 +11,7 @@ import {
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
 
-type Taken = (source: Integration, target: Integration) => Partial<Integration>;
+type TakeFields = (source: Integration, target: Integration) => Partial<Integration>;
 
 /** What of an integration may be changed, by the paths of an update mask, and what each takes over. */
 const fields = {
@@ -29,7 +29,7 @@ const fields = {
   use_record: ({ useRecord }) => ({ useRecord }),
   keep_set_cookie: ({ keepSetCookie }) => ({ keepSetCookie }),
   credentials_in_scripts: ({ credentialsInScripts }) => ({ credentialsInScripts }),
-} satisfies Readonly<Record<string, Taken>>;
+} satisfies Readonly<Record<string, TakeFields>>;
 
 const secretFields = {
   secrets: ({ $typeName: _, $unknown: __, ...all }) => all,
@@ -40,7 +40,7 @@ const secretFields = {
   "secrets.client_private_key": ({ clientPrivateKey }) => ({ clientPrivateKey }),
 } satisfies Readonly<Record<string, (source: IntegrationSecrets) => Partial<IntegrationSecrets>>>;
 
-const takenBy: ReadonlyMap<string, Taken> = new Map(Object.entries(fields));
+const takenBy: ReadonlyMap<string, TakeFields> = new Map(Object.entries(fields));
 const secretsTakenBy = new Map(Object.entries(secretFields));
 
 export interface IntegrationChange {

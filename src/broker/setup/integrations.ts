@@ -14,12 +14,12 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, integrationKey, integrationSecretsKey } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
-import { listPage, type Page, type PageOf } from "../stored/paging.ts";
+import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Caller } from "./access.ts";
 import { requireCredentialScope } from "./credential-scope.ts";
 import { checkIntegrationMask, exposedFields, updatedIntegration, updatedSecrets } from "./integration-update.ts";
@@ -34,11 +34,14 @@ export interface IntegrationRef {
 
 export interface Integrations {
   create(integration: Integration, actor: string): Promise<Integration>;
-  get(ref: IntegrationRef): Promise<Stored<Integration>>;
+  get(ref: IntegrationRef): Promise<StoredRecordOf<Integration>>;
   secretsOf(ref: IntegrationRef): Promise<IntegrationSecrets | undefined>;
   /** Both, for requests: until something of it changes all are given the same, and nobody writes into it. */
-  inUse(ref: IntegrationRef): Promise<InUse>;
-  list(filter: { readonly environment: string; readonly provider: string }, page: Page): Promise<PageOf<Integration>>;
+  inUse(ref: IntegrationRef): Promise<IntegrationWithSecrets>;
+  list(
+    filter: { readonly environment: string; readonly provider: string },
+    page: PageOptions,
+  ): Promise<PageOf<Integration>>;
   /** `paths` are those of the update mask: what of `integration` is taken. */
   update(asked: IntegrationUpdate, caller: Caller): Promise<Integration>;
   delete(asked: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
@@ -53,7 +56,7 @@ export interface Integrations {
   requireSameProvider(integration: Integration): Promise<void>;
 }
 
-export interface InUse {
+export interface IntegrationWithSecrets {
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
 }
@@ -73,7 +76,7 @@ interface IntegrationsOptions {
 }
 
 /** An integration as requests work with it, and what was read to know it. */
-interface Read extends InUse {
+interface CachedIntegration extends IntegrationWithSecrets {
   readonly revision: number;
   readonly secretsRevision: number;
 }
@@ -84,12 +87,12 @@ const mostInUse = 1_000;
 export function createIntegrations(options: IntegrationsOptions): Integrations {
   const { store, collections, providers, audit, world } = options;
   const { environments, integrations, connections } = collections;
-  const inUse = new LRUCache<string, Read>({ max: mostInUse });
+  const inUse = new LRUCache<string, CachedIntegration>({ max: mostInUse });
 
   const unknown = ({ key }: IntegrationRef) =>
     new Fault("unknown_provider_config", `there is no integration "${key}" in this environment`);
 
-  async function get(ref: IntegrationRef): Promise<Stored<Integration>> {
+  async function get(ref: IntegrationRef): Promise<StoredRecordOf<Integration>> {
     const { environment, key } = ref;
     const found = namesNothing(environment, key) ? undefined : await integrations.get(environment, key);
     if (found === undefined) throw unknown(ref);

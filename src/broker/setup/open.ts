@@ -8,7 +8,7 @@ import { type Destinations, openDestinations } from "../deliveries/destinations.
 import { createEvents, type Events } from "../deliveries/events.ts";
 import { createForwardBodies, type ForwardBodies } from "../deliveries/forward-bodies.ts";
 import { createForwards, type Forwards } from "../deliveries/forwards.ts";
-import { createTouches, type Touches } from "../stored/last-used.ts";
+import { createLastUsedTimes, type LastUsedTimes } from "../stored/last-used.ts";
 import { type Access, openAccess } from "./access.ts";
 import { createEnvironments, type Environments } from "./environments.ts";
 import { createIntegrations, type Integrations } from "./integrations.ts";
@@ -17,12 +17,12 @@ import { openProviders, type Providers } from "./providers.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
 
 /** What everything else in the room stands on: the store, who may, what is set up, and what is told of it all. */
-export interface Ground {
+export interface SharedServices {
   readonly store: SealedStore;
   readonly collections: Collections;
   readonly world: World;
   readonly lookupFields: LookupFields;
-  readonly touches: Touches;
+  readonly touches: LastUsedTimes;
   readonly audit: Audit;
   readonly access: Access;
   readonly providers: Providers;
@@ -38,16 +38,16 @@ export interface Ground {
   close(): Promise<void>;
 }
 
-interface GroundOptions {
+interface SharedServicesOptions {
   readonly store: SealedStore;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly world: World;
 }
 
-export async function openGround({ store, catalogue, world }: GroundOptions): Promise<Ground> {
+export async function openSetup({ store, catalogue, world }: SharedServicesOptions): Promise<SharedServices> {
   const lookupFields = createLookupFields();
   const collections = createCollections(store, { fieldsOf: lookupFields.of });
-  const touches = createTouches({ store, world });
+  const touches = createLastUsedTimes({ store, world });
   const audit = createAudit({ collections, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const providers = await openProviders({ store, collections, catalogue, audit, world });

@@ -10,14 +10,14 @@ import type { Audit } from "../audit/audit.ts";
 import type { Collections } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { pageTokens } from "../stored/page-token.ts";
-import type { Page, PageOf } from "../stored/paging.ts";
+import type { PageOf, PageOptions } from "../stored/paging.ts";
 
 export interface Providers {
   /** From memory, at once. */
   find(name: string): Provider;
   /** The same, and one that was described through another replica a moment ago. */
   findNow(name: string): Promise<Provider>;
-  list(filter: { readonly search: string }, page: Page): PageOf<Provider>;
+  list(filter: { readonly search: string }, page: PageOptions): PageOf<Provider>;
   create(provider: Provider, actor: string): Promise<Provider>;
   update(asked: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;

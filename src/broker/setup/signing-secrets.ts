@@ -11,7 +11,7 @@ import { type Environment, type SigningSecret, SigningSecretSchema } from "../..
 import type { Change, Condition, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf } from "../../store/keys.ts";
-import { type Stored as Read, transact } from "../../store/records.ts";
+import { type StoredRecordOf as Read, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, signingSecretsKey } from "../collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";

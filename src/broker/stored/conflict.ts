@@ -1,8 +1,8 @@
 import { Fault } from "../../base/fault.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 
 /** A write that names the revision it was decided on is refused when the thing has moved on since. */
-export function requireRevision(stored: Pick<Stored<unknown>, "revision"> | undefined, expected: bigint): void {
+export function requireRevision(stored: Pick<StoredRecordOf<unknown>, "revision"> | undefined, expected: bigint): void {
   const revision = stored?.revision ?? 0;
   if (expected === 0n || expected === BigInt(revision)) return;
   throw new Fault("conflict", `it is at revision ${revision}, not at ${expected}: read it again`, {

@@ -9,20 +9,20 @@ import { type Entry, type Store, StoreUnavailable } from "../../store/contract.t
  * When a thing was last used. Kept apart from the thing, so that using it never changes it; written behind, at
  * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
  */
-export interface Touches {
-  touch(touched: Touched, nowMs?: number): void;
+export interface LastUsedTimes {
+  touch(touched: UsedThing, nowMs?: number): void;
   lastOf(keys: readonly string[]): Promise<readonly (number | undefined)[]>;
   close(): Promise<void>;
 }
 
 /** A thing that is used, kept by whoever uses it: what is used often is looked at once a minute, and not each time. */
-export interface Touched {
+export interface UsedThing {
   readonly key: string;
   /** Written by `touch` alone. */
   at: number;
 }
 
-export const touchedBy = (key: string): Touched => ({ key, at: 0 });
+export const touchedBy = (key: string): UsedThing => ({ key, at: 0 });
 
 const stepMs = 60_000;
 const flushEveryMs = 5_000;
@@ -34,7 +34,7 @@ const maxRemembered = 100_000;
 
 const bytesOf = bytesFor(TouchSchema);
 
-export function createTouches({ store, world }: { store: Store; world: World }): Touches {
+export function createLastUsedTimes({ store, world }: { store: Store; world: World }): LastUsedTimes {
   const remembered = new Map<string, number>();
   const unwritten = new Map<string, number>();
   /** Whatever was touched before it was not written. */

@@ -1,14 +1,14 @@
-import type { PageRequest, Positioned } from "../../store/records.ts";
+import type { PageRequest, PositionedRecord } from "../../store/records.ts";
 import { pageTokens } from "./page-token.ts";
 
 /** One page of a list, as it is asked for. */
-export interface Page {
+export interface PageOptions {
   readonly size: number;
   /** `next` of the page before; empty for the first. */
   readonly token: string;
 }
 
-export interface BoundedPage extends Page {
+export interface BoundedPage extends PageOptions {
   /** A page is ended before it is larger than this, but holds at least one. */
   readonly maxBytes?: number;
 }
@@ -20,15 +20,15 @@ export interface PageOf<T> {
   readonly next: string;
 }
 
-interface Listing<T> {
+interface PageQuery<T> {
   /** What decides which items there are: a token of another question is refused. */
   readonly question: unknown;
-  readonly page: Page;
-  readonly read: (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly Positioned<T>[]>;
+  readonly page: PageOptions;
+  readonly read: (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly PositionedRecord<T>[]>;
 }
 
 /** A page of a list that needs no more than its own order. */
-export async function listPage<T>({ question, page, read }: Listing<T>): Promise<PageOf<T>> {
+export async function listPage<T>({ question, page, read }: PageQuery<T>): Promise<PageOf<T>> {
   const tokens = pageTokens(question);
   // One more than asked for tells whether there is another page.
   const found = await read({ after: tokens.read(page.token), limit: page.size + 1 });
@@ -37,7 +37,7 @@ export async function listPage<T>({ question, page, read }: Listing<T>): Promise
   return { items: shown.map(({ value }) => value), next: last === undefined ? "" : tokens.write(last.position) };
 }
 
-interface Sifting<T> extends Listing<T> {
+interface FilteredPageQuery<T> extends PageQuery<T> {
   readonly isWanted: (value: T) => boolean;
   /** Neither this one nor any that comes after it is wanted. */
   readonly isPast: (value: T) => boolean;
@@ -54,7 +54,7 @@ const lookedAtPerCall = 1_000;
 const maxChunk = 100;
 
 /** A page of those that are wanted, of a list that holds others too. */
-export async function siftedPage<T>(sifting: Sifting<T>): Promise<PageOf<T>> {
+export async function siftedPage<T>(sifting: FilteredPageQuery<T>): Promise<PageOf<T>> {
   const {
     question,
     page,

@@ -7,7 +7,7 @@ import { StoreUnavailable } from "../../store/contract.ts";
  * within a moment. Nobody waits for a store that is away: once somebody has waited in vain, the others are told at
  * once, so that those who need memory alone are not turned away for the sake of many that wait.
  */
-export interface PatientReads {
+export interface RetryingReads {
   <T>(read: () => Promise<T>): Promise<T>;
   close(): void;
 }
@@ -16,7 +16,7 @@ const patienceMs = 1_000;
 /** On the average, and not all at once. */
 const againMs = 100;
 
-export function createPatientReads(log: Log): PatientReads {
+export function createRetryingReads(log: Log): RetryingReads {
   let inVainAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 

@@ -89,13 +89,13 @@ function stepOf<T>(records: Records<T>, { key, value: bytes, revision }: Pending
   return value === undefined ? { kind: "deleted", parts, revision } : { kind: "put", value, revision };
 }
 
-interface Following {
+interface FeedFollower {
   readonly store: Store;
   readonly backlog: Backlog;
   readonly from: number;
 }
 
-interface Followed {
+interface FollowedWatch {
   readonly watch: Watch;
   readonly resumed: boolean;
   /** The revision that a snapshot shows at least. */
@@ -103,7 +103,7 @@ interface Followed {
 }
 
 /** Follows the store from where the watcher left it, if that is still known and not too long ago; else from now. */
-async function follow({ store, backlog, from }: Following): Promise<Followed> {
+async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedWatch> {
   // A watcher that has lost its place is told as one that fell behind is: both resume, and get a snapshot.
   const { lose: onLost } = backlog;
   if (from > (store.status().lostUpTo ?? 0)) {

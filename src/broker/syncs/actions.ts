@@ -11,13 +11,13 @@ import type { Store } from "../../store/contract.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Live } from "../credentials/live-connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
-import type { RanNow, RunNow } from "./run-now.ts";
+import type { ImmediateRun, RunNow } from "./run-now.ts";
 import type { Runs } from "./runs.ts";
 
 /** Scripts that do one thing on demand. */
 export interface Actions {
   /** Waits for its end. What it threw is not thrown here, but is its outcome. */
-  run(asked: ActionAsked, options?: ActionOptions): Promise<RanNow>;
+  run(asked: ActionAsked, options?: ActionOptions): Promise<ImmediateRun>;
   /** Returns the run, which waits. */
   begin(asked: ActionAsked): Promise<Run>;
   /** With its output; undefined of a field: it has none yet. */

@@ -6,7 +6,7 @@ import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_
 import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
 import { type Change, type Store, StoreUnavailable } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { Runs } from "./runs.ts";
 
@@ -28,7 +28,7 @@ const pageSize = 200;
 export function createInterruptedRuns({ store, collections, runs, world }: InterruptedRunsOptions): InterruptedRuns {
   const { metrics, log } = world;
 
-  async function end({ value }: Stored<StoredRun>, { fence }: Lease): Promise<void> {
+  async function end({ value }: StoredRecordOf<StoredRun>, { fence }: Lease): Promise<void> {
     const { result } = await transact(store, () => interruption(value), fence);
     if (result === undefined) return;
     const { script, kind } = runOf(value);
@@ -66,7 +66,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
     return { changes, result: state };
   }
 
-  async function syncOf(run: StoredRun): Promise<Stored<StoredSync> | undefined> {
+  async function syncOf(run: StoredRun): Promise<StoredRecordOf<StoredSync> | undefined> {
     const { kind, connection, script } = runOf(run);
     if (kind !== Script_Kind.SYNC || run.notificationId !== "" || connection === undefined) return undefined;
     const { environment, integration, id } = connection;

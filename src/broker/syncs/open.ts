@@ -1,14 +1,14 @@
 import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../../core/scripts/script.ts";
 import { createLeases } from "../../store/leases.ts";
 import type { Connections } from "../connections/connections.ts";
-import type { JoinedRenewal } from "../credentials/open.ts";
+import type { CredentialsRoom } from "../credentials/open.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
-import type { Ground } from "../setup/open.ts";
+import type { SharedServices } from "../setup/open.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type Actions, createActions } from "./actions.ts";
 import { createRunExecution } from "./run-execution.ts";
 import { createRunNow, type RunNow } from "./run-now.ts";
-import { openRunKeeper, type RunKeeper, type RunLimits, usualRunLimits } from "./run-scheduler.ts";
+import { openRunScheduler, type RunLimits, type RunScheduler, usualRunLimits } from "./run-scheduler.ts";
 import { createRuns, type Runs } from "./runs.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
 import { createScriptLocks } from "./script-locks.ts";
@@ -18,7 +18,7 @@ import { createScriptVariables, type ScriptVariables } from "./script-variables.
 import { createSyncs, type Syncs } from "./syncs.ts";
 
 /** How the customer's scripts are run, at once or in their turn, what they may ask for, and what they save. */
-export interface JoinedScripts {
+export interface SyncRoom {
   /** What syncs save. */
   readonly records: SyncRecords;
   readonly runs: Runs;
@@ -27,13 +27,13 @@ export interface JoinedScripts {
   readonly runNow: RunNow;
   readonly hooks: ScriptHooks;
   readonly actions: Actions;
-  readonly keeper: RunKeeper;
+  readonly keeper: RunScheduler;
 }
 
-interface ScriptsOptions {
-  readonly ground: Ground;
+interface SyncRoomOptions {
+  readonly ground: SharedServices;
   readonly connections: Connections;
-  readonly renewal: JoinedRenewal;
+  readonly renewal: CredentialsRoom;
   readonly scripts: ScriptHost;
   readonly urls: WebhookUrls;
   readonly limits: ScriptsLimits | undefined;
@@ -45,7 +45,7 @@ export interface ScriptsLimits extends RunLimits {
   readonly limits: ScriptLimits;
 }
 
-export async function joinScripts(options: ScriptsOptions): Promise<JoinedScripts> {
+export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const { ground, connections, renewal, scripts, urls, leaseMs } = options;
   const { store, collections, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
   const { live, askWith } = renewal;
@@ -71,7 +71,7 @@ export async function joinScripts(options: ScriptsOptions): Promise<JoinedScript
     ...{ store, collections, scripts, runs, toolbox, records, live, providers, events, logs, limits, world },
     payloadOf: bodies.payloadOf,
   });
-  const keeper = await openRunKeeper({
+  const keeper = await openRunScheduler({
     ...{ store, collections, scripts, runs, execution, destinations, world },
     limits: atOnce,
     leaseMs,

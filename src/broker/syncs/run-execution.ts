@@ -24,7 +24,7 @@ import {
   Script_Kind,
 } from "../../gen/latchkey/v1/sync_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Logs, LogWriter } from "../audit/logs.ts";
 import type { Collections } from "../collections.ts";
 import type { Live } from "../credentials/live-connections.ts";
@@ -44,10 +44,10 @@ export interface RunExecution {
    * away, or the fence. A signal that aborts because of an `Interruption` leaves it as one that runs, for whoever comes
    * next to find.
    */
-  execute(at: RunAt, under: Under): Promise<void>;
+  execute(at: RunAt, under: RunLease): Promise<void>;
 }
 
-export interface Under {
+export interface RunLease {
   readonly fence: Condition;
   readonly signal: AbortSignal;
 }
@@ -76,8 +76,8 @@ interface ExecutionOptions {
 }
 
 /** A run that has begun, and everything that its end is made of. */
-interface Begun {
-  readonly run: Stored<StoredRun>;
+interface StartedRun {
+  readonly run: StoredRecordOf<StoredRun>;
   readonly script: Script;
   readonly connection: Connection;
   readonly ref: ConnectionRef;
@@ -116,7 +116,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     ...[script, variant],
   ];
 
-  const syncOf = async (stored: StoredRun): Promise<Stored<StoredSync> | undefined> =>
+  const syncOf = async (stored: StoredRun): Promise<StoredRecordOf<StoredSync> | undefined> =>
     runOf(stored).kind === Script_Kind.SYNC
       ? collections.syncs.get(...syncParts(runOf(stored), stored.variant))
       : undefined;
@@ -133,13 +133,13 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   interface Found {
-    readonly connection: Stored<Connection> | undefined;
-    readonly sync: Stored<StoredSync> | undefined;
+    readonly connection: StoredRecordOf<Connection> | undefined;
+    readonly sync: StoredRecordOf<StoredSync> | undefined;
     readonly script: Script | undefined;
   }
 
   /** Undefined: it is not to run, or not any more. */
-  async function begin({ environment, id }: RunAt, fence: Condition): Promise<Begun | undefined> {
+  async function begin({ environment, id }: RunAt, fence: Condition): Promise<StartedRun | undefined> {
     const decide = async () => {
       const before = await collections.runs.get(environment, id);
       if (before === undefined || runOf(before.value).state !== Run_State.QUEUED) return nothing;
@@ -191,12 +191,12 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   /** How its sync stands after a run of it; nothing where the run is none of those that the sync counts. */
-  function syncChanges(sync: Stored<StoredSync> | undefined, run: StoredRun): Change[] {
+  function syncChanges(sync: StoredRecordOf<StoredSync> | undefined, run: StoredRun): Change[] {
     if (sync === undefined || run.notificationId !== "") return [];
     return collections.syncs.change({ before: sync, after: afterRun(sync.value, runOf(run)) });
   }
 
-  async function inputOf({ run, ref }: Begun): Promise<JsonValue | undefined> {
+  async function inputOf({ run, ref }: StartedRun): Promise<JsonValue | undefined> {
     const { notificationId } = run.value;
     if (notificationId === "") return runs.inputOf(run.value);
     const payload = await payloadOf({ environment: ref.environment, id: notificationId });
@@ -212,7 +212,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   /** What a sync's run may do: each write rests on the run being under way, and nobody having ended it. */
-  async function syncSideOf(one: Begun, counts: Map<string, RecordCounts>): Promise<SyncSide | undefined> {
+  async function syncSideOf(one: StartedRun, counts: Map<string, RecordCounts>): Promise<SyncSide | undefined> {
     const { run, ref, script, sync, connection } = one;
     if (script.kind !== "sync" || sync === undefined) return undefined;
     const conditions: readonly Condition[] = [collections.runs.unchanged(run)];
@@ -221,7 +221,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     // One that goes on from somewhere has not seen what came before.
     const isWhole = script.syncType === "full" && notificationId === "" && sync.checkpoint === undefined;
     if (isWhole && script.trackDeletes) for (const model of Object.keys(script.models)) await kept.track(model);
-    const count = (model: string, { added = 0, updated = 0, deleted = 0 }: Partial<Counts>) => {
+    const count = (model: string, { added = 0, updated = 0, deleted = 0 }: Partial<SavedCounts>) => {
       const before = counts.get(model) ?? create(RecordCountsSchema);
       counts.set(model, {
         ...before,
@@ -282,7 +282,11 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     };
   }
 
-  async function attempt(one: Begun, signal: AbortSignal, counts: Map<string, RecordCounts>): Promise<ScriptOutcome> {
+  async function attempt(
+    one: StartedRun,
+    signal: AbortSignal,
+    counts: Map<string, RecordCounts>,
+  ): Promise<ScriptOutcome> {
     const { run, script, ref, connection, sync, log } = one;
     const { mode, variant, notificationId } = run.value;
     const input = await inputOf(one);
@@ -323,7 +327,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
   }
 
   /** In one commit: what it gave, how its sync stands, what it said, who is told, and when it is tried again. */
-  async function end(one: Begun, { outcome, counts }: Ending): Promise<void> {
+  async function end(one: StartedRun, { outcome, counts }: Ending): Promise<void> {
     const { ref, script, log } = one;
     const nowMs = world.now();
     await transact(store, async () => {
@@ -398,7 +402,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
 
 const nothing = { changes: [], result: undefined };
 
-interface Counts {
+interface SavedCounts {
   readonly added: number;
   readonly updated: number;
   readonly deleted: number;

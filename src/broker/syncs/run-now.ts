@@ -25,7 +25,7 @@ import type { ScriptToolbox } from "./script-tools.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
 /** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
-export type RunNow = (asked: RunningNow) => Promise<RanNow>;
+export type RunNow = (asked: RunningNow) => Promise<ImmediateRun>;
 
 export interface RunningNow {
   /** An action, or a hook. */
@@ -48,7 +48,7 @@ export interface RunningNow {
   readonly lastSyncDate?: string | undefined;
 }
 
-export interface RanNow {
+export interface ImmediateRun {
   readonly run: Run;
   readonly outcome: ScriptOutcome;
   readonly lines: readonly LogLine[];

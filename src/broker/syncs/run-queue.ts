@@ -2,7 +2,7 @@ import { runOf } from "../../core/scripts/sync-state.ts";
 import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import { type Collections, runsDue, timeOfDueKey } from "../collections.ts";
 
 /**
@@ -17,14 +17,14 @@ export interface RunQueue {
   /** Brings what is known up to date. */
   look(nowMs: number): Promise<void>;
   /** Takes out the next that may begin, the longest due first. */
-  take(mayBegin: (waiting: Waiting) => boolean): Waiting | undefined;
+  take(mayBegin: (waiting: QueuedRun) => boolean): QueuedRun | undefined;
   /** How long the first of them has been due. */
   overdueMs(nowMs: number): number;
   /** Somebody else may have changed everything. */
   forget(): void;
 }
 
-export interface Waiting {
+export interface QueuedRun {
   readonly environment: string;
   readonly id: string;
   readonly lane: string;
@@ -53,7 +53,7 @@ const readEveryMs = 1_000;
 const readOnEveryMs = 250;
 
 export function createRunQueue({ store, collections: { runs } }: QueueOptions): RunQueue {
-  let row: readonly Waiting[] = [];
+  let row: readonly QueuedRun[] = [];
   let fresh: string[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
   /** Where the last reading gave up, and the next goes on; undefined: it came to the end. */
@@ -61,7 +61,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   /** Between the beginning of the row and a later stretch of it. */
   let gap: Gap | undefined;
 
-  async function waitingAt(keys: readonly string[]): Promise<readonly Waiting[]> {
+  async function waitingAt(keys: readonly string[]): Promise<readonly QueuedRun[]> {
     const found = await runs.getMany(keys.map((key) => partsOf(key).slice(-2)));
     return found.flatMap((one, i) => (one === undefined ? [] : waitingOf(one, keys[i] ?? "")));
   }
@@ -71,7 +71,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     fresh = [];
     let { from, to } = runsDue(nowMs);
     const known = new Map(row.map((one) => [one.key, one]));
-    const all: Waiting[] = [];
+    const all: QueuedRun[] = [];
     let left: Gap | undefined;
     for (let seen = 0; seen < lookedThrough; seen += pageSize) {
       const keys = (await store.list({ from, to, limit: pageSize })).map(({ key }) => key);
@@ -94,7 +94,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   }
 
   /** An older one of its lane waits where it is not known any more. */
-  const isBehind = ({ key, lane }: Waiting) => gap !== undefined && key >= gap.from && gap.lanes.has(lane);
+  const isBehind = ({ key, lane }: QueuedRun) => gap !== undefined && key >= gap.from && gap.lanes.has(lane);
 
   return {
     heard(key) {
@@ -129,7 +129,7 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
   };
 }
 
-function waitingOf({ value }: Stored<StoredRun>, key: string): Waiting {
+function waitingOf({ value }: StoredRecordOf<StoredRun>, key: string): QueuedRun {
   const { id, connection } = runOf(value);
   const { environment = "", integration = "" } = connection ?? {};
   return { environment, id, lane: value.lane, integration: `${environment}\0${integration}`, key };

@@ -1,7 +1,13 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Condition } from "../../store/contract.ts";
-import type { DeleteDetection, RecordsOf, SaveCounts, SyncRecords, Writing } from "../records/sync-records.ts";
+import type {
+  DeleteDetection,
+  RecordsOf,
+  RecordWriteOptions,
+  SaveCounts,
+  SyncRecords,
+} from "../records/sync-records.ts";
 
 /** What one run does to the records of its connection, and to nobody else's. */
 export interface RunRecords {
@@ -32,7 +38,7 @@ export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: R
   const detections = new Map<string, DeleteDetection>();
   /** To write to them is to have to do with them. */
   const touched = new Set<string>();
-  const writing: Writing = { conditions };
+  const writing: RecordWriteOptions = { conditions };
   const at = (model: string): RecordsOf => ({ connection: ref, model, ...of });
 
   return {

@@ -16,7 +16,7 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import { createInterruptedRuns } from "./interrupted-runs.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
 import { createRunPace } from "./run-pace.ts";
-import { createRunQueue, type Waiting } from "./run-queue.ts";
+import { createRunQueue, type QueuedRun } from "./run-queue.ts";
 import type { Runs } from "./runs.ts";
 import { createSyncScan } from "./sync-scan.ts";
 import { createSyncSchedule } from "./sync-schedule.ts";
@@ -25,7 +25,7 @@ import { createSyncSchedule } from "./sync-schedule.ts";
  * Runs everything that is due, in one replica for all. Each step is stored, so no work is lost with the process: the
  * next holder of the lease finds the runs that a process left behind.
  */
-export interface RunKeeper {
+export interface RunScheduler {
   /** Begins, as soon as this replica has the lease. */
   start(): void;
   /** Runs everything that is due now, and what becomes due by that, without waiting for the next scan. */
@@ -41,7 +41,7 @@ export interface RunLimits {
 
 export const usualRunLimits: RunLimits = { atOnce: 16, atOncePerIntegration: 8 };
 
-interface KeeperOptions {
+interface RunSchedulerOptions {
   readonly store: Store;
   readonly collections: Collections;
   readonly scripts: ScriptHost;
@@ -59,7 +59,7 @@ const scanEveryMs = 1_000;
 const pauseMs = 5_000;
 const closeWithinMs = 2_000;
 
-export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> {
+export async function openRunScheduler(options: RunSchedulerOptions): Promise<RunScheduler> {
   const { store, collections, scripts, runs, execution, destinations, limits, world } = options;
   const { leaseMs = defaultLeaseMs } = options;
   const { metrics, log } = world;
@@ -189,7 +189,7 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
     }
   }
 
-  async function execute({ environment, id, lane }: Waiting, held: Lease): Promise<void> {
+  async function execute({ environment, id, lane }: QueuedRun, held: Lease): Promise<void> {
     const stop = new AbortController();
     stops.set(id, stop);
     metrics.runsOpen.inc();
@@ -245,4 +245,4 @@ export async function openRunKeeper(options: KeeperOptions): Promise<RunKeeper> 
   };
 }
 
-const jobOf = ({ lane, integration }: Waiting): Job => ({ key: lane, group: integration });
+const jobOf = ({ lane, integration }: QueuedRun): Job => ({ key: lane, group: integration });

@@ -10,20 +10,20 @@ import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Run, Run_State, RunSchema, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import { type PageRequest, type Stored, transact } from "../../store/records.ts";
+import { type PageRequest, type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, runInputKey, runOutputKey } from "../collections.ts";
 import { targetOf } from "../connections/connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
-import { type Page, type PageOf, siftedPage } from "../stored/paging.ts";
+import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 
 /** Executions of scripts: those that wait, and what became of the others. */
 export interface Runs {
   /** With its output. */
   get(at: RunAt): Promise<Run>;
   /** The newest first, without their outputs. */
-  list(filter: RunFilter, page: Page): Promise<PageOf<Run>>;
+  list(filter: RunFilter, page: PageOptions): Promise<PageOf<Run>>;
   /** One that waits does not begin; one that is under way ends soon, and can write nothing from now on. */
   cancel(at: RunAt, actor: string): Promise<Run>;
   /** For the commit of what causes it. */
@@ -38,7 +38,7 @@ export interface Runs {
     run: Run,
     environment: string,
   ): Promise<StoredFailure & { readonly code: string; readonly message: string }>;
-  stored(at: RunAt): Promise<Stored<StoredRun> | undefined>;
+  stored(at: RunAt): Promise<StoredRecordOf<StoredRun> | undefined>;
 }
 
 /** What an action gave, or how a script failed. */
@@ -77,7 +77,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
     return destinations.isOfNow({ environment, environmentId: stored.environmentId });
   };
 
-  async function find({ environment, id }: RunAt): Promise<Stored<StoredRun>> {
+  async function find({ environment, id }: RunAt): Promise<StoredRecordOf<StoredRun>> {
     const found = namesNothing(environment, id) ? undefined : await runs.get(environment, id);
     if (found !== undefined && isOfNow(found.value)) return found;
     throw new Fault("not_found", `there is no run "${id}", or not any more`);

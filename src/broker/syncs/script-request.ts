@@ -85,7 +85,7 @@ function headersOf(given: JsonValue | undefined): [string, string][] {
   });
 }
 
-interface Content {
+interface RequestContent {
   readonly bytes: Uint8Array;
   readonly type: string | undefined;
 }
@@ -94,7 +94,7 @@ function contentOf(
   data: JsonValue | undefined,
   base64: JsonValue | undefined,
   type: string | undefined,
-): Content | undefined {
+): RequestContent | undefined {
   if (typeof base64 === "string") return { bytes: Buffer.from(base64, "base64"), type: "application/octet-stream" };
   if (data === undefined || data === null) return undefined;
   if (typeof data === "string") return { bytes: Buffer.from(data), type: "text/plain;charset=utf-8" };

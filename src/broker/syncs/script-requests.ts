@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import { type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
+import { RequestFailed, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import { ToolFailure } from "../../core/scripts/script.ts";
@@ -10,9 +10,9 @@ import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
 /** Requests of scripts: with the credentials of their connection, which they never see. */
-export type SendForScript = (asking: Asking, request: ScriptRequest) => Promise<JsonObject>;
+export type SendForScript = (asking: ScriptRequestContext, request: ScriptRequest) => Promise<JsonObject>;
 
-interface Asking {
+interface ScriptRequestContext {
   readonly live: () => Promise<LiveConnection>;
   readonly signal: AbortSignal;
   /** Of a connection that is about to be made there are no other credentials: those that are stored are not the same. */
@@ -35,7 +35,10 @@ const patienceMs = 300_000;
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
 export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
-  async function attempt({ live, signal, isDraft }: Asking, request: ScriptRequest): Promise<SmallAnswer> {
+  async function attempt(
+    { live, signal, isDraft }: ScriptRequestContext,
+    request: ScriptRequest,
+  ): Promise<SmallAnswer> {
     const options = { deadlineMs, maxBytes, signal };
     const found = await live();
     const answer = await askWith(found, request, options);
@@ -48,15 +51,19 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
     return replacement === undefined ? answer : askWith(replacement, request, options);
   }
 
-  function waitMs(happened: SmallAnswer | Unanswered, { retryOn }: ScriptRequest, tried: number): number | undefined {
-    if (happened instanceof Unanswered) {
+  function waitMs(
+    happened: SmallAnswer | RequestFailed,
+    { retryOn }: ScriptRequest,
+    tried: number,
+  ): number | undefined {
+    if (happened instanceof RequestFailed) {
       if (!ofNetwork.has(happened.reason)) return undefined;
     } else {
       const { status } = happened;
       if (status !== 429 && status < 500 && !retryOn.includes(status)) return undefined;
     }
     const asked =
-      happened instanceof Unanswered ? undefined : retryAfterMs(happened.header("retry-after"), "", world.now());
+      happened instanceof RequestFailed ? undefined : retryAfterMs(happened.header("retry-after"), "", world.now());
     const delayMs = asked ?? Math.min(maxDelayMs, firstDelayMs * 2 ** tried) * (0.5 + Math.random() / 2);
     return delayMs > maxDelayMs ? undefined : delayMs;
   }
@@ -65,10 +72,10 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
     const since = performance.now();
     for (let tried = 0; ; tried += 1) {
       const happened = await attempt(asking, request).catch((error: unknown) => {
-        if (error instanceof Unanswered) return error;
+        if (error instanceof RequestFailed) return error;
         throw error;
       });
-      const isGood = !(happened instanceof Unanswered) && happened.status >= 200 && happened.status < 300;
+      const isGood = !(happened instanceof RequestFailed) && happened.status >= 200 && happened.status < 300;
       const delayMs = isGood || tried >= request.retries ? undefined : waitMs(happened, request, tried);
       if (delayMs === undefined || performance.now() - since + delayMs > patienceMs) return outcome(happened, request);
       await sleep(delayMs, undefined, { signal: asking.signal }).catch(() => {
@@ -78,8 +85,8 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
   };
 }
 
-function outcome(happened: SmallAnswer | Unanswered, request: ScriptRequest): JsonObject {
-  if (happened instanceof Unanswered) {
+function outcome(happened: SmallAnswer | RequestFailed, request: ScriptRequest): JsonObject {
+  if (happened instanceof RequestFailed) {
     const told = { details: { unanswered: true }, cause: happened };
     throw new ToolFailure(happened.reason, `no answer from the provider: ${happened.message}`, told);
   }

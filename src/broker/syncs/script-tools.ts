@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
-import { createTurns } from "../../base/limiter.ts";
+import { createLimiter } from "../../base/limiter.ts";
 import type { World } from "../../base/world.ts";
 import { depthOf } from "../../core/connection-rules.ts";
 import { connectionFull, credentialsJson } from "../../core/dialect/sdk-json.ts";
@@ -111,7 +111,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     throw new ToolFailure("not_a_sync", `${tool} is there for syncs alone`);
   }
 
-  const turn = createTurns(1);
+  const turn = createLimiter(1);
   const batch =
     (verb: "save" | "update" | "delete"): Tool =>
     async (run, [records, model]) => {

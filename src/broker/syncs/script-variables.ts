@@ -2,11 +2,11 @@ import type { DeclaredVariable } from "../../core/declared.ts";
 
 /** What an environment's scripts are told beside: by configuration, and in memory alone. */
 export interface ScriptVariables {
-  of(environment: string): readonly Variable[];
+  of(environment: string): readonly ScriptVariable[];
   declare(declared: readonly DeclaredVariable[]): void;
 }
 
-export interface Variable {
+export interface ScriptVariable {
   readonly name: string;
   readonly value: string;
 }

@@ -5,7 +5,7 @@ import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Stored } from "../../store/records.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import { intervalOf } from "./sync-schedule.ts";
 
@@ -56,7 +56,7 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
     });
   }
 
-  async function commit(page: readonly Stored<Connection>[], lease: Lease): Promise<void> {
+  async function commit(page: readonly StoredRecordOf<Connection>[], lease: Lease): Promise<void> {
     const automatic = scripts.all().filter((one): one is SyncScript => one.kind === "sync" && one.autoStart);
     const byIntegration = Map.groupBy(automatic, ({ integration }) => integration);
     const changes: Change[] = [];

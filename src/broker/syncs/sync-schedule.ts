@@ -8,7 +8,7 @@ import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.t
 import type { Change, Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import { type Collections, syncsDue } from "../collections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Runs } from "./runs.ts";
@@ -37,7 +37,7 @@ const missingScriptMs = 300_000;
 export function createSyncSchedule(options: SyncScheduleOptions): SyncSchedule {
   const { store, collections, scripts, runs, destinations, ended } = options;
 
-  function queued(before: Stored<StoredSync>, nowMs: number): Change[] {
+  function queued(before: StoredRecordOf<StoredSync>, nowMs: number): Change[] {
     const { environment, integration, name, paused, dueMs: wasDueMs, queuedId } = before.value;
     if (paused || wasDueMs === 0 || wasDueMs > nowMs) return [];
     const everyMs = intervalOf(before.value, scripts.find({ integration, kind: "sync", name }));

@@ -17,7 +17,7 @@ import {
   SyncSchema,
 } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import { type Stored, transact } from "../../store/records.ts";
+import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Collections } from "../collections.ts";
 import { type Connections, targetOf } from "../connections/connections.ts";
@@ -26,13 +26,13 @@ import type { SyncRecords } from "../records/sync-records.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
-import { listPage, type Page, type PageOf } from "../stored/paging.ts";
+import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Runs } from "./runs.ts";
 
 /** Syncs of connections: how each stands, and what its operator wants of it. They are run by the keeper. */
 export interface Syncs {
   /** Of one connection all that there are scripts for; of an integration those that stand somewhere. */
-  list(filter: SyncFilter, page: Page): Promise<PageOf<Sync>>;
+  list(filter: SyncFilter, page: PageOptions): Promise<PageOf<Sync>>;
   /** The ids of the runs that do it: of one that waits already, that one. */
   trigger(asked: Trigger, actor: string): Promise<readonly string[]>;
   start(at: SyncAt, actor: string): Promise<Sync>;
@@ -73,7 +73,7 @@ export interface Trigger extends SyncFilter {
   readonly cause?: string;
 }
 
-type How = Pick<Trigger, "mode" | "cause">;
+type RunMode = Pick<Trigger, "mode" | "cause">;
 
 interface SyncsOptions {
   readonly store: Store;
@@ -125,17 +125,17 @@ export function createSyncs(options: SyncsOptions): Syncs {
     ...[name, variant],
   ];
 
-  const before = async (place: SyncPlace): Promise<Stored<StoredSync> | undefined> =>
+  const before = async (place: SyncPlace): Promise<StoredRecordOf<StoredSync> | undefined> =>
     namesNothing(...partsOf(place)) ? undefined : syncs.get(...partsOf(place));
 
   /** Of a variant that nobody has made there is none. */
-  function standing(found: Stored<StoredSync> | undefined, place: SyncPlace, script: SyncScript): StoredSync {
+  function standing(found: StoredRecordOf<StoredSync> | undefined, place: SyncPlace, script: SyncScript): StoredSync {
     if (found !== undefined) return found.value;
     if (place.variant !== baseVariant) throw noVariant(place);
     return newSync({ ...place, autoStart: script.autoStart, nowMs: world.now() });
   }
 
-  async function waiting({ environment, queuedId: id }: StoredSync): Promise<Stored<StoredRun> | undefined> {
+  async function waiting({ environment, queuedId: id }: StoredSync): Promise<StoredRecordOf<StoredRun> | undefined> {
     const found = await runs.stored({ environment, id });
     return found !== undefined && runOf(found.value).state === Run_State.QUEUED ? found : undefined;
   }
@@ -143,7 +143,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
   const environmentIdOf = (environment: string): string => destinations.environmentByName(environment)?.id ?? "";
 
   /** What has a sync run now, and under which id. */
-  async function triggering(place: SyncPlace, script: SyncScript, { mode, cause = "trigger" }: How) {
+  async function triggering(place: SyncPlace, script: SyncScript, { mode, cause = "trigger" }: RunMode) {
     const { environment, integration, id: connectionId } = place.ref;
     const connection = await collections.connections.get(environment, integration, connectionId);
     // It was deleted since it was listed.

@@ -2,26 +2,26 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { LRUCache } from "lru-cache";
 import type { AuthorizationServer } from "oauth4webapi";
 import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import type { Send } from "../../base/small-requests.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
 import { filledUrl } from "../../core/outgoing/filled-url.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { certificateOf } from "./client-certificates.ts";
 import { parseAnswer } from "./token-answer.ts";
-import type { Asking } from "./token-endpoint.ts";
+import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured, unanswered } from "./token-failure.ts";
 
 /** What a provider says of itself (RFC 8414), once it is known that it speaks for the issuer. */
 export interface AuthorizationServers {
   /** Undefined where the provider's description knows of none. Rejects with `TokenFailure`. */
-  metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
+  metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
   /** Where the keys are that sign its id_tokens, and by which algorithms; undefined where nobody says. */
-  keySetOf(asking: Asking, rules: OAuth2Rules): Promise<KeySetPlace | undefined>;
+  keySetOf(asking: TokenParties, rules: OAuth2Rules): Promise<KeySetLocation | undefined>;
   /** By the description, and where that has none by the metadata; undefined where neither has it. */
-  endpointOf(asking: Asking, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
+  endpointOf(asking: TokenParties, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
 }
 
-export interface KeySetPlace {
+export interface KeySetLocation {
   readonly url: string;
   readonly issuer: string;
   /** Undefined: it does not say. */
@@ -53,19 +53,19 @@ export type EndpointName = keyof typeof endpoints;
 const keptForMs = 3_600_000;
 const mostServers = 1_000;
 
-interface Source {
-  readonly send: Send;
+interface MetadataSource {
+  readonly send: SendSmallRequest;
   readonly issuer: string;
 }
 
-export function createAuthorizationServers(send: Send): AuthorizationServers {
+export function createAuthorizationServers(send: SendSmallRequest): AuthorizationServers {
   // Callers that wait for the same document are joined; a failure is nobody's but theirs.
-  const known = new LRUCache<string, AuthorizationServer, Source>({
+  const known = new LRUCache<string, AuthorizationServer, MetadataSource>({
     max: mostServers,
     ttl: keptForMs,
     fetchMethod: (key, _, { context }) => read(key.slice(key.indexOf(" ") + 1), context),
   });
-  async function metadataOf(asking: Asking, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
+  async function metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined> {
     if (rules.metadataUrl === "") return undefined;
     const issuer = issuerOf(asking, rules);
     if (issuer === "") throw misconfigured("issuer_missing", "the provider's metadata is held to no issuer");
@@ -93,7 +93,7 @@ export function createAuthorizationServers(send: Send): AuthorizationServers {
   };
 }
 
-async function read(url: string, { send, issuer }: Source): Promise<AuthorizationServer> {
+async function read(url: string, { send, issuer }: MetadataSource): Promise<AuthorizationServer> {
   const answer = await send({ url, method: "GET", headers: { accept: "application/json" } }).catch((error: unknown) => {
     throw unanswered(error, "the provider's metadata");
   });
@@ -135,11 +135,11 @@ function listIn(answer: JsonObject, name: string): Readonly<Record<string, strin
 }
 
 /** The issuer as it stands; only one that names a part of the connection's configuration is a template. */
-export const issuerOf = (asking: Asking, { issuer }: OAuth2Rules): string =>
+export const issuerOf = (asking: TokenParties, { issuer }: OAuth2Rules): string =>
   issuer.includes("${") ? filledFor(asking, issuer) : issuer;
 
-/** Throws `Unbound`. */
-export const filledFor = ({ provider, integration, connectionConfig }: Asking, url: string): string =>
+/** Throws `UnboundHost`. */
+export const filledFor = ({ provider, integration, connectionConfig }: TokenParties, url: string): string =>
   filledUrl(url, {
     fields: provider.connectionFields,
     config: connectionConfig,

@@ -4,22 +4,22 @@ import { mintJwt } from "../../auth/jwt/mint.ts";
 import { describedKindOf } from "../../auth/oauth2/token-failures.ts";
 import type { Tokens } from "../../auth/oauth2/tokens.ts";
 import { fill, fillText, find, type Values } from "../../auth/template.ts";
-import type { Send, SmallRequest } from "../../base/small-requests.ts";
+import type { SendSmallRequest, SmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { filledUrl } from "../../core/outgoing/filled-url.ts";
 import type { TokenRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { certificateOf } from "./client-certificates.ts";
 import { readTokenAnswer } from "./token-answer.ts";
-import type { Grant, TokenRequest } from "./token-endpoint.ts";
+import type { TokenGrant, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 import { takenFrom } from "./token-limits.ts";
 
-type Described = Extract<Grant, { readonly type: "described" }>;
+type CustomGrant = Extract<TokenGrant, { readonly type: "described" }>;
 
 /** What a provider's description makes up: an installed app's request, or fields exchanged for a token. No RFC. */
 export async function askDescribed(
-  request: TokenRequest & { readonly grant: Described },
-  { send, world }: { readonly send: Send; readonly world: World },
+  request: TokenRequest & { readonly grant: CustomGrant },
+  { send, world }: { readonly send: SendSmallRequest; readonly world: World },
 ): Promise<Tokens> {
   const rules = tokenRulesOf(request);
   const asked = describedRequest(request, rules, world.now());
@@ -45,9 +45,9 @@ function tokenRulesOf({ provider: { auth } }: TokenRequest): TokenRules {
   throw misconfigured("not_described", "the provider's description knows of no token to ask for");
 }
 
-/** Throws `CannotAttach` for a field that is wanted and missing, and `Unbound` for one that fits into no address. */
+/** Throws `CannotAttach` for a field that is wanted and missing, and `UnboundHost` for one that fits into no address. */
 function describedRequest(
-  request: TokenRequest & { readonly grant: Described },
+  request: TokenRequest & { readonly grant: CustomGrant },
   rules: TokenRules,
   nowMs: number,
 ): SmallRequest {
@@ -89,9 +89,9 @@ function withQuery(url: string, query: URLSearchParams): string {
   return `${url}${url.includes("?") ? "&" : "?"}${query}`;
 }
 
-interface Authorizing {
+interface CustomTokenRequest {
   readonly authorization: string;
-  readonly request: TokenRequest & { readonly grant: Described };
+  readonly request: TokenRequest & { readonly grant: CustomGrant };
   readonly rules: TokenRules;
   readonly values: Values;
   readonly nowMs: number;
@@ -103,7 +103,7 @@ function authorizationOf({
   rules,
   values,
   nowMs,
-}: Authorizing): Readonly<Record<string, string>> {
+}: CustomTokenRequest): Readonly<Record<string, string>> {
   if (authorization === "basic") {
     const pair = fillText("${credentials.username}:${credentials.password}", values);
     return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
@@ -117,7 +117,7 @@ function authorizationOf({
 }
 
 /** The connection's own key, if it has one. */
-function keyField({ grant }: { readonly grant: Described }, { jwt }: TokenRules): string | undefined {
+function keyField({ grant }: { readonly grant: CustomGrant }, { jwt }: TokenRules): string | undefined {
   const key = jwt === undefined || jwt.keyField === "" ? undefined : find(jwt.keyField, grant.fields);
   return typeof key === "string" && key !== "" ? key : undefined;
 }

@@ -16,7 +16,7 @@ import {
   validateApplicationLevelSignature,
 } from "oauth4webapi";
 import { isObject } from "../../core/dialect/json-fields.ts";
-import type { KeySetPlace } from "./authorization-server.ts";
+import type { KeySetLocation } from "./authorization-server.ts";
 import type { OAuth2Grant } from "./oauth2-grants.ts";
 import type { TokenRequest } from "./token-endpoint.ts";
 import { unusable } from "./token-failure.ts";
@@ -24,9 +24,9 @@ import { unusable } from "./token-failure.ts";
 /** Of a JWK Set (RFC 7517). */
 export type SigningKeys = readonly JWK[];
 
-interface Checked {
+interface IdTokenCheck {
   readonly idToken: string;
-  readonly place: KeySetPlace;
+  readonly place: KeySetLocation;
   readonly keys: SigningKeys;
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
   /** By the provider's clock. */
@@ -44,7 +44,7 @@ export const isAuthorization = ({ type }: OAuth2Grant): boolean =>
   type === "authorization_code" || type === "device_code";
 
 /** Whether it is the provider's, the client's and of this moment. Throws `unusable`, with a code that says what is wrong. */
-export async function checkIdToken({ idToken, place, keys, request, nowMs }: Checked): Promise<void> {
+export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdTokenCheck): Promise<void> {
   const { integration, client: own, grant } = request;
   const client = {
     client_id: own?.id ?? integration.oauth?.clientId ?? "",
@@ -113,15 +113,15 @@ function isSignedWith(idToken: string, secret: string): boolean {
   return given.length === right.length && timingSafeEqual(given, right);
 }
 
-type Refusal = OperationProcessingError | ResponseBodyError | UnsupportedOperationError;
+type IdTokenRefusal = OperationProcessingError | ResponseBodyError | UnsupportedOperationError;
 
-const isRefusal = (error: unknown): error is Refusal =>
+const isRefusal = (error: unknown): error is IdTokenRefusal =>
   error instanceof OperationProcessingError ||
   error instanceof ResponseBodyError ||
   error instanceof UnsupportedOperationError;
 
 /** Neither its message nor itself as a cause: they hold what was found. */
-function refusalFor(error: unknown, codeOf: (refusal: Refusal) => string): unknown {
+function refusalFor(error: unknown, codeOf: (refusal: IdTokenRefusal) => string): unknown {
   return isRefusal(error) ? unusable(codeOf(error), "the id_token is not one to believe") : error;
 }
 
@@ -132,11 +132,11 @@ const byClaim: Readonly<Record<string, string>> = {
   nonce: "id_token_nonce",
 };
 
-function claimsWrong({ code, cause }: Refusal): string {
+function claimsWrong({ code, cause }: IdTokenRefusal): string {
   if (code === "OAUTH_JWT_TIMESTAMP_CHECK_FAILED") return "id_token_expired";
   const claim: JsonValue | undefined = isObject(cause) ? cause["claim"] : undefined;
   return byClaim[typeof claim === "string" ? claim : ""] ?? "id_token_unreadable";
 }
 
-const signatureWrong = ({ code }: Refusal): string =>
+const signatureWrong = ({ code }: IdTokenRefusal): string =>
   code === "OAUTH_KEY_SELECTION_FAILED" ? "id_token_key" : "id_token_signature";

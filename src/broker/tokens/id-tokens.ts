@@ -1,14 +1,14 @@
 import { LRUCache } from "lru-cache";
 import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import type { Send } from "../../base/small-requests.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
-import { type AuthorizationServers, issuerOf, type KeySetPlace } from "./authorization-server.ts";
+import { type AuthorizationServers, issuerOf, type KeySetLocation } from "./authorization-server.ts";
 import { checkIdToken, isAuthorization, type SigningKeys } from "./id-token-check.ts";
 import type { OAuth2Grant } from "./oauth2-grants.ts";
 import type { ReadTokens } from "./token-answer.ts";
-import type { Asking, TokenRequest } from "./token-endpoint.ts";
+import type { TokenParties, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured, unanswered, unusable } from "./token-failure.ts";
 
 /** What comes with tokens and says whose they are (OpenID Connect Core, section 2), once it is known who made it. */
@@ -17,28 +17,28 @@ export interface IdTokens {
    * Before a renewal is sent: its answer is written down without waiting for anything, so that the keys must be there
    * when it comes. Nothing that goes wrong here keeps a token from being renewed.
    */
-  prepare(asking: Asking, rules: OAuth2Rules): Promise<Prepared>;
+  prepare(asking: TokenParties, rules: OAuth2Rules): Promise<IdTokenKeys>;
   /**
    * The tokens, with an id_token that was verified or with none, where the provider's description says by which keys.
    * Of an authorization, a wrong one is `unusable`.
    */
-  believed(tokens: ReadTokens, judged: Judged): Promise<ReadTokens>;
+  believed(tokens: ReadTokens, judged: IdTokenInput): Promise<ReadTokens>;
 }
 
 /** By what an id_token is judged; undefined: nobody says by which keys, and nothing rests on it. */
-type Prepared = { readonly place: KeySetPlace; readonly keys: KeySet } | "not_at_hand" | undefined;
+type IdTokenKeys = { readonly place: KeySetLocation; readonly keys: KeySet } | "not_at_hand" | undefined;
 
-interface Judged {
+interface IdTokenInput {
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
   readonly rules: OAuth2Rules;
   /** Looked at unless it is an authorization. */
-  readonly prepared: Prepared;
+  readonly prepared: IdTokenKeys;
   /** By the provider's clock. */
   readonly nowMs: number;
 }
 
 interface IdTokensOptions {
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly servers: AuthorizationServers;
   readonly world: World;
 }
@@ -73,13 +73,13 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     return { keys, fetchedAtMs: world.now() };
   }
 
-  async function keysOf(asking: Asking, rules: OAuth2Rules): Promise<Exclude<Prepared, string>> {
+  async function keysOf(asking: TokenParties, rules: OAuth2Rules): Promise<Exclude<IdTokenKeys, string>> {
     const place = await servers.keySetOf(asking, rules);
     return place === undefined ? undefined : { place, keys: await known.forceFetch(place.url) };
   }
 
   /** What keeps the keys away; what is no failure of the provider's is thrown. */
-  function whyAway(thrown: unknown, asking: Asking): string {
+  function whyAway(thrown: unknown, asking: TokenParties): string {
     const error = unanswered(thrown, "the provider's key set");
     if (!(error instanceof TokenFailure)) throw error;
     const { code } = error;
@@ -88,7 +88,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
   }
 
   /** By the keys that there are, and where none of them fits, by those that the provider has now. */
-  async function verify(idToken: string, { request, rules, nowMs }: Omit<Judged, "prepared">): Promise<void> {
+  async function verify(idToken: string, { request, rules, nowMs }: Omit<IdTokenInput, "prepared">): Promise<void> {
     const away = (thrown: unknown) => {
       // Not `passing`: what the tokens were got with has been used.
       throw unusable("id_token_unverified", `the provider's keys are not to be had: ${whyAway(thrown, request)}`);
@@ -159,7 +159,7 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 
 const tooLate = { kind: "passing", code: "timeout", retryAfterMs: undefined } as const;
 
-const about = ({ provider, integration: { environment, key } }: Asking) => ({
+const about = ({ provider, integration: { environment, key } }: TokenParties) => ({
   ...{ environment, integration: key, provider: provider.name },
 });
 

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { signLeg } from "../../auth/oauth1/request.ts";
 import { oauth1KindOf } from "../../auth/oauth2/token-failures.ts";
-import type { Pair } from "../../auth/scheme.ts";
-import type { Send } from "../../base/small-requests.ts";
+import type { NameValue } from "../../auth/scheme.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { filledFor } from "./authorization-server.ts";
 import { certificateOf } from "./client-certificates.ts";
 import { parseAnswer } from "./token-answer.ts";
-import type { AccessTokenRequest, Asking, OAuth1Pair, RequestTokenRequest } from "./token-endpoint.ts";
+import type { AccessTokenRequest, OAuth1Pair, RequestTokenRequest, TokenParties } from "./token-endpoint.ts";
 import { misconfigured, refused, unusable } from "./token-failure.ts";
 
 /** The two requests of OAuth 1.0a that no browser sees (RFC 5849, sections 2.1 and 2.3). */
@@ -17,15 +17,15 @@ export interface OAuth1Legs {
 }
 
 interface LegsOptions {
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly world: World;
 }
 
 interface Leg {
-  readonly asking: Asking;
+  readonly asking: TokenParties;
   readonly which: "requestTokenUrl" | "accessTokenUrl";
   readonly temporary: { readonly token: string; readonly secret: string } | undefined;
-  readonly parameter: Pair;
+  readonly parameter: NameValue;
 }
 
 const what = "the token endpoint";

@@ -7,12 +7,12 @@ import {
   customFetch,
 } from "oauth4webapi";
 import { clientAuthentication } from "../../auth/oauth2/client-authentication.ts";
-import type { Send, SmallAnswer } from "../../base/small-requests.ts";
+import type { SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { type AuthorizationServers, type EndpointName, issuerOf } from "./authorization-server.ts";
 import { certificateOf } from "./client-certificates.ts";
-import type { Asking } from "./token-endpoint.ts";
+import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 
 /** The two that speak OAuth 2 to each other: a client as it proves itself, and a server at one of its endpoints. */
@@ -41,22 +41,22 @@ interface TransportOptions {
 
 interface Transport {
   readonly [allowInsecureRequests]: true;
-  readonly [customFetch]: (url: string, options: Outgoing) => Promise<Response>;
+  readonly [customFetch]: (url: string, options: TokenHttpRequest) => Promise<Response>;
 }
 
-interface Outgoing {
+interface TokenHttpRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: unknown;
 }
 
 export interface Parties {
-  /** Throws `CannotAttach`, `Unbound` or `TokenFailure`. */
-  partyOf(asking: Asking, rules: OAuth2Rules, endpoint: EndpointName): Promise<Party>;
+  /** Throws `CannotAttach`, `UnboundHost` or `TokenFailure`. */
+  partyOf(asking: TokenParties, rules: OAuth2Rules, endpoint: EndpointName): Promise<Party>;
 }
 
 interface PartiesOptions {
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly servers: AuthorizationServers;
   readonly world: World;
 }

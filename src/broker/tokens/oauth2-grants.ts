@@ -1,8 +1,8 @@
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Grant } from "./token-endpoint.ts";
+import type { TokenGrant } from "./token-endpoint.ts";
 
 /** A grant that RFCs know, as against what a provider's description makes up. */
-export type OAuth2Grant = Exclude<Grant, { readonly type: "described" }>;
+export type OAuth2Grant = Exclude<TokenGrant, { readonly type: "described" }>;
 
 /** What a grant is on the wire. */
 export interface GrantForm {

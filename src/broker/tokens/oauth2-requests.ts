@@ -34,8 +34,8 @@ const defaultPushedLifetimeMs = 5_000;
 
 export function createOAuth2Requests({ parties, servers, world }: RequestsOptions): OAuth2Requests {
   /** What one request is answered; of refusals, none. */
-  async function answerTo({ what, party, format, signal, secrets, send }: One): Promise<Heard> {
-    let heard: Heard | undefined;
+  async function answerTo({ what, party, format, signal, secrets, send }: TokenRequestOptions): Promise<TokenResponse> {
+    let heard: TokenResponse | undefined;
     await send(
       party.transport({
         format,
@@ -130,7 +130,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
   };
 }
 
-interface One {
+interface TokenRequestOptions {
   readonly what: string;
   readonly party: Party;
   readonly format: string;
@@ -139,7 +139,7 @@ interface One {
   readonly send: (way: ReturnType<Party["transport"]>) => Promise<Response>;
 }
 
-interface Heard {
+interface TokenResponse {
   readonly answer: SmallAnswer;
   readonly sentAtMs: number;
   readonly object: JsonObject;

@@ -9,17 +9,17 @@ import { isAuthorization } from "./id-token-check.ts";
 import type { IdTokens } from "./id-tokens.ts";
 import type { Parties, Party } from "./oauth2-client.ts";
 import { grantForm, type OAuth2Grant } from "./oauth2-grants.ts";
-import { type Reading, readTokenAnswer } from "./token-answer.ts";
-import type { Asking, TokenRequest } from "./token-endpoint.ts";
+import { readTokenAnswer, type TokenReading } from "./token-answer.ts";
+import type { TokenParties, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 import { takenFrom } from "./token-limits.ts";
 
 /** Of all that it may take to come to an answer. */
 const deadlineMs = 60_000;
 
-interface Turn {
+interface TokenExchange {
   readonly answer: SmallAnswer;
-  readonly reading: Reading;
+  readonly reading: TokenReading;
 }
 
 /** Grants as RFCs have them, at one endpoint that may have its own ideas of an answer. */
@@ -37,8 +37,8 @@ export async function askOAuth2(
   const prepared = isAuthorization(grant) ? undefined : await idTokens.prepare(request, rules);
   const until = performance.now() + deadlineMs;
 
-  const turn = async (): Promise<Turn> => {
-    let heard: Turn | undefined;
+  const turn = async (): Promise<TokenExchange> => {
+    let heard: TokenExchange | undefined;
     const transport = party.transport({
       format: rules.tokenRequestFormat,
       signal: request.signal,
@@ -79,14 +79,14 @@ export async function askOAuth2(
   return { ...believed, dpopKey };
 }
 
-export function oauth2RulesOf({ provider: { auth } }: Pick<Asking, "provider">): OAuth2Rules {
+export function oauth2RulesOf({ provider: { auth } }: Pick<TokenParties, "provider">): OAuth2Rules {
   if (auth.case === "oauth2" || auth.case === "oauth2Client") return auth.value;
   throw misconfigured("not_oauth2", "the provider does not speak OAuth 2");
 }
 
 /** What is asked for: by whoever asks, else by the integration, else as the provider usually has it. */
 export function scopesFor(
-  { integration }: Asking,
+  { integration }: TokenParties,
   { defaultScopes }: OAuth2Rules,
   scopes: readonly string[],
 ): readonly string[] {
@@ -103,11 +103,11 @@ function proving(dpopKey: string, { client, nowMs }: Party): DPoPHandle {
   });
 }
 
-const isRefusedFor = (reading: Reading, ...codes: readonly string[]): boolean =>
+const isRefusedFor = (reading: TokenReading, ...codes: readonly string[]): boolean =>
   reading.is === "refusal" && reading.code !== undefined && codes.includes(reading.code);
 
 /** Refused with what is good for a moment only: our clock may not be theirs. What was asked for was not looked at. */
-function isAboutTime(reading: Reading, { rules }: Party): boolean {
+function isAboutTime(reading: TokenReading, { rules }: Party): boolean {
   const isAsserting = rules.tokenEndpointAuthMethod.endsWith("_jwt");
   return (
     (isAsserting && isRefusedFor(reading, "invalid_client")) ||

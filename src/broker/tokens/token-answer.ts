@@ -6,14 +6,14 @@ import type { TokenAnswer } from "../../gen/latchkey/v1/provider_pb.ts";
 import { stepsOf, valueAt } from "../../providers/dotted-path.ts";
 
 /** What a token endpoint answered, as it came. */
-export interface Answered {
+export interface TokenHttpAnswer {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Uint8Array;
 }
 
 /** What an answer turned out to be. */
-export type Reading =
+export type TokenReading =
   | { readonly is: "tokens"; readonly tokens: ReadTokens }
   /** An error, whatever the status says. The code is the provider's word, not yet fit to be shown. */
   | { readonly is: "refusal"; readonly code: string | undefined }
@@ -23,11 +23,11 @@ export type Reading =
   | { readonly is: "unusable"; readonly code: string };
 
 export type ReadTokens = Omit<Tokens, "dpopKey">;
-type At = Omit<TokenAnswer, "$typeName">;
+type TokenFields = Omit<TokenAnswer, "$typeName">;
 
 interface ReadingOptions {
   /** Where things stand in the answer, when not where RFC 6749 has them. */
-  readonly at: At | undefined;
+  readonly at: TokenFields | undefined;
   readonly defaultLifetime: Duration | undefined;
   /** When the request was sent: what is said of time counts from there. */
   readonly sentAtMs: number;
@@ -35,7 +35,7 @@ interface ReadingOptions {
   readonly isBound: boolean;
 }
 
-const nothing: At = {
+const nothing: TokenFields = {
   accessToken: "",
   refreshToken: "",
   expiresIn: "",
@@ -50,7 +50,7 @@ const nothing: At = {
 };
 
 /** Read leniently where providers differ, and strictly where what is read goes into a header. */
-export function readTokenAnswer(answered: Answered, options: ReadingOptions): Reading {
+export function readTokenAnswer(answered: TokenHttpAnswer, options: ReadingOptions): TokenReading {
   const { at = nothing } = options;
   const isSuccess = answered.status >= 200 && answered.status < 300;
   const parsed = parseAnswer(answered);
@@ -65,11 +65,11 @@ export function readTokenAnswer(answered: Answered, options: ReadingOptions): Re
 }
 
 /** The object that an answer is, JSON or a form, whatever it is called; else what is wrong with it. */
-type Parsed =
+type ParsedAnswer =
   | { readonly is: "object"; readonly answer: JsonObject }
   | { readonly is: "page" | "empty" | "invalid_utf8" | "unparsable" };
 
-export function parseAnswer({ contentType = "", body }: Omit<Answered, "status">): Parsed {
+export function parseAnswer({ contentType = "", body }: Omit<TokenHttpAnswer, "status">): ParsedAnswer {
   const text = textOf(body);
   if (text === undefined) return { is: "invalid_utf8" };
   if (text === "") return { is: "empty" };
@@ -119,9 +119,9 @@ function refusalIn(answer: JsonObject, path: string): { readonly text: string | 
   return { text: typeof code === "string" ? code : undefined };
 }
 
-type Settled = ReadingOptions & { readonly at: At };
+type TokenReadingContext = ReadingOptions & { readonly at: TokenFields };
 
-function readTokens(answer: JsonObject, options: Settled): Reading {
+function readTokens(answer: JsonObject, options: TokenReadingContext): TokenReading {
   const { at, sentAtMs, isBound } = options;
   const accessPath = at.accessToken === "" ? "access_token" : at.accessToken;
   const accessToken = valueAt(accessPath, answer);
@@ -174,7 +174,7 @@ function canBeUsed(type: string | undefined, isBound: boolean): boolean {
   return type === undefined || !provingTypes.includes(type);
 }
 
-function lifetimeIn(answer: JsonObject, options: Settled): number | undefined {
+function lifetimeIn(answer: JsonObject, options: TokenReadingContext): number | undefined {
   const { at, sentAtMs, defaultLifetime } = options;
   const until =
     at.expiresAt === "" ? undefined : lifetimeUntilMs(valueAt(at.expiresAt, answer), at.expiresAtUnit, sentAtMs);

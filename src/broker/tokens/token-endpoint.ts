@@ -15,7 +15,7 @@ export interface TokenEndpoint {
    */
   ask(request: TokenRequest): Promise<Tokens>;
   /** Where the end user is sent, and what the answer is held to. Asks for metadata only where the provider has some. */
-  authorization(request: Asking): Promise<AuthorizationEndpoint>;
+  authorization(request: TokenParties): Promise<AuthorizationEndpoint>;
   /** Puts an authorization request down beforehand (RFC 9126). What is sent to the browser is `request_uri` alone. */
   push(request: PushRequest): Promise<PushedRequest>;
   /** A code to show to the end user (RFC 8628). */
@@ -29,7 +29,7 @@ export interface TokenEndpoint {
 }
 
 /** Who asks whom. */
-export interface Asking {
+export interface TokenParties {
   readonly provider: Provider;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
@@ -40,8 +40,8 @@ export interface Asking {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface TokenRequest extends Asking {
-  readonly grant: Grant;
+export interface TokenRequest extends TokenParties {
+  readonly grant: TokenGrant;
   /** The key that this connection's tokens are bound to, as `Tokens.dpopKey` gave it. */
   readonly dpopKey?: string | undefined;
   /**
@@ -62,7 +62,7 @@ export interface AuthorizationEndpoint {
   readonly issuerAlways: boolean;
 }
 
-export interface PushRequest extends Asking {
+export interface PushRequest extends TokenParties {
   /** All of the authorization request, `client_id` aside. */
   readonly parameters: Readonly<Record<string, string>>;
 }
@@ -72,7 +72,7 @@ export interface PushedRequest {
   readonly expiresAtMs: number;
 }
 
-export interface ScopedRequest extends Asking {
+export interface ScopedRequest extends TokenParties {
   /** None: the integration's, else the provider's default. */
   readonly scopes: readonly string[];
 }
@@ -89,17 +89,17 @@ export interface DeviceCode {
   readonly intervalMs: number;
 }
 
-export interface RevocationRequest extends Asking {
+export interface RevocationRequest extends TokenParties {
   readonly token: string;
   readonly kind: "refresh_token" | "access_token";
 }
 
-export interface RequestTokenRequest extends Asking {
+export interface RequestTokenRequest extends TokenParties {
   /** Where the end user comes back to, or `oob`. */
   readonly callback: string;
 }
 
-export interface AccessTokenRequest extends Asking {
+export interface AccessTokenRequest extends TokenParties {
   readonly temporary: Pick<OAuth1Pair, "token" | "secret">;
   readonly verifier: string;
 }
@@ -120,7 +120,7 @@ export interface OwnClient {
   readonly privateKey?: string | undefined;
 }
 
-export type Grant =
+export type TokenGrant =
   | {
       readonly type: "authorization_code";
       readonly code: string;

@@ -2,8 +2,8 @@ import { OperationProcessingError, UnsupportedOperationError } from "oauth4webap
 import { CannotAttach } from "../../auth/attachment.ts";
 import { kindOf, shownCode } from "../../auth/oauth2/token-failures.ts";
 import { TokenFailure, type TokenFailureKind } from "../../auth/oauth2/tokens.ts";
-import { type SmallAnswer, Unanswered } from "../../base/small-requests.ts";
-import { Unbound } from "../../core/outgoing/filled-url.ts";
+import { RequestFailed, type SmallAnswer } from "../../base/small-requests.ts";
+import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import { looksRandom } from "../../core/secrets/redaction.ts";
 
@@ -12,21 +12,21 @@ const forGood = ["address_forbidden", "unsendable"];
 
 /** What was thrown before, or in place of, an answer. What is none of these goes through as it is: it is a defect. */
 export function unanswered(error: unknown, what: string): unknown {
-  if (error instanceof CannotAttach || error instanceof Unbound) {
-    const code = error instanceof Unbound ? "address_unbound" : "client_unusable";
+  if (error instanceof CannotAttach || error instanceof UnboundHost) {
+    const code = error instanceof UnboundHost ? "address_unbound" : "client_unusable";
     return new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, error.message, { cause: error });
   }
   // Of the library: a key that is too short, or of a kind that it does not sign with. Its causes hold what was sent.
   if (error instanceof UnsupportedOperationError || error instanceof OperationProcessingError) {
     return misconfigured("client_unusable", `the client cannot authenticate: ${error.message}`);
   }
-  if (!(error instanceof Unanswered)) return error;
+  if (!(error instanceof RequestFailed)) return error;
   const kind = kindOfUnanswered(error);
   const message = `${what}: ${error.message}`;
   return new TokenFailure({ kind, code: error.reason, retryAfterMs: undefined }, message, { cause: error });
 }
 
-function kindOfUnanswered({ reason, mayHaveArrived, status }: Unanswered): TokenFailureKind {
+function kindOfUnanswered({ reason, mayHaveArrived, status }: RequestFailed): TokenFailureKind {
   if (forGood.includes(reason)) return "misconfigured";
   if (!mayHaveArrived) return "passing";
   // It began to say no; what else it had to say is not known.
@@ -36,7 +36,7 @@ function kindOfUnanswered({ reason, mayHaveArrived, status }: Unanswered): Token
   return reason === "too_large" ? "unusable" : "uncertain";
 }
 
-interface Refused {
+interface RefusedTokenRequest {
   readonly what: string;
   readonly answer: SmallAnswer;
   readonly kind: TokenFailureKind;
@@ -47,7 +47,7 @@ interface Refused {
   readonly nowMs: number;
 }
 
-export function refused({ what, answer, kind, code, secrets, nowMs }: Refused): TokenFailure {
+export function refused({ what, answer, kind, code, secrets, nowMs }: RefusedTokenRequest): TokenFailure {
   const word = shownCode(code, secrets);
   const shown = word === undefined || holdsToken(word) ? `http_${answer.status}` : word;
   const waitMs = retryAfterMs(answer.header("retry-after"), "seconds", nowMs);

@@ -2,12 +2,12 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { TokenFailure, type TokenFailureKind } from "../../auth/oauth2/tokens.ts";
 import type { SmallAnswer } from "../../base/small-requests.ts";
 import { checkConnectionConfig, checkMetadata } from "../../core/connection-rules.ts";
-import type { Reading, ReadTokens } from "./token-answer.ts";
-import type { Asking } from "./token-endpoint.ts";
+import type { ReadTokens, TokenReading } from "./token-answer.ts";
+import type { TokenParties } from "./token-endpoint.ts";
 import { refused, unusable } from "./token-failure.ts";
 
-interface Taking {
-  readonly asking: Asking;
+interface TokenIntake {
+  readonly asking: TokenParties;
   readonly answer: SmallAnswer;
   /** All that was sent and is not to be repeated. */
   readonly secrets: readonly string[];
@@ -18,7 +18,7 @@ interface Taking {
 const what = "the token endpoint";
 
 /** The tokens of an answer, in a form that can be stored. Throws `TokenFailure` for all else that an answer can be. */
-export function takenFrom(reading: Reading, { asking, answer, secrets, kindOf, nowMs }: Taking): ReadTokens {
+export function takenFrom(reading: TokenReading, { asking, answer, secrets, kindOf, nowMs }: TokenIntake): ReadTokens {
   switch (reading.is) {
     case "refusal": {
       const { code } = reading;
@@ -35,7 +35,7 @@ export function takenFrom(reading: Reading, { asking, answer, secrets, kindOf, n
   }
 }
 
-function storable(tokens: ReadTokens, { provider }: Asking): ReadTokens {
+function storable(tokens: ReadTokens, { provider }: TokenParties): ReadTokens {
   const connectionConfig = textual(tokens.connectionConfig);
   const described = provider.connectionFields.filter(({ name }) => Object.hasOwn(connectionConfig, name));
   // It may be a host that somebody made up.

@@ -1,5 +1,5 @@
 import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import type { Send } from "../../base/small-requests.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { createAuthorizationServers, issuerOf } from "./authorization-server.ts";
 import { askDescribed } from "./custom-grants.ts";
@@ -12,7 +12,7 @@ import type { TokenEndpoint } from "./token-endpoint.ts";
 import { unanswered } from "./token-failure.ts";
 
 interface TokenEndpointOptions {
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly world: World;
 }
 

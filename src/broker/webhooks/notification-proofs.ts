@@ -1,18 +1,18 @@
 import type { World } from "../../base/world.ts";
 import { type Proof, proofOf, webhookSecret } from "../../core/notifications/proof.ts";
-import type { Reading } from "../../core/notifications/reading.ts";
+import type { NotificationReading } from "../../core/notifications/reading.ts";
 import { valuesOf } from "../../core/notifications/values.ts";
 import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts";
 import type { SignerKeys } from "./signer-keys.ts";
-import type { Receiver } from "./webhook-receivers.ts";
+import type { WebhookReceiver } from "./webhook-receivers.ts";
 
 /** Whether notifications come from whom they say, by what is in memory. */
 export interface NotificationProofs {
-  of(receiver: Receiver, proven: ToProve): Proof | Promise<Proof>;
+  of(receiver: WebhookReceiver, proven: ToProve): Proof | Promise<Proof>;
 }
 
 interface ToProve {
-  readonly reading: Reading;
+  readonly reading: NotificationReading;
   readonly method: string;
   /** As the provider was given it. */
   readonly url: string;
@@ -38,8 +38,8 @@ export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions)
 
 /** Which channel it says it came over. */
 function channelIn(
-  { provider, integration }: Pick<Receiver, "provider" | "integration">,
-  reading: Reading,
+  { provider, integration }: Pick<WebhookReceiver, "provider" | "integration">,
+  reading: NotificationReading,
 ): ChannelOfIntegration | undefined {
   const { notification } = provider;
   const rule = notification?.values[notification.channel];

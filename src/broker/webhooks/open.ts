@@ -1,13 +1,13 @@
-import type { Send } from "../../base/small-requests.ts";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { ScriptHost } from "../../core/scripts/script.ts";
 import type { Destination } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
-import { openResources, type Resources } from "../connections/lookup-index.ts";
+import { type LookupIndex, openLookupIndex } from "../connections/lookup-index.ts";
 import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
 import { openOutbox } from "../deliveries/outbox.ts";
-import type { Ground } from "../setup/open.ts";
+import type { SharedServices } from "../setup/open.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs.ts";
@@ -17,8 +17,8 @@ import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers
 import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
 
 /** Notifications of providers on their way in, and forwards of them on their way to the application. */
-export interface JoinedWebhooks {
-  readonly resources: Resources;
+export interface WebhookRoom {
+  readonly resources: LookupIndex;
   readonly receivers: WebhookReceivers;
   readonly webhooks: Webhooks;
   readonly notifications: Notifications;
@@ -28,23 +28,23 @@ export interface JoinedWebhooks {
   close(): void;
 }
 
-interface WebhooksOptions {
-  readonly ground: Ground;
+interface WebhookRoomOptions {
+  readonly ground: SharedServices;
   readonly tokens: ChannelTokens;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly urls: WebhookUrls;
   readonly limits: WebhookLimits & DeliveryLimits;
   readonly leaseMs: number | undefined;
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   /** The way to the environments' own forward addresses. */
-  readonly sendToApplication: Send;
+  readonly sendToApplication: SendSmallRequest;
 }
 
-export async function joinWebhooks(options: WebhooksOptions): Promise<JoinedWebhooks> {
+export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
   const { ground, tokens, scripts, runs, urls, limits, leaseMs, send, sendToApplication } = options;
   const { store, collections, integrations, providers, destinations, forwards, bodies, world } = ground;
-  const resources = await openResources({ store, world });
+  const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
   const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens, world });

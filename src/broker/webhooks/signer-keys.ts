@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { Fault } from "../../base/fault.ts";
-import { type Send, Unanswered } from "../../base/small-requests.ts";
+import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
 import type { SignerKey } from "../../core/notifications/jwt.ts";
@@ -16,7 +16,13 @@ const kept = 100;
 const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 
-export function createSignerKeys({ send, world }: { readonly send: Send; readonly world: World }): SignerKeys {
+export function createSignerKeys({
+  send,
+  world,
+}: {
+  readonly send: SendSmallRequest;
+  readonly world: World;
+}): SignerKeys {
   const known = new LRUCache<string, Promise<readonly SignerKey[]>>({ max: kept, ttl: keptMs });
 
   async function fetched(url: string): Promise<readonly SignerKey[]> {
@@ -26,7 +32,7 @@ export function createSignerKeys({ send, world }: { readonly send: Send; readonl
       if (status === 200) return keysIn(body.toString());
       world.log.warn("the keys of a provider's notifications were not given", { status });
     } catch (error) {
-      if (!(error instanceof Unanswered)) throw error;
+      if (!(error instanceof RequestFailed)) throw error;
       world.log.warn("the keys of a provider's notifications were not to be had", { reason: error.reason });
     }
     // Not its sender's mistake: it is told to come again.

@@ -9,7 +9,7 @@ import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 
 /** Whom a webhook URL is of. */
-export interface Receiver {
+export interface WebhookReceiver {
   readonly environment: Environment;
   readonly integration: Integration;
   readonly provider: Provider;
@@ -19,11 +19,11 @@ export interface Receiver {
 /** Looked up for each webhook, and so in memory, until one of them changes. */
 export interface WebhookReceivers {
   /** The same without a promise; undefined: it may have to be read. */
-  peek(environmentId: string, integration: string): Receiver | undefined;
+  peek(environmentId: string, integration: string): WebhookReceiver | undefined;
   /** Throws `not_found`, the same whatever there is none of. */
-  find(environmentId: string, integration: string): Promise<Receiver>;
+  find(environmentId: string, integration: string): Promise<WebhookReceiver>;
   /** By the name of the environment. */
-  of(environment: Environment, integration: string): Promise<Receiver>;
+  of(environment: Environment, integration: string): Promise<WebhookReceiver>;
   close(): void;
 }
 
@@ -39,7 +39,7 @@ const spaces = ["environment", "integration", "integration-secrets", "provider"]
 
 export async function openWebhookReceivers(options: ReceiversOptions): Promise<WebhookReceivers> {
   const { store, destinations, integrations, providers } = options;
-  const known = new LRUCache<string, Receiver>({ max: kept });
+  const known = new LRUCache<string, WebhookReceiver>({ max: kept });
   /** What was read before a change must not be kept after it. */
   let changes = 0;
   const forget = () => {
@@ -65,7 +65,7 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
     });
   }
 
-  async function of(environment: Environment, key: string): Promise<Receiver> {
+  async function of(environment: Environment, key: string): Promise<WebhookReceiver> {
     const at = `${environment.name}\0${key}`;
     const there = known.get(at);
     if (there !== undefined) return there;

@@ -5,10 +5,10 @@ import { sequentialId } from "../../base/ids.ts";
 import { bytesFor } from "../../base/message-bytes.ts";
 import type { World } from "../../base/world.ts";
 import { challengeAnswer } from "../../core/notifications/challenge.ts";
-import type { Received } from "../../core/notifications/notification.ts";
+import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import { passedHeaders, payloadFormOf } from "../../core/notifications/payload.ts";
-import { isTaken, type Unproven } from "../../core/notifications/proof.ts";
-import { type Reading, readingOf } from "../../core/notifications/reading.ts";
+import { isTaken, type ProofFailure } from "../../core/notifications/proof.ts";
+import { type NotificationReading, readingOf } from "../../core/notifications/reading.ts";
 import { type NotificationValues, notificationValues } from "../../core/notifications/values.ts";
 import {
   ChannelHeardSchema,
@@ -22,14 +22,14 @@ import { Forward_State, type Notification } from "../../gen/latchkey/v1/webhook_
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
 import { type Collections, channelHeardKey, seenForMs, seenKey } from "../collections.ts";
-import type { Resources } from "../connections/lookup-index.ts";
+import type { LookupIndex } from "../connections/lookup-index.ts";
 import type { ForwardBodies } from "../deliveries/forward-bodies.ts";
 import type { Forwards } from "../deliveries/forwards.ts";
 import { headingKey, type Outbox } from "../deliveries/outbox.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import type { NotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
-import type { Receiver, WebhookReceivers } from "./webhook-receivers.ts";
+import type { WebhookReceiver, WebhookReceivers } from "./webhook-receivers.ts";
 
 /** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
 export interface Webhooks {
@@ -38,8 +38,8 @@ export interface Webhooks {
   /** Throws what the provider is told. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
   /** As if a provider had sent it, and proven it. */
-  accept(receiver: Receiver, received: Received): Promise<Notification>;
-  explain(receiver: Receiver, received: Received): Promise<Explained>;
+  accept(receiver: WebhookReceiver, received: ReceivedNotification): Promise<Notification>;
+  explain(receiver: WebhookReceiver, received: ReceivedNotification): Promise<ExplainedWebhook>;
   configure(limits: WebhookLimits): void;
 }
 
@@ -47,7 +47,7 @@ export interface WebhookReceipt {
   /** As it stands in the URL. */
   readonly environmentId: string;
   readonly integration: string;
-  readonly received: Received;
+  readonly received: ReceivedNotification;
   readonly method: string;
   /** As the provider was given it. */
   readonly url: string;
@@ -65,7 +65,7 @@ export interface WebhookLimits {
 }
 
 /** What a notification would reach. */
-export interface Explained {
+export interface ExplainedWebhook {
   /** -1: none. */
   readonly rule: number;
   readonly field: string;
@@ -79,7 +79,7 @@ interface WebhooksOptions {
   readonly collections: Collections;
   readonly receivers: WebhookReceivers;
   readonly proofs: NotificationProofs;
-  readonly resources: Resources;
+  readonly resources: LookupIndex;
   readonly tokens: ChannelTokens;
   readonly forwards: Forwards;
   readonly bodies: ForwardBodies;
@@ -104,7 +104,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   /** Of those that are being committed, and not in the outbox yet. */
   let coming = 0;
 
-  function matchOf({ integration: { environment, key: integration } }: Receiver, values: NotificationValues) {
+  function matchOf({ integration: { environment, key: integration } }: WebhookReceiver, values: NotificationValues) {
     const found = resources.match({ environment, integration }, values.lookups);
     const { channel } = values;
     if (found.matches.length > 0 || channel === undefined) return found;
@@ -115,7 +115,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       : { ...found, matches: [create(ConnectionRefSchema, { environment, integration, id })] };
   }
 
-  async function take(receiver: Receiver, reading: Reading): Promise<Notification | undefined> {
+  async function take(receiver: WebhookReceiver, reading: NotificationReading): Promise<Notification | undefined> {
     const { provider, integration } = receiver;
     const values = notificationValues(provider.notification, reading);
     const { rule, matches } = matchOf(receiver, values);
@@ -328,7 +328,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
 }
 
 /** Who sent it is told no more than that; the operator also why. */
-const unproven = (reason: Unproven, why = ""): Fault =>
+const unproven = (reason: ProofFailure, why = ""): Fault =>
   new Fault("unproven_webhook", `the notification does not prove where it comes from${why}`, { metadata: { reason } });
 
 function isWithinWindow(seen: Uint8Array, nowMs: number): boolean {

@@ -7,7 +7,7 @@ import { type Extent, pagesOf } from "../terminal/paging.ts";
 
 const defaultLimit = 100;
 
-interface Filter extends Extent {
+interface AuditListOptions extends Extent {
   readonly actor?: string;
   readonly action?: string;
   readonly target?: string;
@@ -26,33 +26,38 @@ export function addAudit(program: Command, act: Act): void {
     .option("--all", "all of them")
     .summary("the trail, the newest first")
     .action(
-      act(async ({ client, output, environment }, { actor = "", action = "", target = "", limit, all }: Filter) => {
-        const most = limit ?? (all === true ? undefined : defaultLimit);
-        let more = false;
-        await output.many({
-          schema: AuditEventSchema,
-          none: "no events",
-          pages: pagesOf({
-            maxPageSize: 1_000,
-            limit: most,
-            onMore: () => (more = true),
-            fetch: async (page) => {
-              const request = { environment, actor, action, target, ...page };
-              const { events, nextPageToken } = await client(LogService).listAuditEvents(request);
-              return { items: events, nextPageToken };
-            },
-          }),
-          columns: [
-            { title: "WHEN", text: ({ at }) => moment(at) },
-            { title: "WHO", text: ({ actor: who }) => who },
-            { title: "WHAT", text: (event) => event.action },
-            { title: "ENVIRONMENT", text: ({ environment: where }) => where },
-            { title: "TARGETS", text: ({ targets }) => summary(targets) },
-            { title: "FIELDS", text: ({ fields }) => fields.join(",") },
-          ],
-        });
-        if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-      }),
+      act(
+        async (
+          { client, output, environment },
+          { actor = "", action = "", target = "", limit, all }: AuditListOptions,
+        ) => {
+          const most = limit ?? (all === true ? undefined : defaultLimit);
+          let more = false;
+          await output.many({
+            schema: AuditEventSchema,
+            none: "no events",
+            pages: pagesOf({
+              maxPageSize: 1_000,
+              limit: most,
+              onMore: () => (more = true),
+              fetch: async (page) => {
+                const request = { environment, actor, action, target, ...page };
+                const { events, nextPageToken } = await client(LogService).listAuditEvents(request);
+                return { items: events, nextPageToken };
+              },
+            }),
+            columns: [
+              { title: "WHEN", text: ({ at }) => moment(at) },
+              { title: "WHO", text: ({ actor: who }) => who },
+              { title: "WHAT", text: (event) => event.action },
+              { title: "ENVIRONMENT", text: ({ environment: where }) => where },
+              { title: "TARGETS", text: ({ targets }) => summary(targets) },
+              { title: "FIELDS", text: ({ fields }) => fields.join(",") },
+            ],
+          });
+          if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+        },
+      ),
     );
 }
 

@@ -25,20 +25,20 @@ import { type ConnectionName, connectionName, nameOf, refOf } from "./connection
 const defaultLimit = 100;
 const maxPageSize = 1_000;
 
-interface Filter extends Extent {
+interface ChannelListOptions extends Extent {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly state?: readonly Channel_State[];
 }
 
-interface Wish {
+interface ChannelCreateOptions {
   readonly kind?: string;
   readonly resource?: string;
   readonly id?: string;
   readonly for?: number;
 }
 
-interface Expecting {
+interface ChannelRevisionOption {
   readonly expectedRevision?: bigint;
 }
 
@@ -63,45 +63,50 @@ function addList(group: Command, act: Act): void {
     .option("--all", "all of them")
     .summary("an environment's channels, in the order of their connections")
     .action(
-      act(async ({ client, output, environment }, { integration, connection, state = [], limit, all }: Filter) => {
-        if (integration !== undefined && connection !== undefined)
-          throw new UsageMistake("--connection names its integration already");
-        const filter = {
-          integration: connection?.integration ?? integration ?? "",
-          connectionId: connection?.id ?? "",
-          states: [...state],
-        };
-        const most = limit ?? (all === true ? undefined : defaultLimit);
-        let more = false;
-        const pages = pagesOf({
-          maxPageSize,
-          limit: most,
-          onMore: () => (more = true),
-          fetch: async (page) => {
-            const { channels, nextPageToken } = await client(ChannelService).listChannels({
-              environment,
-              ...filter,
-              ...page,
-            });
-            return { items: channels, nextPageToken };
-          },
-        });
-        await output.many({
-          schema: ChannelSchema,
-          none: "no channels",
-          pages,
-          columns: [
-            { title: "CHANNEL", text: ({ id }) => id },
-            { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
-            { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
-            { title: "STATE", text: stateText, tone: stateTone },
-            { title: "RENEWED", text: (channel) => (isCurrent(channel) ? moment(channel.renewAt) : "") },
-            { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
-            { title: "LAST HEARD", text: ({ lastNotifiedAt }) => moment(lastNotifiedAt) },
-          ],
-        });
-        if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
-      }),
+      act(
+        async (
+          { client, output, environment },
+          { integration, connection, state = [], limit, all }: ChannelListOptions,
+        ) => {
+          if (integration !== undefined && connection !== undefined)
+            throw new UsageMistake("--connection names its integration already");
+          const filter = {
+            integration: connection?.integration ?? integration ?? "",
+            connectionId: connection?.id ?? "",
+            states: [...state],
+          };
+          const most = limit ?? (all === true ? undefined : defaultLimit);
+          let more = false;
+          const pages = pagesOf({
+            maxPageSize,
+            limit: most,
+            onMore: () => (more = true),
+            fetch: async (page) => {
+              const { channels, nextPageToken } = await client(ChannelService).listChannels({
+                environment,
+                ...filter,
+                ...page,
+              });
+              return { items: channels, nextPageToken };
+            },
+          });
+          await output.many({
+            schema: ChannelSchema,
+            none: "no channels",
+            pages,
+            columns: [
+              { title: "CHANNEL", text: ({ id }) => id },
+              { title: "CONNECTION", text: ({ connection: ref }) => nameOf(ref) },
+              { title: "WATCHES", text: ({ resourceKind, resource }) => `${resourceKind} ${resource}`.trim() },
+              { title: "STATE", text: stateText, tone: stateTone },
+              { title: "RENEWED", text: (channel) => (isCurrent(channel) ? moment(channel.renewAt) : "") },
+              { title: "EXPIRES", text: ({ expiresAt }) => moment(expiresAt) },
+              { title: "LAST HEARD", text: ({ lastNotifiedAt }) => moment(lastNotifiedAt) },
+            ],
+          });
+          if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
+        },
+      ),
     );
 }
 
@@ -128,14 +133,20 @@ function addCreate(group: Command, act: Act): void {
     .option("--for <duration>", "for how long, such as 7d (default: as long as the provider likes)", durationMs)
     .summary("have a provider notify of changes; the channel is renewed from then on")
     .action(
-      act(async (session, name: ConnectionName, { kind = "", resource = "", id = "", for: lifeMs }: Wish) => {
-        const { channel } = await session.client(ChannelService).createChannel({
-          connection: refOf(session, name),
-          ...{ resourceKind: kind, resource, id },
-          ...(lifeMs === undefined ? {} : { expiresAt: timestampFromMs(Date.now() + lifeMs) }),
-        });
-        if (channel !== undefined) await session.output.one(ChannelSchema, channel);
-      }),
+      act(
+        async (
+          session,
+          name: ConnectionName,
+          { kind = "", resource = "", id = "", for: lifeMs }: ChannelCreateOptions,
+        ) => {
+          const { channel } = await session.client(ChannelService).createChannel({
+            connection: refOf(session, name),
+            ...{ resourceKind: kind, resource, id },
+            ...(lifeMs === undefined ? {} : { expiresAt: timestampFromMs(Date.now() + lifeMs) }),
+          });
+          if (channel !== undefined) await session.output.one(ChannelSchema, channel);
+        },
+      ),
     );
 }
 
@@ -146,7 +157,7 @@ function addRenew(group: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("put another in its place now, and stop it after that")
     .action(
-      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: Expecting) => {
+      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: ChannelRevisionOption) => {
         const { channel } = await client(ChannelService).renewChannel({ environment, id, expectedRevision });
         if (channel !== undefined) await output.one(ChannelSchema, channel);
       }),
@@ -160,7 +171,7 @@ function addStop(group: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("stop a channel, with none in its place")
     .action(
-      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: Expecting) => {
+      act(async ({ client, output, environment }, id: string, { expectedRevision = 0n }: ChannelRevisionOption) => {
         const { channel } = await client(ChannelService).stopChannel({ environment, id, expectedRevision });
         if (channel !== undefined) await output.one(ChannelSchema, channel);
       }),

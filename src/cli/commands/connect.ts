@@ -10,14 +10,14 @@ import {
   DeviceAuthorizationSchema,
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { type Connection, ConnectionSchema, ConnectionService } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Act, Session } from "../session.ts";
+import type { Act, CommandSession } from "../session.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
 import { listed, paired } from "../terminal/option-values.ts";
 import { pagesOf } from "../terminal/paging.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import { nameOf } from "./connections/names.ts";
 
-interface Given {
+interface ConnectCommandOptions {
   readonly device?: true;
   readonly wait?: true;
   readonly id?: string;
@@ -45,13 +45,13 @@ export function addConnect(program: Command, act: Act): void {
     .option("--config <key=value>", "what its connection_config begins with; repeatable", paired)
     .summary("have somebody authorise a connection, by a link or by a code")
     .action(
-      act((session, integration: string, given: Given) =>
+      act((session, integration: string, given: ConnectCommandOptions) =>
         given.device === true ? byCode(session, integration, given) : byLink(session, integration, given),
       ),
     );
 }
 
-async function byCode(session: Session, integration: string, given: Given): Promise<number> {
+async function byCode(session: CommandSession, integration: string, given: ConnectCommandOptions): Promise<number> {
   const { client, output, environment } = session;
   const { id = "", scope = [], endUser, tag, config } = given;
   const { authorization: begun } = await client(ConnectSessionService).beginDeviceAuthorization({
@@ -77,7 +77,10 @@ async function byCode(session: Session, integration: string, given: Given): Prom
   return isConnected ? exitCodes.ok : exitCodes.failed;
 }
 
-async function untilDecided({ client, terminal }: Session, begun: DeviceAuthorization): Promise<DeviceAuthorization> {
+async function untilDecided(
+  { client, terminal }: CommandSession,
+  begun: DeviceAuthorization,
+): Promise<DeviceAuthorization> {
   for (let seen = begun; ; ) {
     if (seen.state !== DeviceAuthorization_State.PENDING) return seen;
     await sleep(lookAgainMs, undefined, { signal: terminal.signal });
@@ -86,7 +89,7 @@ async function untilDecided({ client, terminal }: Session, begun: DeviceAuthoriz
   }
 }
 
-async function byLink(session: Session, integration: string, given: Given): Promise<number> {
+async function byLink(session: CommandSession, integration: string, given: ConnectCommandOptions): Promise<number> {
   const { client, output, environment } = session;
   const { id, scope = [], endUser, tag, config, wait = false } = given;
   if (id === undefined && endUser === undefined && tag === undefined)
@@ -121,7 +124,7 @@ async function byLink(session: Session, integration: string, given: Given): Prom
 }
 
 /** A session ends with the commit of its connection, when its time is over, or when somebody deletes it. */
-async function untilOver({ client, terminal }: Session, { id }: ConnectSession): Promise<void> {
+async function untilOver({ client, terminal }: CommandSession, { id }: ConnectSession): Promise<void> {
   for (;;) {
     await sleep(lookAgainMs, undefined, { signal: terminal.signal });
     try {
@@ -133,7 +136,7 @@ async function untilOver({ client, terminal }: Session, { id }: ConnectSession):
   }
 }
 
-interface Sought {
+interface ConnectionTarget {
   readonly integration: string;
   readonly id: string | undefined;
 }
@@ -144,9 +147,9 @@ interface Sought {
  * cannot be told from it.
  */
 async function connectionOf(
-  { client, environment }: Session,
+  { client, environment }: CommandSession,
   { revision, tags, endUser }: ConnectSession,
-  { integration, id }: Sought,
+  { integration, id }: ConnectionTarget,
 ): Promise<Connection | undefined> {
   const wanted = { ...tags, ...(endUser === undefined ? {} : { end_user_id: endUser.id }) };
   const filter = { integrations: [integration], tags: id === undefined ? wanted : {}, id: id ?? "" };

@@ -13,7 +13,7 @@ import { durationMs, listed, revision } from "../terminal/option-values.ts";
 import { pagesOf } from "../terminal/paging.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 
-interface Settings {
+interface EnvironmentOptions {
   readonly forwardUrl?: string;
   readonly secondaryForwardUrl?: string;
   readonly allowedOrigin?: readonly string[];
@@ -62,7 +62,7 @@ export function addEnvironments(program: Command, act: Act): void {
     .argument("<name>", "lower-case letters, digits and dashes")
     .summary("make an environment with nothing in it")
     .action(
-      act(async ({ client, output }, name: string, { allowedOrigin = [], ...settings }: Settings) => {
+      act(async ({ client, output }, name: string, { allowedOrigin = [], ...settings }: EnvironmentOptions) => {
         const request = { name, allowedOrigins: [...allowedOrigin], ...settings };
         const { environment } = await client(EnvironmentService).createEnvironment(request);
         if (environment !== undefined) await output.one(EnvironmentSchema, environment);
@@ -75,29 +75,31 @@ export function addEnvironments(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("change what is given, and nothing else")
     .action(
-      act(async ({ client, output }, name: string, given: Settings & { readonly allowedOrigins: boolean }) => {
-        const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
-        const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
-        const paths = [
-          ...(forwardUrl === undefined ? [] : ["forward_url"]),
-          ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
-          ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
-        ];
-        // An empty mask would mean all fields, and so empty those that were not given.
-        if (paths.length === 0)
-          throw new UsageMistake("say what to change: --forward-url, --secondary-forward-url or --allowed-origin");
-        const { environment } = await client(EnvironmentService).updateEnvironment({
-          environment: {
-            name,
-            forwardUrl: forwardUrl ?? "",
-            secondaryForwardUrl: secondaryForwardUrl ?? "",
-            allowedOrigins: [...(allowedOrigins ?? [])],
-          },
-          updateMask: { paths },
-          expectedRevision,
-        });
-        if (environment !== undefined) await output.one(EnvironmentSchema, environment);
-      }),
+      act(
+        async ({ client, output }, name: string, given: EnvironmentOptions & { readonly allowedOrigins: boolean }) => {
+          const { forwardUrl, secondaryForwardUrl, expectedRevision = 0n } = given;
+          const allowedOrigins = given.allowedOrigins ? given.allowedOrigin : [];
+          const paths = [
+            ...(forwardUrl === undefined ? [] : ["forward_url"]),
+            ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
+            ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
+          ];
+          // An empty mask would mean all fields, and so empty those that were not given.
+          if (paths.length === 0)
+            throw new UsageMistake("say what to change: --forward-url, --secondary-forward-url or --allowed-origin");
+          const { environment } = await client(EnvironmentService).updateEnvironment({
+            environment: {
+              name,
+              forwardUrl: forwardUrl ?? "",
+              secondaryForwardUrl: secondaryForwardUrl ?? "",
+              allowedOrigins: [...(allowedOrigins ?? [])],
+            },
+            updateMask: { paths },
+            expectedRevision,
+          });
+          if (environment !== undefined) await output.one(EnvironmentSchema, environment);
+        },
+      ),
     );
 
   group
@@ -106,7 +108,7 @@ export function addEnvironments(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("delete an environment that holds no integration any more, with its keys")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: Settings) => {
+      act(async ({ client, output }, name: string, { expectedRevision = 0n }: EnvironmentOptions) => {
         const answer = await client(EnvironmentService).deleteEnvironment({ name, expectedRevision });
         await output.done(DeleteEnvironmentResponseSchema, answer, `deleted environment ${name}`);
       }),
@@ -118,7 +120,7 @@ export function addEnvironments(program: Command, act: Act): void {
     .option("--reveal", "show the secrets themselves")
     .summary("what signs an environment's forwards now, the newest first")
     .action(
-      act(async ({ client, output, environment: own }, name: string | undefined, { reveal = false }: Revealing) => {
+      act(async ({ client, output, environment: own }, name: string | undefined, { reveal = false }: RevealOption) => {
         const request = { environment: name ?? own, reveal };
         async function* pages() {
           yield (await client(EnvironmentService).listSigningSecrets(request)).secrets;
@@ -156,11 +158,11 @@ export function addEnvironments(program: Command, act: Act): void {
     );
 }
 
-interface Revealing {
+interface RevealOption {
   readonly reveal?: boolean;
 }
 
-interface Rotation extends Revealing {
+interface Rotation extends RevealOption {
   readonly overlap?: number;
 }
 

@@ -28,7 +28,7 @@ const useRecords = {
 } as const;
 const publishings = { testing: OAuthApp_Publishing.TESTING, production: OAuthApp_Publishing.PRODUCTION } as const;
 
-interface Settings {
+interface IntegrationOptions {
   readonly displayName?: string;
   readonly clientId?: string;
   readonly clientSecretFile?: string;
@@ -103,7 +103,7 @@ export function addIntegrations(program: Command, act: Act): void {
         async (
           { client, output, environment, terminal },
           key: string,
-          given: Settings & { readonly provider: string },
+          given: IntegrationOptions & { readonly provider: string },
         ) => {
           const { fields } = await readSettings(given, terminal);
           const request = { integration: { ...fields, environment, key, provider: given.provider } };
@@ -118,7 +118,7 @@ export function addIntegrations(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("change what is given, and nothing else")
     .action(
-      act(async ({ client, output, environment, terminal }, key: string, given: Settings) => {
+      act(async ({ client, output, environment, terminal }, key: string, given: IntegrationOptions) => {
         const { fields, paths } = await readSettings(given, terminal);
         if (paths.length === 0) throw new UsageMistake("say what to change, such as --client-id (see --help)");
         // The request must name the provider, and the mask knows `channels` only as a whole: both are read first.
@@ -150,7 +150,7 @@ export function addIntegrations(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("delete an integration that has no connection any more")
     .action(
-      act(async ({ client, output, environment }, key: string, { expectedRevision = 0n }: Settings) => {
+      act(async ({ client, output, environment }, key: string, { expectedRevision = 0n }: IntegrationOptions) => {
         const answer = await client(IntegrationService).deleteIntegration({ environment, key, expectedRevision });
         await output.done(DeleteIntegrationResponseSchema, answer, `deleted integration ${key}`);
       }),
@@ -212,14 +212,14 @@ const withSettings = (command: Command): Command =>
     );
 
 interface ReadSettings {
-  readonly fields: Fields;
+  readonly fields: IntegrationFields;
   /** The update mask that names them. */
   readonly paths: string[];
 }
 
-type Fields = ReturnType<typeof fieldsOf>;
+type IntegrationFields = ReturnType<typeof fieldsOf>;
 
-async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSettings> {
+async function readSettings(given: IntegrationOptions, terminal: Terminal): Promise<ReadSettings> {
   const { clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile } = given;
   const files = [clientSecretFile, webhookSecretFile, privateKeyFile, clientCertificateFile, clientPrivateKeyFile];
   if (files.filter((file) => file === "-").length > 1) throw new UsageMistake("only one secret can be piped in");
@@ -255,9 +255,9 @@ async function readSettings(given: Settings, terminal: Terminal): Promise<ReadSe
   return { fields: fieldsOf(given, secrets), paths };
 }
 
-type Secrets = "clientSecret" | "webhookSecret" | "privateKey" | "clientCertificate" | "clientPrivateKey";
+type SecretField = "clientSecret" | "webhookSecret" | "privateKey" | "clientCertificate" | "clientPrivateKey";
 
-function fieldsOf(given: Settings, secrets: Readonly<Record<Secrets, string | undefined>>) {
+function fieldsOf(given: IntegrationOptions, secrets: Readonly<Record<SecretField, string | undefined>>) {
   const { clientSecret = "", webhookSecret = "", privateKey = "" } = secrets;
   const { clientCertificate = "", clientPrivateKey = "" } = secrets;
   return {

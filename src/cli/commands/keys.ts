@@ -13,7 +13,7 @@ import { durationMs, instant, revision } from "../terminal/option-values.ts";
 import { pagesOf } from "../terminal/paging.ts";
 import { scopeName, scopes } from "./scope-names.ts";
 
-interface NewKey {
+interface KeyCreateOptions {
   readonly scope?: readonly Scope[];
   readonly expiresIn?: number;
   readonly expiresAt?: number;
@@ -69,7 +69,7 @@ export function addKeys(program: Command, act: Act): void {
         async (
           { client, output, environment },
           id: string | undefined,
-          { scope = [], expiresIn, expiresAt }: NewKey,
+          { scope = [], expiresIn, expiresAt }: KeyCreateOptions,
         ) => {
           const ends = expiresIn === undefined ? expiresAt : Date.now() + expiresIn;
           const answer = await client(EnvironmentService).createKey({

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
 import { type Log, LogSchema, LogService } from "../../gen/latchkey/v1/log_pb.ts";
-import type { Act, Session } from "../session.ts";
+import type { Act, CommandSession } from "../session.ts";
 import { moment } from "../terminal/moment.ts";
 import { count } from "../terminal/option-values.ts";
 import type { Output } from "../terminal/output.ts";
@@ -16,7 +16,7 @@ import { told } from "./log-lines.ts";
 const defaultLimit = 50;
 const followEveryMs = 1_000;
 
-interface Filter extends Extent {
+interface LogListOptions extends Extent {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly operation?: string;
@@ -38,7 +38,7 @@ export function addLogs(program: Command, act: Act): void {
     .option("-f, --follow", "those that come from now on, until interrupted")
     .summary("what happened, and why it failed")
     .action(
-      act(async (session, id: string | undefined, given: Filter) => {
+      act(async (session, id: string | undefined, given: LogListOptions) => {
         if (id !== undefined) {
           if (Object.keys(given).length > 0) throw new UsageMistake("a log is read without further options");
           return readLog(session, id);
@@ -53,14 +53,17 @@ export function addLogs(program: Command, act: Act): void {
     );
 }
 
-async function readLog({ client, output, environment }: Session, id: string): Promise<void> {
+async function readLog({ client, output, environment }: CommandSession, id: string): Promise<void> {
   const { log } = await client(LogService).getLog({ environment, id });
   if (log === undefined) return;
   if (output.json) return output.one(LogSchema, log);
   await output.line(story(log, output.paint));
 }
 
-const requestOf = ({ environment }: Session, { integration, connection, operation = "", failed = false }: Filter) => ({
+const requestOf = (
+  { environment }: CommandSession,
+  { integration, connection, operation = "", failed = false }: LogListOptions,
+) => ({
   environment,
   integration: connection?.integration ?? integration ?? "",
   connectionId: connection?.id ?? "",
@@ -68,7 +71,7 @@ const requestOf = ({ environment }: Session, { integration, connection, operatio
   failed,
 });
 
-async function listLogs(session: Session, given: Filter): Promise<void> {
+async function listLogs(session: CommandSession, given: LogListOptions): Promise<void> {
   const { client, output } = session;
   const { limit, all } = given;
   const most = limit ?? (all === true ? undefined : defaultLimit);
@@ -98,7 +101,7 @@ async function listLogs(session: Session, given: Filter): Promise<void> {
 }
 
 /** Asks again and again: a log comes seldom, and a page of new ones costs the sidecar nothing. */
-async function followLogs(session: Session, given: Filter): Promise<void> {
+async function followLogs(session: CommandSession, given: LogListOptions): Promise<void> {
   const { client, output, terminal } = session;
   const newest = async () => (await client(LogService).listLogs({ ...requestOf(session, given), pageSize: 100 })).logs;
   let seen = new Set((await newest()).map(({ id }) => id));

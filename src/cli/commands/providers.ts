@@ -14,7 +14,7 @@ import { pagesOf } from "../terminal/paging.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 
-interface Guarded {
+interface ProviderRevisionOption {
   readonly expectedRevision?: bigint;
 }
 
@@ -77,7 +77,7 @@ export function addProviders(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("replace a custom provider's description")
     .action(
-      act(async ({ client, output, terminal }, file: string, { expectedRevision = 0n }: Guarded) => {
+      act(async ({ client, output, terminal }, file: string, { expectedRevision = 0n }: ProviderRevisionOption) => {
         const description = await readProvider(file, terminal);
         const { provider } = await client(ProviderService).updateProvider({ provider: description, expectedRevision });
         if (provider !== undefined) await output.one(ProviderSchema, provider);
@@ -90,7 +90,7 @@ export function addProviders(program: Command, act: Act): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary("delete a custom provider that no integration uses")
     .action(
-      act(async ({ client, output }, name: string, { expectedRevision = 0n }: Guarded) => {
+      act(async ({ client, output }, name: string, { expectedRevision = 0n }: ProviderRevisionOption) => {
         const answer = await client(ProviderService).deleteProvider({ name, expectedRevision });
         await output.done(DeleteProviderResponseSchema, answer, `deleted provider ${name}`);
       }),

@@ -10,13 +10,13 @@ import type { Act } from "../session.ts";
 import { amount, counted } from "../terminal/amounts.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 
-interface Around {
+interface StoreCommandContext {
   readonly terminal: Terminal;
   readonly keepExitCode: (code: number) => void;
 }
 
 /** `store`: what looks after a store as a whole. Some of it asks a running latchkey, some needs none. */
-export function addStore(program: Command, act: Act, { terminal, keepExitCode }: Around): void {
+export function addStore(program: Command, act: Act, { terminal, keepExitCode }: StoreCommandContext): void {
   const group = program.command("store").summary("back the store up, restore and move it, check it and its keys");
 
   group

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { BackupManifestSchema, StoreService } from "../../gen/latchkey/v1/store_pb.ts";
-import type { Act, Session } from "../session.ts";
+import type { Act, CommandSession } from "../session.ts";
 import { createOutput } from "../terminal/output.ts";
 import { progressOn } from "../terminal/progress.ts";
 import { writeBackup } from "./file.ts";
 
-interface Given {
+interface BackupOptions {
   readonly quiet?: boolean;
 }
 
@@ -28,7 +28,11 @@ Examples:
   latchkey store backup latchkey-$(date +%F).backup
   latchkey store backup - | aws s3 cp - s3://backups/latchkey.backup`;
 
-async function backup({ terminal, client, output }: Session, file: string, { quiet = false }: Given): Promise<void> {
+async function backup(
+  { terminal, client, output }: CommandSession,
+  file: string,
+  { quiet = false }: BackupOptions,
+): Promise<void> {
   const progress = progressOn(terminal, { quiet });
   try {
     const manifest = await writeBackup(file, chunksOf(client), { terminal, progress });
@@ -42,6 +46,6 @@ async function backup({ terminal, client, output }: Session, file: string, { qui
 }
 
 /** Asked for with the first of them: who is interrupted before that has nobody who would hear of it. */
-async function* chunksOf(client: Session["client"]): AsyncGenerator<Uint8Array> {
+async function* chunksOf(client: CommandSession["client"]): AsyncGenerator<Uint8Array> {
   for await (const { piece } of client(StoreService).backup({})) if (piece.case === "chunk") yield piece.value;
 }

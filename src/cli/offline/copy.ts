@@ -1,6 +1,6 @@
 import type { BackupManifest } from "../../gen/latchkey/v1/store_pb.ts";
 import { type ContentDigest, createContentDigest } from "../../store/backup/backup.ts";
-import { type Backend, type Content, type Entry, StoreUsed } from "../../store/contract.ts";
+import { type Backend, type Entry, type SnapshotContent, StoreUsed } from "../../store/contract.ts";
 import type { Phases } from "../terminal/phases.ts";
 import type { ProgressDisplay } from "../terminal/progress.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -8,10 +8,10 @@ import { UsageMistake } from "../terminal/usage-mistake.ts";
 import type { NamedStore } from "./location.ts";
 
 /** How many entries, and their SHA-256. */
-export type Digest = Pick<BackupManifest, "count" | "sha256">;
+export type ContentSummary = Pick<BackupManifest, "count" | "sha256">;
 
-interface Copy {
-  readonly content: Content;
+interface StoreCopy {
+  readonly content: SnapshotContent;
   /** How many entries that are, where it is known. */
   readonly total: number | undefined;
   readonly to: NamedStore;
@@ -21,7 +21,7 @@ interface Copy {
 }
 
 /** Fills a store that was never used, reads it again and compares. Returns what was copied. */
-export async function copyInto({ content, total, to, target, terminal, phases }: Copy): Promise<Digest> {
+export async function copyInto({ content, total, to, target, terminal, phases }: StoreCopy): Promise<ContentSummary> {
   const { revision, pages } = content;
   const { signal } = terminal;
   const copied = await phases(`copying to ${to.name}`, async (progress) => {
@@ -41,19 +41,19 @@ export async function copyInto({ content, total, to, target, terminal, phases }:
   throw new Error(`${to.name} does not hold what was written to it: ${found.count} of ${copied.count} entries`);
 }
 
-interface Reading {
+interface CopyReading {
   readonly total: number | undefined;
   readonly progress: ProgressDisplay;
   readonly signal: AbortSignal;
 }
 
-interface Digesting extends Reading {
+interface DigestRequest extends CopyReading {
   readonly pages: AsyncIterable<readonly Entry[]>;
   readonly digest: ContentDigest;
 }
 
 /** What passes is counted and shown, until somebody has had enough. */
-async function* digested({ pages, digest, total, progress, signal }: Digesting): AsyncGenerator<readonly Entry[]> {
+async function* digested({ pages, digest, total, progress, signal }: DigestRequest): AsyncGenerator<readonly Entry[]> {
   let items = 0;
   for await (const page of pages) {
     signal.throwIfAborted();
@@ -64,7 +64,7 @@ async function* digested({ pages, digest, total, progress, signal }: Digesting):
   }
 }
 
-async function digestOf(store: Backend, reading: Reading): Promise<Digest> {
+async function digestOf(store: Backend, reading: CopyReading): Promise<ContentSummary> {
   const digest = createContentDigest();
   const snapshot = await store.snapshot();
   try {
@@ -75,5 +75,5 @@ async function digestOf(store: Backend, reading: Reading): Promise<Digest> {
   return digest.result();
 }
 
-export const isSame = (one: Digest, other: Digest): boolean =>
+export const isSame = (one: ContentSummary, other: ContentSummary): boolean =>
   one.count === other.count && Buffer.from(one.sha256).equals(other.sha256);

@@ -61,7 +61,7 @@ async function sizeOf(file: string): Promise<number | undefined> {
   return found.isFile() ? found.size : undefined;
 }
 
-interface Shown {
+interface BackupDisplay {
   readonly terminal: Terminal;
   readonly progress: ProgressDisplay;
 }
@@ -73,7 +73,7 @@ interface Shown {
 export async function writeBackup(
   file: string,
   chunks: AsyncIterable<Uint8Array>,
-  { terminal, progress }: Shown,
+  { terminal, progress }: BackupDisplay,
 ): Promise<BackupManifest> {
   if (file === "-") return put({ chunks, progress, write: (chunk) => write(terminal.stdout, chunk) });
   const partial = `${file}.partial`;
@@ -93,14 +93,14 @@ export async function writeBackup(
   }
 }
 
-interface Put {
+interface BackupWrite {
   readonly chunks: AsyncIterable<Uint8Array>;
   readonly write: (chunk: Uint8Array) => Promise<void>;
   readonly progress: ProgressDisplay;
 }
 
 /** Writes what comes, and checks that it is a backup whole. */
-function put({ chunks, write: writeChunk, progress }: Put): Promise<BackupManifest> {
+function put({ chunks, write: writeChunk, progress }: BackupWrite): Promise<BackupManifest> {
   let items = 0;
   async function* written(): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {

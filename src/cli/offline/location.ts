@@ -29,7 +29,7 @@ export interface NamedStore {
   readonly name: string;
 }
 
-interface Naming {
+interface StoreNaming {
   readonly side: Side;
   readonly options: Readonly<Record<string, string | true>>;
   readonly terminal: Terminal;
@@ -37,7 +37,7 @@ interface Naming {
   readonly fallback?: "LATCHKEY_STORE";
 }
 
-export async function storeNamed({ side, options, terminal, fallback }: Naming): Promise<NamedStore> {
+export async function storeNamed({ side, options, terminal, fallback }: StoreNaming): Promise<NamedStore> {
   const [source, text] = await whatWasGiven({ side, options, terminal, ...(fallback && { fallback }) });
   const location = parseStoreLocation(text.trim());
   // Not quoted: it may hold a password.
@@ -47,7 +47,7 @@ export async function storeNamed({ side, options, terminal, fallback }: Naming):
   return { location: placed, name: describeStoreLocation(placed) };
 }
 
-async function whatWasGiven({ side, options, terminal, fallback }: Naming): Promise<readonly [string, string]> {
+async function whatWasGiven({ side, options, terminal, fallback }: StoreNaming): Promise<readonly [string, string]> {
   const { [side]: typed, [`${side}-file`]: file } = options;
   if (typeof typed === "string") return [`--${side}`, typed];
   if (typeof file === "string") return [file, await readSecret(file, terminal)];

@@ -43,7 +43,7 @@ export const moveCommand = (terminal: Terminal): OwnCommand => ({
   },
 });
 
-interface Move {
+interface StoreMove {
   readonly from: NamedStore;
   readonly to: NamedStore;
   readonly source: Backend;
@@ -60,7 +60,7 @@ const stages = {
 } as const;
 
 /** Moves everything and returns how many entries that was. The source is retired last, when nothing can fail any more. */
-export async function move({ from, to, source, terminal, phases }: Move): Promise<number> {
+export async function move({ from, to, source, terminal, phases }: StoreMove): Promise<number> {
   let stage: keyof typeof stages = "copying";
   const snapshot = await source.snapshot();
   const { revision } = snapshot;
@@ -87,12 +87,12 @@ export async function move({ from, to, source, terminal, phases }: Move): Promis
   }
 }
 
-interface Unchanged extends Pick<Move, "from" | "source"> {
+interface UnchangedCheck extends Pick<StoreMove, "from" | "source"> {
   readonly revision: number;
 }
 
 /** What was committed since the snapshot is not in the copy. */
-async function requireUnchanged({ from, source, revision }: Unchanged): Promise<void> {
+async function requireUnchanged({ from, source, revision }: UnchangedCheck): Promise<void> {
   const now = await source.snapshot();
   await now.close();
   if (now.revision === revision) return;

@@ -11,7 +11,7 @@ import { counted } from "../terminal/amounts.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
 import { progressOn } from "../terminal/progress.ts";
 
-interface Given {
+interface UpkeepCommandOptions {
   readonly quiet?: boolean;
 }
 
@@ -22,7 +22,7 @@ export function addScrub(group: Command, act: Act): void {
     .option("--quiet", "show no progress")
     .summary("read everything and check it; exit code 1 when something is damaged")
     .action(
-      act(async ({ terminal, client, output }, { quiet = false }: Given) => {
+      act(async ({ terminal, client, output }, { quiet = false }: UpkeepCommandOptions) => {
         const progress = progressOn(terminal, { quiet });
         let last: ScrubResponse | undefined;
         try {
@@ -52,7 +52,7 @@ export function addReseal(group: Command, act: Act): void {
     .option("--quiet", "show no progress")
     .summary("seal everything anew under the first seal key; interrupted, it goes on from there when run again")
     .action(
-      act(async ({ terminal, client, output }, { quiet = false }: Given) => {
+      act(async ({ terminal, client, output }, { quiet = false }: UpkeepCommandOptions) => {
         const progress = progressOn(terminal, { quiet });
         let last: ResealResponse | undefined;
         try {

@@ -20,7 +20,7 @@ export interface Failure {
 }
 
 /** What the command knew that the error does not. */
-interface Circumstances {
+interface FailureContext {
   /** Where the control plane was looked for. */
   readonly address: string;
   /** Who answers there in place of the control plane, where that was found out. */
@@ -30,7 +30,7 @@ interface Circumstances {
 }
 
 /** Whatever was thrown, as a Failure. */
-export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: Circumstances): Failure {
+export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: FailureContext): Failure {
   const nothingMore = { violations: [], notes: [] };
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
   if (interrupted) return { exitCode: exitCodes.failed, message: "interrupted", ...nothingMore };

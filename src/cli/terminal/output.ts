@@ -12,7 +12,7 @@ export interface Output {
   /** One object. */
   one<S extends DescMessage>(schema: S, message: MessageShape<S>): Promise<void>;
   /** A list, page by page; as JSON one object a line. */
-  many<S extends DescMessage>(list: List<S>): Promise<void>;
+  many<S extends DescMessage>(list: ListOutput<S>): Promise<void>;
   /** That something was done: the answer for a program, a sentence for a person. */
   done<S extends DescMessage>(schema: S, message: MessageShape<S>, sentence: string): Promise<void>;
   /** A JSON document that is no message, such as metadata. */
@@ -23,7 +23,7 @@ export interface Output {
   note(text: string): Promise<void>;
 }
 
-export interface List<S extends DescMessage> {
+export interface ListOutput<S extends DescMessage> {
   readonly schema: S;
   readonly columns: readonly Column<MessageShape<S>>[];
   readonly pages: AsyncIterable<readonly MessageShape<S>[]>;

@@ -12,7 +12,7 @@ import { compressionGzip, universalRequestFromNodeRequest } from "@connectrpc/co
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import type { Gate } from "./gate.ts";
-import { type NodeResponse, readerKey, type WatchedReader, watchReader } from "./slow-readers.ts";
+import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } from "./slow-readers.ts";
 
 /** What Node hands over, of HTTP/1.1 and of HTTP/2. */
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
@@ -94,13 +94,13 @@ function mismatch(handler: UniversalHandler | undefined, { method = "", headers 
   return new Fault("unsupported_media_type", "the content type is none of gRPC, gRPC-Web or Connect for this method");
 }
 
-interface Sending {
+interface ResponseSending {
   readonly answered: UniversalServerResponse;
   readonly response: NodeResponse;
-  readonly reader: WatchedReader;
+  readonly reader: WatchedSlowReader;
 }
 
-async function send({ answered: { status, header, body, trailer }, response, reader }: Sending): Promise<void> {
+async function send({ answered: { status, header, body, trailer }, response, reader }: ResponseSending): Promise<void> {
   const chunks = body?.[Symbol.asyncIterator]();
   // The first chunk is awaited before the head is sent: until then a method may still set headers.
   let chunk = await chunks?.next();

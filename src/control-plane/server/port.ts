@@ -187,13 +187,13 @@ const first = (value: string | string[] | undefined): string | undefined => (Arr
 
 const peerOf = (socket: Socket | undefined): string => socket?.remoteAddress ?? "unix";
 
-interface Answering {
+interface RefusedCall {
   readonly request: NodeRequest;
   readonly response: NodeResponse;
   readonly fault: Fault;
 }
 
-function answer({ request, response, fault }: Answering): void {
+function answer({ request, response, fault }: RefusedCall): void {
   if (!request.complete) leaveUnread(response);
   response.statusCode = fault.status;
   response.setHeader("content-type", "application/json; charset=utf-8");

@@ -4,14 +4,14 @@ import { Code, type ServiceImpl } from "@connectrpc/connect";
 import type { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 
 type Reflection = ServiceImpl<typeof ServerReflection>;
-type Request = Parameters<Reflection["serverReflectionInfo"]>[0] extends AsyncIterable<infer R> ? R : never;
+type ReflectionRequest = Parameters<Reflection["serverReflectionInfo"]>[0] extends AsyncIterable<infer R> ? R : never;
 
 /** Lets `buf curl` and its like learn the API from the server. The two versions of the protocol differ in name alone. */
 export function reflectionService(roots: readonly DescFile[], services: readonly string[]): Reflection {
   const files = withDependencies(roots);
   const registry = createRegistry(...files.values());
 
-  function answer({ messageRequest }: Request) {
+  function answer({ messageRequest }: ReflectionRequest) {
     switch (messageRequest.case) {
       case "listServices":
         return { case: "listServicesResponse" as const, value: { service: services.map((name) => ({ name })) } };

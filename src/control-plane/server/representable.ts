@@ -18,21 +18,21 @@ import { inexactNumber } from "../../core/dialect/exact-json.ts";
  * passed over.
  */
 export function findUnsayable(schema: DescMessage, message: Message): Mistake[] {
-  const walk: Walk = { at: [], found: [] };
-  inMessage(walk, schema, message as unknown as Held);
+  const walk: MessageScan = { at: [], found: [] };
+  inMessage(walk, schema, message as unknown as MessageFields);
   return walk.found;
 }
 
 /** Every request is walked, and most are in order: where we are is copied only for a mistake. */
-interface Walk {
+interface MessageScan {
   readonly at: string[];
   readonly found: Mistake[];
 }
 
 /** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
-type Held = Readonly<Record<string, unknown>>;
+type MessageFields = Readonly<Record<string, unknown>>;
 
-function inMessage(walk: Walk, desc: DescMessage, message: Held): void {
+function inMessage(walk: MessageScan, desc: DescMessage, message: MessageFields): void {
   const limit = instants[desc.typeName];
   if (limit !== undefined) {
     if (!isWithin(message as unknown as Instant, limit)) mistake(walk, limit.message);
@@ -47,33 +47,33 @@ function inMessage(walk: Walk, desc: DescMessage, message: Held): void {
   }
 }
 
-function valueIn(message: Held, { oneof, localName }: DescField): unknown {
+function valueIn(message: MessageFields, { oneof, localName }: DescField): unknown {
   if (oneof === undefined) return message[localName];
   const chosen = message[oneof.localName] as { readonly case?: string; readonly value?: unknown };
   return chosen.case === localName ? chosen.value : undefined;
 }
 
-function inField(walk: Walk, field: DescField, value: unknown): void {
+function inField(walk: MessageScan, field: DescField, value: unknown): void {
   if (field.fieldKind === "list") {
     for (const [i, item] of (value as readonly unknown[]).entries())
       under(walk, String(i), () => inValue(walk, field, item));
   } else if (field.fieldKind === "map") {
-    for (const [key, item] of Object.entries(value as Held)) {
+    for (const [key, item] of Object.entries(value as MessageFields)) {
       inText(walk, key);
       under(walk, key, () => inValue(walk, field, item));
     }
   } else inValue(walk, field, value);
 }
 
-function under(walk: Walk, step: string, look: () => void): void {
+function under(walk: MessageScan, step: string, look: () => void): void {
   walk.at.push(step);
   look();
   walk.at.pop();
 }
 
-function inValue(walk: Walk, { message, parent }: DescField, value: unknown): void {
+function inValue(walk: MessageScan, { message, parent }: DescField, value: unknown): void {
   if (message?.typeName === StructSchema.typeName) inJson(walk, value as JsonValue);
-  else if (message !== undefined) inMessage(walk, message, value as Held);
+  else if (message !== undefined) inMessage(walk, message, value as MessageFields);
   else if (typeof value === "string") inText(walk, value);
   else if (typeof value === "bigint" && (value > maxExact || value < -maxExact))
     mistake(walk, `must be at most ${maxExact}`);
@@ -85,13 +85,13 @@ function inValue(walk: Walk, { message, parent }: DescField, value: unknown): vo
 }
 
 /** NUL parts the keys of the store, and ends a text where C reads it. */
-function inText(walk: Walk, text: string): void {
+function inText(walk: MessageScan, text: string): void {
   if (text.includes("\0")) mistake(walk, "must hold no NUL");
   if (!text.isWellFormed()) mistake(walk, "must be well-formed Unicode");
 }
 
 /** What is free in form may hold any text. */
-function inJson(walk: Walk, value: JsonValue): void {
+function inJson(walk: MessageScan, value: JsonValue): void {
   if (typeof value === "string" && !value.isWellFormed()) mistake(walk, "must be well-formed Unicode");
   const inexact = typeof value === "number" ? inexactNumber(value) : undefined;
   if (inexact !== undefined) mistake(walk, inexact);
@@ -102,7 +102,7 @@ function inJson(walk: Walk, value: JsonValue): void {
   }
 }
 
-const mistake = ({ at, found }: Walk, message: string) => void found.push({ path: [...at], message });
+const mistake = ({ at, found }: MessageScan, message: string) => void found.push({ path: [...at], message });
 
 const maxExact = BigInt(Number.MAX_SAFE_INTEGER);
 

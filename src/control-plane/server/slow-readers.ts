@@ -6,19 +6,19 @@ import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 export type NodeResponse = ServerResponse | http2.Http2ServerResponse;
 
 /** Who reads an answer, as far as the one that makes it cares. */
-export interface Reader {
+export interface SlowReader {
   /** More waits for it than is kept: it is sent away unless it reads on within a moment. */
   hurry(): void;
 }
 
-export interface WatchedReader extends Reader {
+export interface WatchedSlowReader extends SlowReader {
   /** Resolves when more may be written, or to why not: the reader has left, or was sent away for reading nothing. */
   untilDrained(): Promise<ConnectError | undefined>;
   /** Resolves when the answer has left for good, or never will. */
   untilClosed(): Promise<void>;
 }
 
-export const readerKey = createContextKey<Reader | undefined>(undefined, { description: "who reads the answer" });
+export const readerKey = createContextKey<SlowReader | undefined>(undefined, { description: "who reads the answer" });
 
 const hurryMs = 1_000;
 
@@ -27,7 +27,7 @@ const hurryMs = 1_000;
  * takes nothing is held in vain. Over HTTP/2 it is told ENHANCE_YOUR_CALM, which gRPC reads as RESOURCE_EXHAUSTED;
  * over HTTP/1.1 the connection ends.
  */
-export function watchReader(response: NodeResponse, { stallMs }: { readonly stallMs: number }): WatchedReader {
+export function watchReader(response: NodeResponse, { stallMs }: { readonly stallMs: number }): WatchedSlowReader {
   let closed = false;
   let sentAway = false;
   let hurried = false;

@@ -51,13 +51,13 @@ export const endStreams =
     }
   };
 
-interface Ending {
+interface StreamEnd {
   readonly signal: AbortSignal;
   readonly settle: () => void;
 }
 
 /** What a stream says and, where it was ended rather than at its end, why. */
-async function* told<T>(messages: AsyncIterable<T>, { signal, settle }: Ending): AsyncIterable<T> {
+async function* told<T>(messages: AsyncIterable<T>, { signal, settle }: StreamEnd): AsyncIterable<T> {
   try {
     yield* messages;
     if (signal.aborted) throw signal.reason;

@@ -5,9 +5,9 @@ import type { ChannelService } from "../../gen/latchkey/v1/channel_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
 
-type Methods = ServiceImpl<typeof ChannelService>;
+type ChannelMethods = ServiceImpl<typeof ChannelService>;
 
-export const channelService = ({ channels, destinations, environments, feeds }: Broker): Methods => ({
+export const channelService = ({ channels, destinations, environments, feeds }: Broker): ChannelMethods => ({
   async createChannel({ connection, ...wish }, context) {
     if (connection === undefined) throw new Error("a validated request names its connection");
     const caller = callerOf(context);

@@ -15,7 +15,7 @@ import {
   type UpdateMetadataRequest,
   UpdateMetadataRequestSchema,
 } from "../../gen/latchkey/v1/connection_pb.ts";
-import { eachOf, type Outcome } from "../server/batch.ts";
+import { type BatchOutcome, eachOf } from "../server/batch.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { problemOf } from "../server/errors.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
@@ -23,9 +23,9 @@ import type { RequireValid } from "../server/validate.ts";
 import { markerOf, watcherOf } from "../server/watch.ts";
 import { importMethods } from "./imports.ts";
 
-type Methods = ServiceImpl<typeof ConnectionService>;
+type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
 
-export const connectionService = (broker: Broker, requireValid: RequireValid): Methods => {
+export const connectionService = (broker: Broker, requireValid: RequireValid): ConnectionMethods => {
   const { connections, listing, live, environments, feeds } = broker;
 
   /** A ref with its environment filled in, if the caller may go there. Items of a batch come here unchecked. */
@@ -149,7 +149,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): M
 const named = (ref: ConnectionRef | undefined) => (ref === undefined ? {} : { ref });
 const problemIn = (fault: Fault | undefined) => (fault === undefined ? {} : { problem: problemOf(fault) });
 
-const getResultOf = (ref: ConnectionRef | undefined, outcome: Outcome<Connection>) =>
+const getResultOf = (ref: ConnectionRef | undefined, outcome: BatchOutcome<Connection>) =>
   outcome.fault === undefined
     ? { ...named(ref), connection: outcome.value }
     : { ...named(ref), ...problemIn(outcome.fault) };

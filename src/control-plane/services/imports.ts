@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { Imported } from "../../broker/connect/imports.ts";
+import type { ImportedItem } from "../../broker/connect/imports.ts";
 import type { Caller } from "../../broker/setup/access.ts";
 import {
   type ConnectionImport,
@@ -18,7 +18,7 @@ import { problemOf } from "../server/errors.ts";
 import type { RequireValid } from "../server/validate.ts";
 import { batches } from "./import-stream.ts";
 
-type Methods = Pick<
+type ImportMethods = Pick<
   ServiceImpl<typeof ConnectionService>,
   "importConnection" | "batchImportConnections" | "streamImportConnections"
 >;
@@ -29,7 +29,10 @@ interface Item {
 }
 
 /** The three ways to import connections: one, a batch, a stream. */
-export const importMethods = ({ imports, environments, connections }: Broker, requireValid: RequireValid): Methods => {
+export const importMethods = (
+  { imports, environments, connections }: Broker,
+  requireValid: RequireValid,
+): ImportMethods => {
   /** Items that are not valid, or name an environment the caller may not enter, fail one by one. */
   async function importItems(caller: Caller, items: readonly Item[]): Promise<ImportResult[]> {
     const placed = await eachOf(items, async ({ connection: item, runHooks }) => {
@@ -74,7 +77,7 @@ export const importMethods = ({ imports, environments, connections }: Broker, re
   };
 };
 
-function resultOf(imported: Imported): ImportResult {
+function resultOf(imported: ImportedItem): ImportResult {
   const { ref } = imported;
   if (imported.fault !== undefined) return create(ImportResultSchema, { ref, problem: problemOf(imported.fault) });
   const { created, connection } = imported;

@@ -19,7 +19,7 @@ export const recordMethods = ({
   records,
   environments,
 }: Pick<Broker, "records" | "environments">): Pick<ServiceImpl<typeof SyncService>, "listRecords" | "pruneRecords"> => {
-  async function named(asked: Named, context: HandlerContext): Promise<RecordsOf> {
+  async function named(asked: RecordModelName, context: HandlerContext): Promise<RecordsOf> {
     const { connection, model, variant } = asked;
     if (connection === undefined) throw new Error("a validated request names its connection");
     const environment = await environments.of(callerOf(context), connection.environment);
@@ -49,7 +49,7 @@ export const recordMethods = ({
   };
 };
 
-interface Named {
+interface RecordModelName {
   readonly connection?: ConnectionRef | undefined;
   readonly model: string;
   readonly variant: string;

@@ -13,7 +13,7 @@ import { ProblemSchema, ViolationSchema } from "../../gen/latchkey/v1/problem_pb
 import { Script_Kind, ScriptSchema, type SyncRef, type SyncService } from "../../gen/latchkey/v1/sync_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 
-type Methods = ServiceImpl<typeof SyncService>;
+type SyncMethods = ServiceImpl<typeof SyncService>;
 
 const kinds: Readonly<Record<ScriptKind, Script_Kind>> = {
   sync: Script_Kind.SYNC,
@@ -22,7 +22,7 @@ const kinds: Readonly<Record<ScriptKind, Script_Kind>> = {
 };
 const testDeadlineMs = 120_000;
 
-export const syncService = (broker: Broker): Omit<Methods, "listRecords" | "pruneRecords"> => {
+export const syncService = (broker: Broker): Omit<SyncMethods, "listRecords" | "pruneRecords"> => {
   const { scripts, syncs, runs, actions, runNow, connections, live, environments } = broker;
 
   async function refIn(connection: ConnectionRef | undefined, context: HandlerContext): Promise<ConnectionRef> {

@@ -9,9 +9,9 @@ import { problemOf } from "../server/errors.ts";
 import { maxPageBytes } from "../server/page-bytes.ts";
 import { watcherOf } from "../server/watch.ts";
 
-type Methods = ServiceImpl<typeof WebhookService>;
+type WebhookMethods = ServiceImpl<typeof WebhookService>;
 
-export const webhookService = (broker: Broker): Methods => {
+export const webhookService = (broker: Broker): WebhookMethods => {
   const { environments, notifications, forwards, destinations, webhooks, webhookReceivers, feeds } = broker;
 
   async function receiverOf(environment: string, integration: string) {

@@ -1,7 +1,7 @@
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
-type Kind = Exclude<Credentials["kind"]["case"], undefined>;
+type CredentialsKind = Exclude<Credentials["kind"]["case"], undefined>;
 
 /** How the SDK's dialect names a kind of credentials. A kind that the proto has and this table lacks does not compile. */
 export const authModes = {
@@ -18,9 +18,9 @@ export const authModes = {
   awsSigv4: "AWS_SIGV4",
   clientCertificate: "CLIENT_CERTIFICATE",
   none: "NONE",
-} as const satisfies { readonly [K in Kind]: string };
+} as const satisfies { readonly [K in CredentialsKind]: string };
 
-export type AuthMode = (typeof authModes)[Kind];
+export type AuthMode = (typeof authModes)[CredentialsKind];
 
 /** The kind of credentials that a provider's connections hold. */
 export const authModeOf = ({ auth }: Provider): string => authModes[auth.case ?? "none"];

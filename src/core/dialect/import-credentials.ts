@@ -4,7 +4,7 @@ import type { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts"
 import type { AuthMode } from "./auth-mode.ts";
 import type { JsonFields } from "./json-fields.ts";
 
-type Kind = NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>;
+type CredentialsInit = NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>;
 
 /**
  * The types of the SDK's dialect, each with how its flat fields are read. Fields that none asks for are ignored. A type
@@ -90,13 +90,13 @@ const types = {
   NONE() {
     return { case: "none", value: {} };
   },
-} as const satisfies { readonly [M in AuthMode]: (fields: JsonFields) => Kind };
+} as const satisfies { readonly [M in AuthMode]: (fields: JsonFields) => CredentialsInit };
 
 /** The values of `type`, as the SDK writes them. */
 export const credentialTypes: readonly string[] = Object.keys(types);
 
 /** Reads the flat `credentials` of the SDK's dialect; undefined when their type is unknown, which is then noted. */
-export function readCredentials(fields: JsonFields): Kind | undefined {
+export function readCredentials(fields: JsonFields): CredentialsInit | undefined {
   const type = fields.requiredText("type");
   if (isType(type)) {
     const kind = types[type](fields);

@@ -7,7 +7,7 @@ import { instantForms, readInstant } from "./instant.ts";
 const maxFindings = 100;
 
 /** What reading an object brought to light. Nothing here quotes a value: it may be a secret. */
-export interface Findings {
+export interface ReadingNotes {
   readonly mistakes: Mistake[];
   /** Dotted paths of fields that no one asked for. */
   readonly ignored: string[];
@@ -38,12 +38,12 @@ export interface JsonFields {
   ignoreRest(): void;
 }
 
-interface Place {
+interface JsonPosition {
   readonly path: readonly string[];
-  readonly findings: Findings;
+  readonly findings: ReadingNotes;
 }
 
-export function readFields(source: JsonObject, { path, findings }: Place): JsonFields {
+export function readFields(source: JsonObject, { path, findings }: JsonPosition): JsonFields {
   const unread = new Set(Object.keys(source));
   const refuseAt = (at: readonly string[], message: string) => {
     if (findings.mistakes.length < maxFindings) findings.mistakes.push({ path: [...path, ...at], message });

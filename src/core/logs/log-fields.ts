@@ -41,13 +41,13 @@ const table = {
   trigger: "word",
   variant: "word",
   version: "word",
-} as const satisfies Readonly<Record<string, Kind>>;
+} as const satisfies Readonly<Record<string, LogFieldKind>>;
 
-type Kind = "number" | "word" | "time" | "text";
+type LogFieldKind = "number" | "word" | "time" | "text";
 /** A time is milliseconds since 1970. */
-type ValueOf<K extends Kind> = K extends "number" | "time" ? number : string;
+type ValueOf<K extends LogFieldKind> = K extends "number" | "time" ? number : string;
 
-export type LogFields = { readonly [N in keyof typeof table]?: ValueOf<(typeof table)[N]> | undefined };
+export type LogFieldValues = { readonly [N in keyof typeof table]?: ValueOf<(typeof table)[N]> | undefined };
 
 const maxWordLength = 128;
 export const maxTextLength = 400;
@@ -55,7 +55,7 @@ export const maxTextLength = 400;
 const maxLookedAt = 4_096;
 
 /** The fields of a line as they are kept. */
-export function keptFields(fields: LogFields, redact: Redact): JsonObject {
+export function keptFields(fields: LogFieldValues, redact: Redact): JsonObject {
   const kept: JsonObject = {};
   for (const [name, value] of Object.entries(fields)) {
     const shown = kinds.has(name) && value !== undefined ? keptValue(kinds.get(name), value, redact) : undefined;
@@ -64,9 +64,9 @@ export function keptFields(fields: LogFields, redact: Redact): JsonObject {
   return kept;
 }
 
-const kinds: ReadonlyMap<string, Kind> = new Map(Object.entries(table));
+const kinds: ReadonlyMap<string, LogFieldKind> = new Map(Object.entries(table));
 
-function keptValue(kind: Kind | undefined, value: unknown, redact: Redact): JsonValue | undefined {
+function keptValue(kind: LogFieldKind | undefined, value: unknown, redact: Redact): JsonValue | undefined {
   if (kind === "number") return typeof value === "number" && Number.isFinite(value) ? value : undefined;
   if (kind === "time") return typeof value === "number" ? isoOf(value) : undefined;
   if (typeof value !== "string" || value === "") return undefined;

@@ -2,7 +2,7 @@ import { create, type JsonObject } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type LogLine, LogLineSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Redact } from "../secrets/redaction.ts";
-import { keptFields, keptText, type LogFields } from "./log-fields.ts";
+import { keptFields, keptText, type LogFieldValues } from "./log-fields.ts";
 
 /** One line as it was said: nothing in it has been blanked yet. */
 export interface RawLine {
@@ -10,7 +10,7 @@ export interface RawLine {
   readonly level: "debug" | "info" | "warn" | "error";
   /** A constant sentence: what it is about stands in the fields. */
   readonly sentence: string;
-  readonly fields: LogFields;
+  readonly fields: LogFieldValues;
 }
 
 /** Both ends of a long log are kept: how it began, and how it ended. */

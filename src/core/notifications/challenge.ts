@@ -1,5 +1,5 @@
 import type { ChallengeRules } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Reading } from "./reading.ts";
+import type { NotificationReading } from "./reading.ts";
 
 /** What a provider is answered that asks whether it is heard, and has nothing to tell yet. */
 export interface ChallengeAnswer {
@@ -15,7 +15,10 @@ const maxLength = 4_096;
  * Undefined: it is no challenge. Answered before anything is proven, since some ask before there is a secret: so it says
  * nothing that the sender did not, and never as a page that a browser would run.
  */
-export function challengeAnswer(rules: ChallengeRules | undefined, reading: Reading): ChallengeAnswer | undefined {
+export function challengeAnswer(
+  rules: ChallengeRules | undefined,
+  reading: NotificationReading,
+): ChallengeAnswer | undefined {
   if (rules === undefined) return undefined;
   const { query, body, header, contentType, when, is } = rules;
   if (when !== "" && reading.textsAt(when)[0] !== is) return undefined;

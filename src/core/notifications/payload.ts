@@ -1,7 +1,7 @@
 import { StoredNotification_PayloadForm as PayloadForm } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { NotificationRules } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Received } from "./notification.ts";
-import { type Reading, readingOf, textOf, utf8Of } from "./reading.ts";
+import type { ReceivedNotification } from "./notification.ts";
+import { type NotificationReading, readingOf, textOf, utf8Of } from "./reading.ts";
 
 interface PassedHeader {
   readonly name: string;
@@ -11,7 +11,7 @@ interface PassedHeader {
 /** The headers of a notification that go on to the application: the provider's own, less what proves it. */
 export function passedHeaders(
   rules: NotificationRules | undefined,
-  reading: Pick<Reading, "headers">,
+  reading: Pick<NotificationReading, "headers">,
 ): readonly PassedHeader[] {
   if (rules === undefined || rules.headerPrefix === "") return [];
   const { prefix, held } = passingOf(rules);
@@ -35,7 +35,7 @@ function passingOf(rules: NotificationRules) {
 }
 
 /** How a notification's payload is made: settled when it is received, so that it stays the same. */
-export function payloadFormOf(rules: NotificationRules | undefined, reading: Reading): PayloadForm {
+export function payloadFormOf(rules: NotificationRules | undefined, reading: NotificationReading): PayloadForm {
   const { channel = "", values = {} } = rules ?? {};
   // What comes over a channel that the headers name is told by them: a body beside (`{"kind": "drive#changes"}`) says less.
   const isInHeaders = (values[channel]?.header ?? "") !== "";
@@ -60,7 +60,7 @@ export function payloadOf(form: PayloadForm, headers: readonly PassedHeader[], b
   }
 }
 
-const formHeaders: Received["headers"] = [["content-type", "application/x-www-form-urlencoded"]];
+const formHeaders: ReceivedNotification["headers"] = [["content-type", "application/x-www-form-urlencoded"]];
 
 function formObject(body: Uint8Array): Readonly<Record<string, string | readonly string[]>> {
   const fields = new Map<string, string[]>();

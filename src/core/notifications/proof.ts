@@ -4,12 +4,12 @@ import type { Provider, SignatureRules } from "../../gen/latchkey/v1/provider_pb
 import { type SignatureScheme, schemeFacts, schemeOf } from "../../providers/signature-scheme.ts";
 import { instantOf } from "./instant.ts";
 import { isSignedBy, keysFor, readJwt, type SignerKey, wrongClaim } from "./jwt.ts";
-import type { Reading } from "./reading.ts";
+import type { NotificationReading } from "./reading.ts";
 
 /** Whether a notification comes from whom it says. */
-export type Proof = { readonly proven: true } | { readonly proven: false; readonly reason: Unproven };
+export type Proof = { readonly proven: true } | { readonly proven: false; readonly reason: ProofFailure };
 
-export type Unproven =
+export type ProofFailure =
   // Nothing to prove it by: these are taken all the same.
   | "no_scheme"
   | "no_secret"
@@ -36,7 +36,7 @@ export const isTaken = (proof: Proof): boolean =>
 
 export interface ProofRequest {
   readonly rules: SignatureRules | undefined;
-  readonly reading: Reading;
+  readonly reading: NotificationReading;
   readonly method: string;
   /** As the provider was given it, with the query. */
   readonly url: string;
@@ -49,7 +49,7 @@ export interface ProofRequest {
   readonly nowMs: number;
 }
 
-interface Secrets {
+interface ProofSecrets {
   readonly webhookSecret: string;
   readonly clientSecret: string;
 }
@@ -57,7 +57,7 @@ interface Secrets {
 /** What an integration's notifications are proven by; empty: nothing. */
 export const webhookSecret = (
   rules: SignatureRules | undefined,
-  { webhookSecret: own, clientSecret }: Secrets,
+  { webhookSecret: own, clientSecret }: ProofSecrets,
 ): string => (own !== "" ? own : rules?.keyDefault === "client_secret" ? clientSecret : "");
 
 /** Whether an integration of this provider can prove its notifications only once it has a webhook secret. */
@@ -69,7 +69,7 @@ export function wantsWebhookSecret({ notification }: Pick<Provider, "notificatio
 }
 
 const proven: Proof = { proven: true };
-const unproven = (reason: Unproven): Proof => ({ proven: false, reason });
+const unproven = (reason: ProofFailure): Proof => ({ proven: false, reason });
 
 type Prover = (rules: SignatureRules, request: ProofRequest) => Proof | Promise<Proof>;
 
@@ -156,13 +156,13 @@ function hmac(rules: SignatureRules, secrets: readonly string[], request: ProofR
   return inTime({ timestamp, unit: rules.timestampUnit, toleranceMs: toleranceMs(rules), nowMs: request.nowMs });
 }
 
-interface Signing {
+interface SignatureInput {
   readonly hash: string;
   readonly key: Uint8Array;
   readonly content: readonly Uint8Array[];
 }
 
-function signed({ hash: of, key, content }: Signing): Buffer {
+function signed({ hash: of, key, content }: SignatureInput): Buffer {
   const made = createHmac(of || "sha256", key);
   for (const one of content) made.update(one);
   return made.digest();
@@ -181,12 +181,15 @@ const partsOf = (field: string): readonly (readonly [name: string, value: string
       return at === -1 ? ([one, ""] as const) : ([one.slice(0, at), one.slice(at + 1)] as const);
     });
 
-interface Signed extends ProofRequest {
+interface TimestampedProof extends ProofRequest {
   readonly timestamp: string;
 }
 
 /** What was signed, piece by piece; undefined: it does not cover the body, so that anybody could have put in another. */
-function contentOf({ content, bodyHashQuery }: SignatureRules, request: Signed): readonly Uint8Array[] | undefined {
+function contentOf(
+  { content, bodyHashQuery }: SignatureRules,
+  request: TimestampedProof,
+): readonly Uint8Array[] | undefined {
   const { reading, method, url, timestamp } = request;
   const { body } = reading.received;
   const pieces = (content || "${body}").split(/(\$\{\w+\})/);
@@ -203,7 +206,7 @@ function contentOf({ content, bodyHashQuery }: SignatureRules, request: Signed):
 }
 
 /** Whether the URL, or `${form}`, says all that is in the body. */
-function isCovered(bodyHashQuery: string, reading: Reading): boolean {
+function isCovered(bodyHashQuery: string, reading: NotificationReading): boolean {
   const { body } = reading.received;
   const bodyHash = bodyHashQuery === "" ? undefined : reading.query(bodyHashQuery);
   if (bodyHash !== undefined) return isSame(createHash("sha256").update(body).digest("hex"), bodyHash.toLowerCase());
@@ -211,7 +214,7 @@ function isCovered(bodyHashQuery: string, reading: Reading): boolean {
 }
 
 /** Sorted by the code units of the names, as JavaScript sorts; of a name with several values, each value once. */
-function sortedForm(reading: Reading): string {
+function sortedForm(reading: NotificationReading): string {
   const fields = (reading.form() ?? []).map(([name, value]) => `${name}\0${value}`);
   return [...new Set(fields)]
     .sort()
@@ -244,7 +247,7 @@ function standard(rules: SignatureRules, secrets: readonly string[], { reading, 
   return inTime({ timestamp, unit: "s", toleranceMs: toleranceMs(rules) ?? defaultToleranceMs, nowMs });
 }
 
-interface Timing {
+interface SignatureTiming {
   readonly timestamp: string;
   readonly unit: string;
   /** Undefined: it is not judged. */
@@ -253,7 +256,7 @@ interface Timing {
 }
 
 /** What was signed long ago may have been overheard since. */
-function inTime({ timestamp, unit, toleranceMs: most, nowMs }: Timing): Proof {
+function inTime({ timestamp, unit, toleranceMs: most, nowMs }: SignatureTiming): Proof {
   if (most === undefined) return proven;
   const at = instantOf(timestamp, unit);
   if (at === undefined || nowMs - at > most) return unproven("too_old");

@@ -2,24 +2,24 @@ import { TextDecoder } from "node:util";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { valuesAt } from "../../providers/dotted-path.ts";
 import { isObject } from "../dialect/json-fields.ts";
-import type { Received } from "./notification.ts";
+import type { ReceivedNotification } from "./notification.ts";
 
 /**
  * A notification as it is looked at: each part is read when it is first asked for, and once. Nothing here throws,
  * whatever strangers send. A class, because there is one for each.
  */
-export class Reading {
-  readonly received: Received;
-  #headers: Received["headers"] | undefined;
-  #form: Once<readonly (readonly [name: string, value: string])[] | undefined>;
-  #json: Once<ReadJson | undefined>;
+export class NotificationReading {
+  readonly received: ReceivedNotification;
+  #headers: ReceivedNotification["headers"] | undefined;
+  #form: LazyValue<readonly (readonly [name: string, value: string])[] | undefined>;
+  #json: LazyValue<NotificationJson | undefined>;
 
-  constructor(received: Received) {
+  constructor(received: ReceivedNotification) {
     this.received = received;
   }
 
   /** Each name once, with text; several lines of one are joined (RFC 9110, section 5.3). */
-  get headers(): Received["headers"] {
+  get headers(): ReceivedNotification["headers"] {
     this.#headers ??= joinedHeaders(this.received);
     return this.#headers;
   }
@@ -59,15 +59,15 @@ export class Reading {
     return this.#readJson()?.textsAt(path) ?? [];
   }
 
-  #readJson(): ReadJson | undefined {
+  #readJson(): NotificationJson | undefined {
     this.#json ??= { made: readJson(this.received.body) };
     return this.#json.made;
   }
 }
 
-export const readingOf = (received: Received): Reading => new Reading(received);
+export const readingOf = (received: ReceivedNotification): NotificationReading => new NotificationReading(received);
 
-type Once<T> = { readonly made: T } | undefined;
+type LazyValue<T> = { readonly made: T } | undefined;
 
 /**
  * Bytes as text: UTF-8 where they are, and otherwise Latin-1, in which every byte means something. The same bytes are
@@ -92,7 +92,7 @@ export const textOfField = (value: string): string =>
 const beyondAscii = /[\x80-\xff]/;
 
 /** Most have no name twice and nothing but ASCII, and stay as they are. */
-function joinedHeaders({ headers }: Received): Received["headers"] {
+function joinedHeaders({ headers }: ReceivedNotification): ReceivedNotification["headers"] {
   if (isPlain(headers)) return headers;
   const joined = new Map<string, string>();
   for (const [name, value] of headers) {
@@ -106,10 +106,10 @@ function joinedHeaders({ headers }: Received): Received["headers"] {
 /** So few names are compared with each other sooner than they are filed. */
 const fewHeaders = 24;
 
-function isPlain(headers: Received["headers"]): boolean {
+function isPlain(headers: ReceivedNotification["headers"]): boolean {
   if (headers.length > fewHeaders) return false;
   for (let i = 0; i < headers.length; i += 1) {
-    const [name, value] = headers[i] as Received["headers"][number];
+    const [name, value] = headers[i] as ReceivedNotification["headers"][number];
     if (beyondAscii.test(value)) return false;
     for (let j = 0; j < i; j += 1) if (headers[j]?.[0] === name) return false;
   }
@@ -117,12 +117,12 @@ function isPlain(headers: Received["headers"]): boolean {
 }
 
 /** JSON of a value that a notification holds, with its numbers as they are written. */
-export interface ReadJson {
+export interface NotificationJson {
   readonly value: JsonValue;
   textsAt(path: string): readonly (string | undefined)[];
 }
 
-export function readJson(bytes: Uint8Array): ReadJson | undefined {
+export function readJson(bytes: Uint8Array): NotificationJson | undefined {
   const text = utf8Of(bytes);
   // A list or an object begins so; who sends another kind of body is not made to wait for a parser.
   if (text === undefined || !/^[ \t\r\n]*[{[]/.test(text) || isDeep(text)) return undefined;

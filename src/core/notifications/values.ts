@@ -7,7 +7,7 @@ import {
 import { schemeFacts, schemeOf } from "../../providers/signature-scheme.ts";
 import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
-import { type Reading, readJson } from "./reading.ts";
+import { type NotificationReading, readJson } from "./reading.ts";
 
 /** What a provider's rules find in a notification. */
 export interface NotificationValues {
@@ -31,7 +31,10 @@ const maxLength = 16_384;
 /** Several times as many notifications as any provider puts into one body. */
 const maxValues = 1_000;
 
-export function notificationValues(rules: NotificationRules | undefined, reading: Reading): NotificationValues {
+export function notificationValues(
+  rules: NotificationRules | undefined,
+  reading: NotificationReading,
+): NotificationValues {
   if (rules === undefined) return nothing;
   const { messageId, lookups, channel, number, state, syncState, resourceId, kind } = rules;
   const read = new ValuesRead(rules, reading);
@@ -47,7 +50,7 @@ export function notificationValues(rules: NotificationRules | undefined, reading
 }
 
 /** Of a scheme that signs an id of the message, that id, where the rules name no other. */
-function signedIdOf({ messageId, signature }: NotificationRules, reading: Reading): string | undefined {
+function signedIdOf({ messageId, signature }: NotificationRules, reading: NotificationReading): string | undefined {
   const scheme = schemeOf(signature);
   if (messageId.length > 0 || signature === undefined || scheme === undefined || scheme === "none") return undefined;
   const header = schemeFacts[scheme].signedIdHeader(signature);
@@ -64,11 +67,11 @@ const nothing: NotificationValues = {
 /** What rules find, by their names, each looked for once. There are few: a map of them would cost more. */
 class ValuesRead {
   readonly #rules: NotificationRules;
-  readonly #reading: Reading;
+  readonly #reading: NotificationReading;
   readonly #names: string[] = [];
   readonly #found: (readonly string[])[] = [];
 
-  constructor(rules: NotificationRules, reading: Reading) {
+  constructor(rules: NotificationRules, reading: NotificationReading) {
     this.#rules = rules;
     this.#reading = reading;
   }
@@ -129,7 +132,7 @@ function messageIdOf(parts: readonly (readonly string[])[]): string | undefined 
 }
 
 /** The values that a rule finds, each once. */
-export function valuesOf(rule: ValueRule, reading: Reading): readonly string[] {
+export function valuesOf(rule: ValueRule, reading: NotificationReading): readonly string[] {
   const { base64, json, segmentAfter: mark } = rule;
   let found = placedAt(rule, reading);
   if (base64) found = found.flatMap(decodedFrom);
@@ -148,7 +151,7 @@ const textsIn = (value: string, path: string): readonly string[] =>
 const isUsable = (value: string): boolean =>
   value !== "" && value.length <= maxLength && !value.includes("\0") && value.isWellFormed();
 
-function placedAt({ header, body, query, form }: ValueRule, reading: Reading): readonly string[] {
+function placedAt({ header, body, query, form }: ValueRule, reading: NotificationReading): readonly string[] {
   if (body !== "") return reading.textsAt(body).filter((value) => value !== undefined);
   const fields = form === "" ? [] : (reading.form() ?? []);
   if (form !== "") return fields.filter(([name]) => name === form).map(([, value]) => value);

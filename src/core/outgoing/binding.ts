@@ -1,7 +1,7 @@
 import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { HostRule, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { filledUrl, Unbound } from "./filled-url.ts";
+import { filledUrl, UnboundHost } from "./filled-url.ts";
 
 /** Where the credentials of a connection may travel. Made once for a connection, and asked for each request. */
 export interface Binding {
@@ -22,16 +22,16 @@ export interface Address {
   readonly basePath: string;
 }
 
-interface Bound {
+interface BindingInput {
   readonly connection: Connection;
   readonly integration: Integration;
   readonly provider: Provider;
 }
 
-/** Throws `Unbound`. */
-export function bindingOf({ connection, integration, provider }: Bound): Binding {
+/** Throws `UnboundHost`. */
+export function bindingOf({ connection, integration, provider }: BindingInput): Binding {
   const { proxy } = provider;
-  if (proxy === undefined || proxy.baseUrl === "") throw new Unbound("its provider says nowhere to send requests");
+  if (proxy === undefined || proxy.baseUrl === "") throw new UnboundHost("its provider says nowhere to send requests");
   const base = addressOf(
     filledUrl(proxy.baseUrl, {
       fields: provider.connectionFields,
@@ -39,7 +39,7 @@ export function bindingOf({ connection, integration, provider }: Bound): Binding
       defaults: integration.connectionDefaults,
     }),
   );
-  if (base === undefined) throw new Unbound("its configuration makes no address");
+  if (base === undefined) throw new UnboundHost("its configuration makes no address");
   const hosts = addressesOf(proxy.hosts);
   // Paths belong to the provider. A host of the integration is one more address that a caller may ask for by name.
   const byPrefix = hosts.filter(({ prefix }) => prefix !== "").toSorted((a, b) => b.prefix.length - a.prefix.length);

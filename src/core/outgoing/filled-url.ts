@@ -3,11 +3,11 @@ import type { ConnectionField } from "../../gen/latchkey/v1/provider_pb.ts";
 import { placeholder, urlTemplate } from "../../providers/url-template.ts";
 
 /** A connection's configuration leads nowhere that its provider allows. */
-export class Unbound extends Error {
+export class UnboundHost extends Error {
   override readonly name = "Unbound";
 }
 
-export interface Filling {
+export interface TemplateValues {
   /** Of the provider: what each value may look like. */
   readonly fields: readonly ConnectionField[];
   /** The connection's own. */
@@ -20,48 +20,49 @@ export interface Filling {
 
 /**
  * A URL of a provider's description with the connection's values in it. What stands for a part of the host or for a
- * segment of the path is no more than that, whatever it is. Throws `Unbound`, which quotes no value.
+ * segment of the path is no more than that, whatever it is. Throws `UnboundHost`, which quotes no value.
  */
-export function filledUrl(url: string, filling: Filling): string {
+export function filledUrl(url: string, filling: TemplateValues): string {
   const template = urlTemplate(url);
-  if (template === undefined) throw new Unbound("its provider's URL is none");
+  if (template === undefined) throw new UnboundHost("its provider's URL is none");
   const { scheme, rest } = template;
-  const fill = (text: string, read: Read) =>
+  const fill = (text: string, read: ReadField) =>
     text.replaceAll(placeholder, (_, from: string, name: string) => valueFor({ from, name, read, filling }));
   const host = fill(template.host, hostIn);
   const path = fill(template.path, segmentIn);
   const filled = `${scheme}${host}${path}${rest}`;
   // `URL` must read it as it is written: a number that is an address (`127.1`) is a host that nobody wrote.
   const name = host.replace(/:\d+$/, "").toLowerCase();
-  if (!URL.canParse(filled) || new URL(filled).hostname !== name) throw new Unbound("its configuration makes no URL");
+  if (!URL.canParse(filled) || new URL(filled).hostname !== name)
+    throw new UnboundHost("its configuration makes no URL");
   return filled;
 }
 
-type Read = (value: string, field: Pick<ConnectionField, "pattern" | "suffixes">) => string | undefined;
+type ReadField = (value: string, field: Pick<ConnectionField, "pattern" | "suffixes">) => string | undefined;
 
-interface Wanted {
+interface TemplateField {
   readonly from: string;
   readonly name: string;
-  readonly read: Read;
-  readonly filling: Filling;
+  readonly read: ReadField;
+  readonly filling: TemplateValues;
 }
 
 /** What no field describes is a segment of a path, and no host. */
 const undescribed = { pattern: "", suffixes: [] };
 
-function valueFor({ from, name, read, filling }: Wanted): string {
+function valueFor({ from, name, read, filling }: TemplateField): string {
   const { fields, config, defaults, credentials = {} } = filling;
   if (from === "credentials") {
     const value = credentials[name];
     const filled = typeof value === "string" && read === segmentIn ? segmentIn(value, undescribed) : undefined;
-    if (filled === undefined) throw new Unbound(`its credentials' ${name} is no segment of a path`);
+    if (filled === undefined) throw new UnboundHost(`its credentials' ${name} is no segment of a path`);
     return filled;
   }
   const field = fields.find((one) => one.name === name);
   const value = present(config[name]) ?? present(defaults[name]) ?? field?.defaultValue;
   const filled = field === undefined || typeof value !== "string" ? undefined : read(value, field);
   if (filled === undefined) {
-    throw new Unbound(`its connection_config.${name} is no part of a URL that its provider allows`);
+    throw new UnboundHost(`its connection_config.${name} is no part of a URL that its provider allows`);
   }
   return filled;
 }

@@ -62,14 +62,14 @@ const nameOf = byFieldName((lower): Name => {
   };
 });
 
-export interface Withheld {
+export interface WithheldFields {
   /** The names, in lower case, that the credentials bring themselves. */
   readonly replaced: ReadonlySet<string>;
   /** The caller's key is for us alone, also where the caller has written it into a field of another name. */
   readonly key: string | undefined;
 }
 
-export function outgoingFields(rawHeaders: readonly string[], { replaced, key }: Withheld): OutgoingFields {
+export function outgoingFields(rawHeaders: readonly string[], { replaced, key }: WithheldFields): OutgoingFields {
   const { nominated, disguised } = specialIn(rawHeaders);
   const pairs: string[] = [];
   let contentLength: string | undefined;

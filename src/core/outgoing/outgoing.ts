@@ -1,18 +1,18 @@
-import type { Attachment, Draft, Pair } from "../../auth/attachment.ts";
+import type { Attachment, NameValue, RequestDraft } from "../../auth/attachment.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { createNote, type Memo } from "../../base/memo.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { outgoingFields } from "./outgoing-fields.ts";
 
 /** A request as it goes out, but for its body. */
-export interface Outgoing {
+export interface OutgoingHead {
   /** Path and query, as they stand in the request line. */
   readonly target: string;
   /** Request line and fields with their framing and the empty line; latin1. */
   readonly head: string;
 }
 
-export interface Asked {
+export interface ProxiedHead {
   readonly method: string;
   /** What follows the base path: path and query, as the caller wrote them. */
   readonly path: string;
@@ -26,8 +26,8 @@ export interface Asked {
   readonly isHttp2?: boolean;
 }
 
-export interface Going {
-  readonly asked: Asked;
+export interface OutgoingRequest {
+  readonly asked: ProxiedHead;
   readonly scheme: "https" | "http";
   /** As a Host field has it. */
   readonly host: string;
@@ -60,12 +60,12 @@ export interface OutgoingParts {
   /** Name, value, name, value: all but `Host` and what frames a body, and none of the credentials. */
   readonly fields: readonly string[];
   /** Of the credentials. */
-  readonly attached: readonly Pair[];
+  readonly attached: readonly NameValue[];
   readonly contentLength: string | undefined;
 }
 
 /** What the caller sent, on its way to the provider, with the credentials attached: theirs in place of any of the caller's. */
-export function outgoingParts(going: Going): OutgoingParts {
+export function outgoingParts(going: OutgoingRequest): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
   const brought = namesOf(attachment);
   const replaced = going.wantsPlain ? new Set([...brought, "accept-encoding", "grpc-accept-encoding"]) : brought;
@@ -80,7 +80,7 @@ export function outgoingParts(going: Going): OutgoingParts {
 }
 
 /** The same, written out. */
-export function outgoing(going: Going): Outgoing {
+export function outgoing(going: OutgoingRequest): OutgoingHead {
   const { asked, host } = going;
   const { target, fields, attached, contentLength } = outgoingParts(going);
   const middle = middleOf({ host, fields, contentLength: asked.body === "chunked" ? undefined : contentLength });
@@ -90,7 +90,9 @@ export function outgoing(going: Going): Outgoing {
 }
 
 /** The head of a request whose fields, and what is done to them, are those of one before it; undefined: they are not. */
-export function outgoingAgain(going: Lasting & Pick<Going, "asked" | "basePath" | "attachment">): string | undefined {
+export function outgoingAgain(
+  going: HeadInputs & Pick<OutgoingRequest, "asked" | "basePath" | "attachment">,
+): string | undefined {
   const { asked, basePath, ending } = going;
   const known = asked.memo && kept.of(asked.memo);
   if (known === undefined || ending === undefined || asked.isHttp2 === true || !isOf(known, going)) return undefined;
@@ -103,7 +105,7 @@ export const endingOf = (attachment: Attachment): string | undefined =>
   attachment.kind === "fixed" ? inOnePiece(endOf({ body: "none" }, attachment.headers)) : undefined;
 
 /** The credentials, what says that we were there, and that a body comes in chunks. */
-function endOf({ body, isHttp2 }: Pick<Asked, "body" | "isHttp2">, attached: readonly Pair[]): string {
+function endOf({ body, isHttp2 }: Pick<ProxiedHead, "body" | "isHttp2">, attached: readonly NameValue[]): string {
   let lines = "";
   for (const [name, value] of attached) lines += `${name}: ${value}\r\n`;
   lines += isHttp2 === true ? `Via: ${viaHttp2}\r\n` : `Via: ${via}\r\n`;
@@ -128,7 +130,7 @@ function middleOf({ host, fields, contentLength }: Middle): string {
 const inOnePiece = (text: string): string => Buffer.from(text, "latin1").toString("latin1");
 
 /** Of a request of which nothing has to be made anew but what is in its first line. */
-const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: Going): Memo | undefined =>
+const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: OutgoingRequest): Memo | undefined =>
   attachment.kind !== "fixed" ||
   stamp === undefined ||
   wantsPlain ||
@@ -138,22 +140,22 @@ const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: Going): 
     : asked.memo;
 
 /** What a head depends on, beside the caller's fields. */
-type Lasting = Pick<Going, "host" | "stamp" | "proxy" | "ending">;
+type HeadInputs = Pick<OutgoingRequest, "host" | "stamp" | "proxy" | "ending">;
 
 /** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
-interface Kept extends Omit<Lasting, "ending"> {
+interface CachedHead extends Omit<HeadInputs, "ending"> {
   readonly middle: string;
   /** Nothing is put behind the path. */
   readonly isBare: boolean;
 }
 
-const kept = createNote<Kept>();
+const kept = createNote<CachedHead>();
 
 // The key of the caller, which does not go on, is one of the fields.
-const isOf = (known: Kept, { host, stamp, proxy }: Lasting): boolean =>
+const isOf = (known: CachedHead, { host, stamp, proxy }: HeadInputs): boolean =>
   known.stamp === stamp && known.proxy === proxy && known.host === host;
 
-function keptOf(going: Going, middle: string): Kept {
+function keptOf(going: OutgoingRequest, middle: string): CachedHead {
   const { host, stamp, proxy } = going;
   const bare = "/";
   return {
@@ -191,13 +193,13 @@ function addDefaults(fields: string[], { defaults, own }: Defaults): void {
   }
 }
 
-interface Adding {
+interface AddedFields {
   readonly attachment: Attachment;
   readonly proxy: ProxyRules | undefined;
 }
 
 /** The caller's bytes, but for a parameter that the credentials bring. */
-function targetWith(path: string, { attachment, proxy }: Adding): string {
+function targetWith(path: string, { attachment, proxy }: AddedFields): string {
   const brought = attachment.kind === "fixed" ? attachment.query : [];
   const defaults = proxy === undefined ? [] : Object.entries(proxy.query);
   if (brought.length === 0 && defaults.length === 0) return path;
@@ -210,7 +212,7 @@ function targetWith(path: string, { attachment, proxy }: Adding): string {
   return `${bare}?${[...kept, ...added.map(encoded)].join("&")}`;
 }
 
-const encoded = ([name, value]: Pair): string => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+const encoded = ([name, value]: NameValue): string => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
 
 function parameterName(part: string): string {
   const [name = ""] = part.split("=", 1);
@@ -233,12 +235,12 @@ function draftOf({
   providerNonce,
   target,
   fields,
-}: Going &
-  Pick<Outgoing, "target"> & {
+}: OutgoingRequest &
+  Pick<OutgoingHead, "target"> & {
     readonly fields: readonly string[];
-  }): Draft {
+  }): RequestDraft {
   const at = target.indexOf("?");
-  const headers: Pair[] = [];
+  const headers: NameValue[] = [];
   for (let i = 0; i < fields.length; i += 2) headers.push([lowerCase(fields[i] ?? ""), fields[i + 1] ?? ""]);
   return {
     method: asked.method,

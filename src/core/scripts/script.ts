@@ -11,7 +11,7 @@ export interface ScriptAt {
   readonly name: string;
 }
 
-interface Common {
+interface ScriptManifestBase {
   readonly integration: string;
   readonly name: string;
   /** The hash of what runs. */
@@ -25,7 +25,7 @@ interface Common {
   readonly metadata: JsonObject | undefined;
 }
 
-export interface SyncScript extends Common {
+export interface SyncScript extends ScriptManifestBase {
   readonly kind: "sync";
   /** As it is written. */
   readonly frequency: string;
@@ -44,14 +44,14 @@ export interface SyncScript extends Common {
   readonly hasCheckpoint: boolean;
 }
 
-export interface ActionScript extends Common {
+export interface ActionScript extends ScriptManifestBase {
   readonly kind: "action";
   readonly input: JsonObject | undefined;
   readonly output: JsonObject | undefined;
   readonly endpoints: readonly ScriptEndpoint[];
 }
 
-export interface EventScript extends Common {
+export interface EventScript extends ScriptManifestBase {
   readonly kind: "event";
   readonly event: LifecycleEvent;
 }

@@ -83,12 +83,12 @@ export const isLive = (stored: StoredRun): boolean =>
   runOf(stored).state === Run_State.QUEUED || runOf(stored).state === Run_State.RUNNING;
 
 /** What a move leaves: of the sync, and of a run. */
-export interface Moved {
+export interface SyncChanges {
   readonly sync: StoredSync;
   readonly run: StoredRun;
 }
 
-interface Asked {
+interface RunRequest {
   readonly id: string;
   readonly cause: string;
   readonly mode: Mode;
@@ -99,7 +99,11 @@ interface Asked {
 const strength = (mode: Mode): number => (mode === Mode.UNSPECIFIED ? Mode.INCREMENTAL : mode);
 
 /** It is to run now. `queued` is the run that waits already, if one does. */
-export function asked(sync: StoredSync, queued: StoredRun | undefined, { id, mode, nowMs, ...more }: Asked): Moved {
+export function asked(
+  sync: StoredSync,
+  queued: StoredRun | undefined,
+  { id, mode, nowMs, ...more }: RunRequest,
+): SyncChanges {
   if (queued !== undefined) {
     const stronger = strength(mode) > strength(queued.mode) ? mode : queued.mode;
     return { sync, run: { ...queued, mode: stronger, dueMs: Math.min(queued.dueMs, nowMs) } };
@@ -110,7 +114,7 @@ export function asked(sync: StoredSync, queued: StoredRun | undefined, { id, mod
 }
 
 /** The run begins: what it is to forget is forgotten before. */
-export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: Beginning): Moved {
+export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: RunStart): SyncChanges {
   const isAnew = strength(run.mode) > Mode.INCREMENTAL;
   const { checkpoint: _, lastRunAt: __, ...rest } = sync;
   return {
@@ -119,12 +123,12 @@ export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: Begi
   };
 }
 
-export interface Beginning {
+export interface RunStart {
   readonly nowMs: number;
   readonly version: string;
 }
 
-export const started = (run: StoredRun, { nowMs, version }: Beginning): StoredRun => ({
+export const started = (run: StoredRun, { nowMs, version }: RunStart): StoredRun => ({
   ...run,
   attempts: run.attempts + 1,
   run: { ...runOf(run), state: Run_State.RUNNING, version, startedAt: timestampFromMs(nowMs) },
@@ -166,7 +170,7 @@ export function triedAgainMs(run: StoredRun, nowMs: number, random: number): num
 }
 
 /** The same again, for a reason of ours: another run, which knows what went before. */
-export function again(run: StoredRun, { id, dueMs, isFailure }: Again): StoredRun {
+export function again(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun): StoredRun {
   const { script, kind, connection } = runOf(run);
   const { variant, lane, mode, event, notificationId, environmentId } = run;
   return create(StoredRunSchema, {
@@ -180,7 +184,7 @@ export function again(run: StoredRun, { id, dueMs, isFailure }: Again): StoredRu
   });
 }
 
-interface Again {
+interface RepeatedRun {
   readonly id: string;
   readonly dueMs: number;
   /** Of its own; else the process ended under it. */

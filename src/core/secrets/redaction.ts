@@ -86,12 +86,12 @@ function hideGrams({ letters, from, to }: TextView, { grams, hidden }: Grams): v
   }
 }
 
-interface Short {
+interface ShortSecret {
   readonly short: string;
   readonly hidden: Uint8Array;
 }
 
-function hideShort({ letters, from, to }: TextView, { short, hidden }: Short): void {
+function hideShort({ letters, from, to }: TextView, { short, hidden }: ShortSecret): void {
   for (let at = letters.indexOf(short); at !== -1; at = letters.indexOf(short, at + 1)) {
     const end = at + short.length;
     const isAlone = !isWordLetter(letters[at - 1]) && !isWordLetter(letters[end]);

@@ -25,15 +25,15 @@ export const plainView = (text: string): TextView => lowered(bytesOf(text));
 
 const lowered = (view: TextView): TextView => ({ ...view, letters: view.letters.toLowerCase() });
 
-interface Draft {
+interface ViewDraft {
   letters: string;
   readonly from: number[];
   readonly to: number[];
 }
 
-const draft = (): Draft => ({ letters: "", from: [], to: [] });
+const draft = (): ViewDraft => ({ letters: "", from: [], to: [] });
 
-function add(view: Draft, letters: string, from: number, to: number): void {
+function add(view: ViewDraft, letters: string, from: number, to: number): void {
   view.letters += letters;
   for (let i = 0; i < letters.length; i += 1) {
     view.from.push(from);

@@ -2,7 +2,7 @@ import { create, type JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { faultOfAction } from "../../broker/syncs/actions.ts";
-import { type Findings, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
@@ -19,7 +19,7 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
       async answer(request) {
         const ref = connectionIn(request);
         request.query.end();
-        const findings: Findings = { mistakes: [], ignored: [] };
+        const findings: ReadingNotes = { mistakes: [], ignored: [] };
         const fields = readFields(request.body, { path: [], findings });
         const name = fields.requiredText("action_name");
         fields.has("input");

@@ -2,7 +2,7 @@ import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { readCredentials } from "../../core/dialect/import-credentials.ts";
-import { type Findings, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Route } from "../server/routes.ts";
 import { sessionOf } from "./session-token.ts";
@@ -37,7 +37,7 @@ export const apiAuthRoutes = (broker: Broker): Route[] =>
 
 /** What was typed in, in the dialect's names. */
 export function credentialsOf(typed: JsonObject) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const kind = readCredentials(readFields(typed, { path: [], findings }));
   if (findings.mistakes.length > 0 || kind === undefined) {
     throw new Fault("invalid_body", "the credentials are not complete", { mistakes: findings.mistakes });

@@ -1,11 +1,11 @@
 import type { Broker } from "../../broker/broker.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import type { Choice } from "../pages/connect-page.ts";
+import type { IntegrationChoice } from "../pages/connect-page.ts";
 import { ownerOf, type SessionOwner } from "../pages/session-owner.ts";
 
 /** What the pages of a connect session show: what its holder may connect, who asks for it and for whom. */
 export interface ConnectChoices {
-  of(session: ConnectSession): Promise<Choice[]>;
+  of(session: ConnectSession): Promise<IntegrationChoice[]>;
   ownerOf(session: ConnectSession): Promise<SessionOwner>;
 }
 

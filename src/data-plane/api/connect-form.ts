@@ -1,6 +1,12 @@
 import type { Fault } from "../../base/fault.ts";
 import { checkConnectionConfig } from "../../core/connection-rules.ts";
-import { type Choice, type FormState, fieldsOf, type Showing, titleOf } from "../pages/connect-page.ts";
+import {
+  type ConnectPageOptions,
+  type FormState,
+  fieldsOf,
+  type IntegrationChoice,
+  titleOf,
+} from "../pages/connect-page.ts";
 import { type FormField, paramName } from "../pages/form-fields.ts";
 import { filled } from "../pages/page-settings.ts";
 
@@ -8,8 +14,8 @@ import { filled } from "../pages/page-settings.ts";
 export type FormValues = Readonly<Record<string, string>>;
 
 interface EnteredForm {
-  readonly choice: Choice;
-  readonly showing: Pick<Showing, "session" | "settings">;
+  readonly choice: IntegrationChoice;
+  readonly showing: Pick<ConnectPageOptions, "session" | "settings">;
   readonly values: FormValues;
 }
 

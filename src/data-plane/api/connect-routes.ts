@@ -4,7 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { CreatedSession, NewSession } from "../../broker/connect/sessions.ts";
 import { readEndUserJson } from "../../core/dialect/import-line.ts";
-import { type Findings, isObject, type JsonFields, readFields } from "../../core/dialect/json-fields.ts";
+import { isObject, type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { endUserJson } from "../../core/dialect/sdk-json.ts";
 import { scopesIn } from "../../core/granted-scopes.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
@@ -17,7 +17,7 @@ import {
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionRefSchema, EndUserSchema, OrganizationSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { primaryColors } from "../pages/layout.ts";
-import { type Answer, callerIn, type Route } from "../server/routes.ts";
+import { callerIn, type Route, type RouteAnswer } from "../server/routes.ts";
 import { sessionOf } from "./session-token.ts";
 
 export function connectRoutes(broker: Broker): Route[] {
@@ -65,20 +65,20 @@ export function connectRoutes(broker: Broker): Route[] {
   ];
 }
 
-function created({ session: { expiresAt }, token, connectLink }: CreatedSession): Answer {
+function created({ session: { expiresAt }, token, connectLink }: CreatedSession): RouteAnswer {
   if (expiresAt === undefined) throw new Error("a session has an end");
   const expires = new Date(timestampMs(expiresAt)).toISOString();
   return { status: 201, body: { data: { token, connect_link: connectLink, expires_at: expires } } };
 }
 
-interface Reading {
+interface SessionReading {
   readonly environment: string;
   /** Of a connection that is there. */
   readonly isAgain: boolean;
 }
 
-function readSession(body: JsonObject, { environment, isAgain }: Reading) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+function readSession(body: JsonObject, { environment, isAgain }: SessionReading) {
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const reconnect = isAgain
     ? create(ConnectionRefSchema, {

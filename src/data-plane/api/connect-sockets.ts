@@ -17,7 +17,7 @@ export interface ConnectSockets {
   /** An authorization has begun of which it is to hear. */
   begun(listener: string): void;
   /** To whom the id was given. False: nobody waits under it here. */
-  tell(listener: string, message: Told): boolean;
+  tell(listener: string, message: SocketMessage): boolean;
   /** Of the page that waits; undefined: nobody does, or it has none. */
   originOf(listener: string): string | undefined;
   /** Tells all that it goes away. */
@@ -25,7 +25,7 @@ export interface ConnectSockets {
 }
 
 /** As the frontend SDK reads it. */
-export type Told =
+export type SocketMessage =
   | {
       readonly message_type: "success";
       readonly provider_config_key: string;
@@ -45,7 +45,7 @@ export type Told =
 /** What a page is told that is not let in. */
 interface Refused {
   readonly early: Buffer;
-  readonly message: Told;
+  readonly message: SocketMessage;
 }
 
 const maxSockets = 2_000;
@@ -55,7 +55,7 @@ const lookEveryMs = 30_000;
 /** Nobody has anything to say here. */
 const maxPayloadBytes = 1_024;
 
-interface Waiting {
+interface WaitingPage {
   readonly page: WebSocket;
   readonly origin: string | undefined;
   readonly since: number;
@@ -83,7 +83,7 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
     const setCookie = newCookies.get(request);
     if (setCookie !== undefined) lines.push(`Set-Cookie: ${setCookie}`);
   });
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, WaitingPage>();
   const byHash = new Map<string, WebSocket>();
   outcomes.onPassed((hash, message) => byHash.get(hash)?.send(JSON.stringify(message)));
   const timer = setInterval(look, lookEveryMs);
@@ -130,7 +130,7 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
       server.handleUpgrade(request, socket, early, (page) => {
         // It is all that proves who may hear of an authorization: as hard to guess as a session.
         const id = newListenerId(secret, request.headers.origin ?? "");
-        const one: Waiting = {
+        const one: WaitingPage = {
           page,
           origin: request.headers.origin,
           since: performance.now(),

@@ -3,11 +3,11 @@ import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import { withoutDpopKey, withoutRefreshToken } from "../../core/credentials-view.ts";
 import { ImportMistake, readEndUserJson, readImportJson } from "../../core/dialect/import-line.ts";
-import { type Findings, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { connectionFull, connectionItem } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type Connection, ConnectionRefSchema, EndUserSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Query } from "../server/query.ts";
+import type { QueryReader } from "../server/query.ts";
 import { callerIn, type Route, type RouteRequest } from "../server/routes.ts";
 
 /** The largest page of `GET /connections`, and the page of a caller that names no limit. */
@@ -134,7 +134,7 @@ function refOf(request: RouteRequest) {
 const mirroredFilters = { endUserId: "end_user_id", endUserOrganizationId: "organization_id" } as const;
 
 /** `tags[key]=value` and what is mirrored to tags. One key cannot have two values, so that asking for both is a mistake. */
-function tagFilter(query: Query): Record<string, string> {
+function tagFilter(query: QueryReader): Record<string, string> {
   const tags = Object.entries(query.map("tags")).map(([key, value]) => [`tags[${key}]`, key.toLowerCase(), value]);
   const mirrored = Object.entries(mirroredFilters).map(([name, key]) => [name, key, query.text(name)]);
   const wanted = new Map<string, string>();
@@ -158,7 +158,7 @@ function readImport(body: JsonObject, { countIgnored }: Broker) {
 }
 
 function readChange(body: JsonObject, { countIgnored }: Broker) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const tags = fields.textMap("tags");
   const webhookUrlOverride = fields.text("webhook_url_override");

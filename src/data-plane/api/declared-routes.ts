@@ -7,7 +7,7 @@ import { faultOfAction } from "../../broker/syncs/actions.ts";
 import type { ActionScript, SyncScript } from "../../core/scripts/script.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
-import { type Answer, callerIn, type Method, type Route, type RouteRequest } from "../server/routes.ts";
+import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 import { connectionIn } from "./action-routes.ts";
 import { recordFilterIn, recordsAnswer } from "./record-routes.ts";
 
@@ -101,7 +101,7 @@ async function listRecords(
   { records }: Broker,
   { script, model: usual }: RecordList,
   request: RouteRequest,
-): Promise<Answer> {
+): Promise<RouteAnswer> {
   requireScope(callerIn(request).caller, Scope.CONNECTIONS_READ);
   const { query } = request;
   const models = Object.keys(script.models);
@@ -114,7 +114,7 @@ async function listRecords(
   return recordsAnswer(await records.list(of, filter));
 }
 
-async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: RouteRequest): Promise<Answer> {
+async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: RouteRequest): Promise<RouteAnswer> {
   const { environment, integration, id: connectionId } = connectionIn(request);
   const { query, body } = request;
   query.refuseRest("is not known: this route runs a sync, and takes no parameters");

@@ -3,7 +3,7 @@ import type { Broker } from "../../broker/broker.ts";
 import type { Script } from "../../core/scripts/script.ts";
 import { functionJson, typeOf } from "../../core/scripts/script-config.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import type { Query } from "../server/query.ts";
+import type { QueryReader } from "../server/query.ts";
 import { callerIn, type Route, type RouteRequest } from "../server/routes.ts";
 
 const types = ["action", "sync", "on-event"] as const;
@@ -86,7 +86,7 @@ export function functionRoutes({ scripts, integrations }: Broker): Route[] {
 
 const orderOf = ({ kind, name }: Script): string => `${kind}\0${name}`;
 
-function typeIn(query: Query): (typeof types)[number] | undefined {
+function typeIn(query: QueryReader): (typeof types)[number] | undefined {
   const said = query.text("type");
   const type = types.find((one) => one === said);
   if (said !== undefined && type === undefined) query.refuse("type", `must be one of ${types.join(", ")}`);

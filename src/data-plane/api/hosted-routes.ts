@@ -7,10 +7,10 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { returnTarget, withParameters } from "../../core/return-target.ts";
 import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import {
-  type Choice,
   choosePage,
   formPage,
   framePage,
+  type IntegrationChoice,
   obstacleOf,
   type Passage,
   titleOf,
@@ -21,8 +21,8 @@ import { redirect, withCookie } from "../pages/layout.ts";
 import { type PageSettings, settingsOf } from "../pages/page-settings.ts";
 import { connectedPage, faultPage, notAllowedPage, returnPage } from "../pages/result-page.ts";
 import { elsewhere } from "../server/own-host.ts";
-import type { Query } from "../server/query.ts";
-import type { Answer, FaultedRequest, Route, RouteRequest } from "../server/routes.ts";
+import type { QueryReader } from "../server/query.ts";
+import type { FaultedRequest, Route, RouteAnswer, RouteRequest } from "../server/routes.ts";
 import { credentialsOf } from "./api-auth-routes.ts";
 import type { ConnectChoices } from "./connect-choice.ts";
 import { mendableForm, prefilledForm } from "./connect-form.ts";
@@ -45,7 +45,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   const { sessions, environments, origins, authorizations } = broker;
   const socketOrigin = () => new URL(publicUrl()).origin.replace(/^http/, "ws");
 
-  async function passageOf(query: Pick<Query, "text">, { environment }: ConnectSession, sessionToken: string) {
+  async function passageOf(query: Pick<QueryReader, "text">, { environment }: ConnectSession, sessionToken: string) {
     const embedder = query.text("embedder") ?? "";
     if (embedder !== "" && !origins.isAllowed(embedder, environment)) {
       throw new Fault("origin_not_allowed", "that page is none of the environment's allowed origins");
@@ -62,7 +62,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     return { passage, framedBy: embedder === "" ? [] : [embedder] };
   }
 
-  async function show({ query, headers, rawQuery }: RouteRequest): Promise<Answer> {
+  async function show({ query, headers, rawQuery }: RouteRequest): Promise<RouteAnswer> {
     const onOtherName = elsewhere(publicUrl(), headers, `${path}?${rawQuery}`);
     if (onOtherName !== undefined) return redirect(onOtherName);
     const settings = settingsOf({ rawQuery, headers });
@@ -100,14 +100,14 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     return withCookie(formPage(choice, showing, state), setCookie);
   }
 
-  const formOf = ({ integration: { key } }: Choice) => ({
+  const formOf = ({ integration: { key } }: IntegrationChoice) => ({
     socketOrigin: socketOrigin(),
     action: `../oauth/connect/${encodeURIComponent(key)}`,
     extra: {},
   });
 
   /** The frontend SDK brings the session along later, from a page that is on a list. */
-  function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders, settings: PageSettings): Answer {
+  function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders, settings: PageSettings): RouteAnswer {
     const origin = referer !== undefined && URL.canParse(referer) ? new URL(referer).origin : "";
     if (origins.isKnown(origin)) return framePage(origin, settings);
     // The developer has not allowed the page's origin yet. Only that page is told, in its frame.
@@ -115,7 +115,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     throw new Fault("missing_auth_header", "this link is not complete");
   }
 
-  async function take({ body, headers, rawQuery }: RouteRequest): Promise<Answer> {
+  async function take({ body, headers, rawQuery }: RouteRequest): Promise<RouteAnswer> {
     const settings = settingsOf({ rawQuery, headers });
     const fields = textOf(body);
     const token = fields.text("session_token") ?? "";
@@ -159,7 +159,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   }
 
   /** In the frame of a page that is on a list, what went wrong is shown there too. */
-  function faultPageOf(fault: Fault, { headers, rawQuery }: FaultedRequest): Answer {
+  function faultPageOf(fault: Fault, { headers, rawQuery }: FaultedRequest): RouteAnswer {
     const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
     // An origin of another environment than the session's is on a list as well, and frames nothing of this one.
     const isLetIn = fault.code !== "origin_not_allowed" && origins.isKnown(embedder);
@@ -168,7 +168,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   }
 
   /** Whoever has left out `/connect` in the address of the frame gets there. Programs find nothing here, as before. */
-  function atRoot({ rawQuery, headers, query }: RouteRequest): Answer {
+  function atRoot({ rawQuery, headers, query }: RouteRequest): RouteAnswer {
     const isForFrame = headers["sec-fetch-dest"] === "iframe" || query.text("apiURL") !== undefined;
     if (isForFrame) return redirect(`connect/?${rawQuery}`, keepingReferrer);
     throw new Fault("not_found", "there is nothing here");
@@ -217,10 +217,10 @@ const types: Readonly<Record<string, string>> = {
 
 const isOf =
   (key: string) =>
-  ({ integration }: Choice): boolean =>
+  ({ integration }: IntegrationChoice): boolean =>
     integration.key === key;
 
-const textOf = (body: JsonObject): Pick<Query, "text"> => ({
+const textOf = (body: JsonObject): Pick<QueryReader, "text"> => ({
   text(name) {
     const value = body[name];
     return typeof value === "string" && value !== "" ? value : undefined;
@@ -251,7 +251,7 @@ const byInput = (params: Readonly<Record<string, string>>): Record<string, strin
 
 const isForPerson = ({ headers }: FaultedRequest): boolean => /text\/html/i.test(headers.accept ?? "");
 
-const faultEnvelope = (fault: Fault): Answer => ({
+const faultEnvelope = (fault: Fault): RouteAnswer => ({
   status: fault.status,
   body: errorBody(fault),
   headers: { "content-type": "application/json; charset=utf-8" },

@@ -4,7 +4,7 @@ import type { Broker } from "../../broker/broker.ts";
 import { requireScope } from "../../broker/setup/access.ts";
 import { hasCallback } from "../../core/callback-address.ts";
 import { authModeOf } from "../../core/dialect/auth-mode.ts";
-import { type Findings, type JsonFields, readFields } from "../../core/dialect/json-fields.ts";
+import { type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { integrationJson } from "../../core/dialect/sdk-json.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import {
@@ -165,14 +165,14 @@ function quickstartApp({ name, auth, quickstartClient }: Provider): Partial<Pick
   });
 }
 
-interface Reading {
+interface IntegrationReading {
   readonly environment: string;
   readonly isNew: boolean;
 }
 
 /** The body of a creation or a change, and which fields it named. */
-function readIntegration(body: JsonObject, { environment, isNew }: Reading) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+function readIntegration(body: JsonObject, { environment, isNew }: IntegrationReading) {
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const named: Record<string, unknown> = {};
   const key = isNew ? fields.requiredText("unique_key") : (fields.text("unique_key") ?? "");

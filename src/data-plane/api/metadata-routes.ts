@@ -1,7 +1,7 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { type Findings, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { callerIn, type Route } from "../server/routes.ts";
@@ -34,7 +34,7 @@ export function metadataRoutes({ connections, countIgnored }: Broker): Route[] {
 }
 
 function readBody(body: JsonObject) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const integration = fields.requiredText("provider_config_key");
   const named = body["connection_id"];

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { Outcome } from "../../broker/connect/authorize-finish.ts";
+import type { AuthorizationOutcome } from "../../broker/connect/authorize-finish.ts";
 import { otherBrowser, type StoredSession } from "../../broker/connect/sessions.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { scopesIn } from "../../core/granted-scopes.ts";
@@ -13,8 +13,8 @@ import { redirect, withCookie } from "../pages/layout.ts";
 import { type PageSettings, pageSettings, provided, settingsOf } from "../pages/page-settings.ts";
 import { connectedPage, failedPage, faultPage, returnPage } from "../pages/result-page.ts";
 import { elsewhere } from "../server/own-host.ts";
-import { type Query, readQuery } from "../server/query.ts";
-import type { Answer, FaultedRequest, Route, RouteRequest } from "../server/routes.ts";
+import { type QueryReader, readQuery } from "../server/query.ts";
+import type { FaultedRequest, Route, RouteAnswer, RouteRequest } from "../server/routes.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import type { ConnectChoices } from "./connect-choice.ts";
 import { mendableForm, wrongParams } from "./connect-form.ts";
@@ -38,7 +38,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
   const { sessions, authorizations, outcomes, origins } = broker;
 
   /** A browser that is to leave for a provider's page. Another site's link is answered with our page first. */
-  async function depart({ headers, params, rawQuery, query }: RouteRequest): Promise<Answer> {
+  async function depart({ headers, params, rawQuery, query }: RouteRequest): Promise<RouteAnswer> {
     const integration = params["key"] ?? "";
     const path = `/oauth/connect/${encodeURIComponent(integration)}`;
     const onOtherName = elsewhere(publicUrl(), headers, `${path}?${rawQuery}`);
@@ -47,14 +47,14 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
   }
 
   /** The person has agreed on our page. */
-  async function confirm({ headers, params, body }: RouteRequest): Promise<Answer> {
+  async function confirm({ headers, params, body }: RouteRequest): Promise<RouteAnswer> {
     const given = new URLSearchParams(body as Record<string, string>).toString();
     return leave({ integration: params["key"] ?? "", query: readQuery(given), headers, given, isConfirmed: true });
   }
 
   interface Leaving {
     readonly integration: string;
-    readonly query: Query;
+    readonly query: QueryReader;
     readonly headers: IncomingHttpHeaders;
     /** What the query was read from. */
     readonly given: string;
@@ -62,7 +62,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     readonly isConfirmed?: true;
   }
 
-  async function leave({ integration, query, headers, given, isConfirmed }: Leaving): Promise<Answer> {
+  async function leave({ integration, query, headers, given, isConfirmed }: Leaving): Promise<RouteAnswer> {
     const settings = settingsOf({ rawQuery: given, headers });
     let acting: SessionBrowser | undefined;
     const listener = query.text("ws_client_id") ?? "";
@@ -174,7 +174,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     return withCookie(confirmPage(choice, { owner, settings, fields }), setCookie);
   }
 
-  async function arrive({ rawQuery, params, headers }: RouteRequest): Promise<Answer> {
+  async function arrive({ rawQuery, params, headers }: RouteRequest): Promise<RouteAnswer> {
     const back = { query: rawQuery, context: params["context"] ?? "", browser: cookies.read(headers) };
     const outcome = await authorizations.finish(back);
     const { integration, listener, returnTo, connected, failed, language, theme } = outcome;
@@ -210,7 +210,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
   ];
 }
 
-const faultPageOf = (fault: Fault, request: FaultedRequest): Answer =>
+const faultPageOf = (fault: Fault, request: FaultedRequest): RouteAnswer =>
   faultPage(fault, { settings: settingsOf(request) });
 
 /** Parameters that the form itself sends; all others go on beside them. */
@@ -255,7 +255,7 @@ const told = (integration: string, { by, message, fields = [] }: TellingError) =
   ...(fields.length === 0 ? {} : { fields: [...fields] }),
 });
 
-const messageOf = ({ integration, connected, failed }: Outcome) =>
+const messageOf = ({ integration, connected, failed }: AuthorizationOutcome) =>
   connected === undefined
     ? told(integration, { by: failed?.by ?? "", message: failed?.message ?? "" })
     : {
@@ -266,7 +266,7 @@ const messageOf = ({ integration, connected, failed }: Outcome) =>
       };
 
 /** What the application learns from the address that its user comes back to: nothing that is worth stealing. */
-const returned = ({ integration, connected, failed }: Outcome): Record<string, string> => ({
+const returned = ({ integration, connected, failed }: AuthorizationOutcome): Record<string, string> => ({
   provider_config_key: integration,
   ...(connected === undefined ? { error: failed?.by ?? "" } : { connection_id: connected.connectionId }),
 });

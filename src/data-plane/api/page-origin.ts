@@ -12,7 +12,7 @@ export interface PageOrigins {
   readonly publicUrl: () => string;
 }
 
-interface Head {
+interface BrowserRequestHead {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
 }
@@ -25,7 +25,7 @@ const refused = () => new Fault("origin_not_allowed", "requests from that web pa
  */
 export function checkBrowser(
   browser: NonNullable<Route["browser"]>,
-  head: Head,
+  head: BrowserRequestHead,
   origins: PageOrigins,
 ): string | undefined {
   if (browser === "page") {
@@ -39,7 +39,7 @@ export function checkBrowser(
 }
 
 /** Somebody who follows a link from anywhere, or who sends a form of a page of ours. */
-function checkNavigation({ method, headers }: Head, origins: PageOrigins): void {
+function checkNavigation({ method, headers }: BrowserRequestHead, origins: PageOrigins): void {
   const { origin } = headers;
   const fetchSite = headers["sec-fetch-site"];
   // Browsers say both; programs that say one of them are no browsers.

@@ -9,7 +9,7 @@ import {
   type RecordsOf,
 } from "../../broker/records/sync-records.ts";
 import { instantOrDateForms, readInstantOrDate } from "../../core/dialect/instant.ts";
-import { type Findings, readFields } from "../../core/dialect/json-fields.ts";
+import { type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import {
   idOf,
   metadataField,
@@ -19,8 +19,8 @@ import {
 } from "../../core/scripts/record-change.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Query } from "../server/query.ts";
-import { type Answer, callerIn, type Route, type RouteRequest } from "../server/routes.ts";
+import type { QueryReader } from "../server/query.ts";
+import { callerIn, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 
 const defaultPage = 100;
 const maxPage = 10_000;
@@ -69,7 +69,7 @@ export function recordRoutes({ records, countIgnored }: Broker): Route[] {
 }
 
 /** Which records of a model are asked for. Its caller ends the query. */
-export const recordFilterIn = (query: Query): RecordFilter => ({
+export const recordFilterIn = (query: QueryReader): RecordFilter => ({
   cursor: query.text("cursor") ?? "",
   limit: query.integer("limit", { min: 1, max: maxPage }) ?? defaultPage,
   actions: actionsIn(query),
@@ -79,7 +79,7 @@ export const recordFilterIn = (query: Query): RecordFilter => ({
   maxBytes: maxPageBytes,
 });
 
-export const recordsAnswer = ({ records, next }: RecordPage): Answer => ({
+export const recordsAnswer = ({ records, next }: RecordPage): RouteAnswer => ({
   status: 200,
   body: { records: records.map(recordJson), next_cursor: next === "" ? null : next },
 });
@@ -114,7 +114,7 @@ function refOf(request: RouteRequest) {
   return create(ConnectionRefSchema, { environment, integration, id });
 }
 
-function actionsIn(query: Query): readonly RecordAction[] {
+function actionsIn(query: QueryReader): readonly RecordAction[] {
   const named = query.list("filter").map((name) => name.toUpperCase());
   const known = recordActions.filter((action) => named.includes(action));
   if (named.some((name) => !known.some((action) => action === name))) {
@@ -123,7 +123,7 @@ function actionsIn(query: Query): readonly RecordAction[] {
   return known;
 }
 
-function instantIn(query: Query, name: string): number | undefined {
+function instantIn(query: QueryReader, name: string): number | undefined {
   const text = query.text(name);
   if (text === undefined) return undefined;
   const ms = readInstantOrDate(text);
@@ -131,7 +131,7 @@ function instantIn(query: Query, name: string): number | undefined {
   return ms;
 }
 
-function idsIn(query: Query): readonly string[] {
+function idsIn(query: QueryReader): readonly string[] {
   // An id may hold commas.
   const ids = query.all("ids");
   if (ids.length > maxIds || ids.some((id) => idOf(id) === undefined)) {
@@ -141,7 +141,7 @@ function idsIn(query: Query): readonly string[] {
 }
 
 function readPrune(body: JsonObject) {
-  const findings: Findings = { mistakes: [], ignored: [] };
+  const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
   const model = fields.requiredText("model");
   const variant = fields.text("variant") ?? "";

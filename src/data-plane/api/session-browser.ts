@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { isSame } from "../../broker/connect/callback.ts";
-import { otherBrowser, type Sessions, type StoredSession } from "../../broker/connect/sessions.ts";
+import { type ConnectSessions, otherBrowser, type StoredSession } from "../../broker/connect/sessions.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import { navigationOf } from "./navigation.ts";
 
@@ -21,7 +21,7 @@ export interface SessionBrowsers {
 }
 
 interface SessionBrowsersOptions {
-  readonly sessions: Pick<Sessions, "bind">;
+  readonly sessions: Pick<ConnectSessions, "bind">;
   readonly cookies: BrowserCookies;
 }
 

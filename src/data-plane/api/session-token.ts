@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { Query } from "../server/query.ts";
+import type { QueryReader } from "../server/query.ts";
 
 /** The session that a script of a page shows: in the header, or where the frontend SDK puts it. */
 export async function sessionOf(
   { sessions, origins }: Pick<Broker, "sessions" | "origins">,
-  { headers, query }: { readonly headers: IncomingHttpHeaders; readonly query?: Query },
+  { headers, query }: { readonly headers: IncomingHttpHeaders; readonly query?: QueryReader },
 ) {
   const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? "") ?? [];
   const token = query?.text("connect_session_token") ?? bearer;

@@ -2,24 +2,24 @@ import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { type Findings, type JsonFields, readFields } from "../../core/dialect/json-fields.ts";
+import { type JsonFields, type ReadingNotes, readFields } from "../../core/dialect/json-fields.ts";
 import { baseVariant } from "../../core/scripts/sync-state.ts";
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { TriggerSyncRequest_Mode as Mode, Run_State, type Sync, Sync_State } from "../../gen/latchkey/v1/sync_pb.ts";
-import { type Answer, callerIn, type Route, type RouteRequest } from "../server/routes.ts";
+import { callerIn, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 
 /** As many as an integration may well have, and no list that somebody made of something else. */
 const maxNames = 1_000;
 const maxConnections = 1_000;
-const done: Answer = { status: 200, body: { success: true } };
+const done: RouteAnswer = { status: 200, body: { success: true } };
 
 /** What the SDK does with syncs. */
 export function syncRoutes({ syncs, scripts, countIgnored }: Broker): Route[] {
   /** Reads a body as far as `read` does, and refuses it with all that is wrong with it. */
   function reading<T>(route: string, request: RouteRequest, read: (fields: JsonFields) => T): T {
     request.query.end();
-    const findings: Findings = { mistakes: [], ignored: [] };
+    const findings: ReadingNotes = { mistakes: [], ignored: [] };
     const fields = readFields(request.body, { path: [], findings });
     const value = read(fields);
     fields.ignoreRest();
@@ -46,7 +46,7 @@ export function syncRoutes({ syncs, scripts, countIgnored }: Broker): Route[] {
     request: RouteRequest,
     at: { readonly integration: string; readonly connectionId: string; readonly names: readonly string[] },
     act: (place: { readonly ref: ConnectionRef; readonly name: string; readonly variant: string }) => Promise<unknown>,
-  ): Promise<Answer> {
+  ): Promise<RouteAnswer> {
     const { environment } = callerIn(request);
     const { integration, connectionId, names } = at;
     const of = syncs.named(integration, names);

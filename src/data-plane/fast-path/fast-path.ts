@@ -4,12 +4,12 @@ import type { Fault } from "../../base/fault.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { createNote, type Memo } from "../../base/memo.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Line, LineOwner, Taken } from "../../relay/client/client-connection.ts";
-import type { Answering, Facing } from "../../relay/client/client-side.ts";
-import { createLines, type Lines } from "../../relay/client/clients.ts";
+import type { ClientConnection, ClientConnectionOwner, TakenRequest } from "../../relay/client/client-connection.ts";
+import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
+import { type Clients, createClients } from "../../relay/client/clients.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
 import type { RequestFields, RequestHead } from "../../relay/http1/request-head.ts";
-import { type Asking, type ProviderCall, proxyPrefix } from "../proxy/provider-call.ts";
+import { type CallContext, type ProviderCall, proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProxyCall } from "../proxy/proxied-request.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import type { DoorAnswers } from "../server/answers.ts";
@@ -17,13 +17,13 @@ import type { HeadCheck } from "../server/heads.ts";
 import { singleHeaders } from "../server/heads.ts";
 import type { DoorCount, RouteCount } from "../server/request-count.ts";
 import type { Match } from "../server/routes.ts";
-import { ReceivedCall, type Receiving } from "./webhook-request.ts";
+import { WebhookCall, type WebhookCallShared } from "./webhook-request.ts";
 
-interface FastLaneOptions {
+interface FastPathOptions {
   /** Undefined: at a door that leads to no provider. */
   readonly proxy: ProviderProxy | undefined;
   /** Webhooks, and the row that one is for. */
-  readonly receiving: Receiving & {
+  readonly receiving: WebhookCallShared & {
     readonly maxBytes: number;
     rowFor(head: RequestHead): Match | undefined;
   };
@@ -36,7 +36,7 @@ interface FastLaneOptions {
   readonly endless: Set<{ destroy(): unknown }>;
   /** To the general lane. Whether HTTP/1.1 has come over it: otherwise it may be HTTP/2 that begins. */
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
-  readonly refuse: LineOwner["refuse"];
+  readonly refuse: ClientConnectionOwner["refuse"];
 }
 
 /**
@@ -46,17 +46,17 @@ interface FastLaneOptions {
  * follows on their connection. From there on both lanes are the same: `ProxiedRequest` and the relay's other half, or
  * the row of the door's table.
  */
-export function createFastLane(options: FastLaneOptions): Lines {
+export function createFastPath(options: FastPathOptions): Clients {
   const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
   const relaying = proxy && { proxy, counting: { count, answered: count.of(providerRoute), textOf, endless } };
 
-  function take(line: Line, head: RequestHead): boolean | Promise<void> {
+  function take(line: ClientConnection, head: RequestHead): boolean | Promise<void> {
     const match = head.url.startsWith(underProxy) ? undefined : receiving.rowFor(head);
     if (match !== undefined) return receive(line, head, match);
     return relaying === undefined ? false : toProvider(relaying, line, head);
   }
 
-  function receive(line: Line, head: RequestHead, match: Match): boolean | Promise<void> {
+  function receive(line: ClientConnection, head: RequestHead, match: Match): boolean | Promise<void> {
     const { method, url, fields } = head;
     if (fields.contentLength > receiving.maxBytes) return false;
     // No two of them say the same: nothing of one is kept for the next.
@@ -74,11 +74,15 @@ export function createFastLane(options: FastLaneOptions): Lines {
     }
     // What it comes to, the general lane says.
     if (admitted !== undefined) return admitted.then(nothing, nothing);
-    new ReceivedCall(receiving, { line, match, head, headers }).begin();
+    new WebhookCall(receiving, { line, match, head, headers }).begin();
     return true;
   }
 
-  function toProvider({ proxy: to, counting }: Relaying, line: Line, head: RequestHead): boolean | Promise<void> {
+  function toProvider(
+    { proxy: to, counting }: FastPathParts,
+    line: ClientConnection,
+    head: RequestHead,
+  ): boolean | Promise<void> {
     const headers = headersOf(head.fields);
     if (headers === "of a page") return false;
     const call = new FastCall(to, counting, { line, head, headers });
@@ -99,7 +103,7 @@ export function createFastLane(options: FastLaneOptions): Lines {
     return true;
   }
 
-  return createLines({ take, handOver, refuse });
+  return createClients({ take, handOver, refuse });
 }
 
 const nothing = () => {};
@@ -111,11 +115,11 @@ const underProxy = `${proxyPrefix}/`;
 const ofPages = new Set(["origin", "sec-fetch-site"]);
 const asked = new Set([...singleHeaders, "content-length"]);
 
-type Headers = IncomingHttpHeaders | "of a page";
+type HeadersOrPage = IncomingHttpHeaders | "of a page";
 
-const known = createNote<Headers>();
+const known = createNote<HeadersOrPage>();
 
-const headersOf = (fields: RequestFields): Headers =>
+const headersOf = (fields: RequestFields): HeadersOrPage =>
   known.of(fields.memo) ?? known.keep(fields.memo, headersIn(fields));
 
 /**
@@ -127,7 +131,7 @@ const unsaid: Readonly<Record<string, string | undefined>> = Object.fromEntries(
 );
 
 /** What is there twice is found out by whoever looks at all of them. */
-function headersIn({ rawHeaders }: RequestFields): Headers {
+function headersIn({ rawHeaders }: RequestFields): HeadersOrPage {
   const headers = { ...unsaid };
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const lower = lowerCase(rawHeaders[i] ?? "");
@@ -137,23 +141,23 @@ function headersIn({ rawHeaders }: RequestFields): Headers {
   return headers;
 }
 
-interface Relaying {
+interface FastPathParts {
   readonly proxy: ProviderProxy;
-  readonly counting: Counting;
+  readonly counting: AnswerCounting;
 }
 
-interface Counting extends Pick<FastLaneOptions, "count" | "textOf" | "endless"> {
+interface AnswerCounting extends Pick<FastPathOptions, "count" | "textOf" | "endless"> {
   readonly answered: RouteCount;
 }
 
-interface Came {
-  readonly line: Line;
+interface ReceivedHead {
+  readonly line: ClientConnection;
   readonly head: RequestHead;
   readonly headers: IncomingHttpHeaders;
 }
 
 /** One request as all that look at it want to see it: its head, what it asks for, and whom the answer is for. */
-class FastCall implements FrontHead, Asking, ProxyCall, Taken {
+class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly method: string;
   readonly url: string;
   readonly httpVersion = "1.1";
@@ -163,13 +167,13 @@ class FastCall implements FrontHead, Asking, ProxyCall, Taken {
   readonly socket: Socket;
   alias: ConnectionRef | undefined = undefined;
   readonly #proxy: ProviderProxy;
-  readonly #counting: Counting;
-  readonly #line: Line;
+  readonly #counting: AnswerCounting;
+  readonly #line: ClientConnection;
   #since = 0;
   #isOver = false;
   #isEndless = false;
 
-  constructor(proxy: ProviderProxy, counting: Counting, { line, head, headers }: Came) {
+  constructor(proxy: ProviderProxy, counting: AnswerCounting, { line, head, headers }: ReceivedHead) {
     this.#proxy = proxy;
     this.#counting = counting;
     this.#line = line;
@@ -202,7 +206,7 @@ class FastCall implements FrontHead, Asking, ProxyCall, Taken {
     return this.#isOver || this.#line.isSettled;
   }
 
-  face(answering: Answering): Facing {
+  face(answering: AnswerRules): ClientSide {
     return this.#line.begin(answering, this);
   }
 

@@ -1,28 +1,28 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Fault } from "../../base/fault.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
-import type { Received } from "../../core/notifications/notification.ts";
-import type { Line, Taken } from "../../relay/client/client-connection.ts";
-import type { Answering } from "../../relay/client/client-side.ts";
+import type { ReceivedNotification } from "../../core/notifications/notification.ts";
+import type { ClientConnection, TakenRequest } from "../../relay/client/client-connection.ts";
+import type { AnswerRules } from "../../relay/client/client-side.ts";
 import type { Exchange } from "../../relay/exchange.ts";
 import type { RequestHead } from "../../relay/http1/request-head.ts";
 import type { DoorAnswers } from "../server/answers.ts";
 import { bodyNotInTime, bodyWithinMs, headerPairs } from "../server/body.ts";
 import type { BodyRoom } from "../server/body-room.ts";
-import { type Query, readQuery } from "../server/query.ts";
+import { type QueryReader, readQuery } from "../server/query.ts";
 import type { DoorCount } from "../server/request-count.ts";
 import { type Match, patternOf, type RouteRequest } from "../server/routes.ts";
 
 /** What all requests have in common that are taken as they come. */
-export interface Receiving {
+export interface WebhookCallShared {
   readonly count: DoorCount;
   readonly textOf: DoorAnswers["textOf"];
   readonly textOfAnswer: DoorAnswers["textOfAnswer"];
   readonly room: BodyRoom;
 }
 
-interface Begun {
-  readonly line: Line;
+interface WebhookCallOptions {
+  readonly line: ClientConnection;
   readonly match: Match;
   readonly head: RequestHead;
   readonly headers: IncomingHttpHeaders;
@@ -32,10 +32,10 @@ interface Begun {
  * On the fast lane, a request whose row takes what comes as it came: a webhook. It stands where an exchange with a
  * provider would, and takes the body. A class, because there is one for each request.
  */
-export class ReceivedCall implements Answering, Taken, Exchange {
+export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   readonly mayHaveArrived = true;
-  readonly #shared: Receiving;
-  readonly #begun: Begun;
+  readonly #shared: WebhookCallShared;
+  readonly #begun: WebhookCallOptions;
   readonly #since = performance.now();
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
@@ -43,7 +43,7 @@ export class ReceivedCall implements Answering, Taken, Exchange {
   #isRefused = false;
   #isOver = false;
 
-  constructor(shared: Receiving, begun: Begun) {
+  constructor(shared: WebhookCallShared, begun: WebhookCallOptions) {
     this.#shared = shared;
     this.#begun = begun;
     shared.count.begin();
@@ -143,9 +143,9 @@ class ReceivedRequest implements RouteRequest {
   readonly headers: IncomingHttpHeaders;
   readonly target: string;
   readonly rawQuery: string;
-  readonly received: Received;
+  readonly received: ReceivedNotification;
 
-  constructor({ match, head, headers }: Begun, body: Buffer) {
+  constructor({ match, head, headers }: WebhookCallOptions, body: Buffer) {
     this.params = match.params;
     this.headers = headers;
     this.target = head.url;
@@ -154,7 +154,7 @@ class ReceivedRequest implements RouteRequest {
   }
 
   /** Another one each time, for whoever wants it: most look at what came. */
-  get query(): Query {
+  get query(): QueryReader {
     return readQuery(this.rawQuery);
   }
 }

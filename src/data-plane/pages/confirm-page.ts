@@ -1,6 +1,6 @@
 import { html } from "../../base/html.ts";
-import type { Answer } from "../server/routes.ts";
-import { type Choice, formActionsOf, hidden, titleOf } from "./connect-page.ts";
+import type { RouteAnswer } from "../server/routes.ts";
+import { formActionsOf, hidden, type IntegrationChoice, titleOf } from "./connect-page.ts";
 import { page } from "./layout.ts";
 import { filled, type PageSettings, settingsQuery } from "./page-settings.ts";
 import { askedBy, type SessionOwner } from "./session-owner.ts";
@@ -13,7 +13,7 @@ interface Confirmation {
 }
 
 /** What a browser is shown that another site sends to a provider: nothing happens before the person agrees. */
-export function confirmPage(choice: Choice, { owner, settings, fields }: Confirmation): Answer {
+export function confirmPage(choice: IntegrationChoice, { owner, settings, fields }: Confirmation): RouteAnswer {
   const title = titleOf(choice, settings);
   const { form } = settings.texts;
   const content = html`${askedBy(owner, settings, title)}<form method="post" action="./${encodeURIComponent(choice.integration.key)}/confirm${settingsQuery(settings)}">

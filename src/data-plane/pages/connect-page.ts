@@ -4,28 +4,28 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { confirmationOf } from "../api/session-browser.ts";
-import type { Answer } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
 import { connectionInput, credentialInputs, type Entries, type FormField, inputsHtml } from "./form-fields.ts";
-import { type PageOptions, page } from "./layout.ts";
+import { type LayoutOptions, page } from "./layout.ts";
 import { filled, type PageSettings, provided, settingsQuery } from "./page-settings.ts";
 import { developerDetails } from "./result-page.ts";
 import { awaitSession, fieldProblems, inWindow, tell } from "./scripts.ts";
 import { askedBy, type SessionOwner } from "./session-owner.ts";
 
 /** An integration that a person can choose. */
-export interface Choice {
+export interface IntegrationChoice {
   readonly integration: Integration;
   readonly provider: Provider;
 }
 
-export const titleOf = ({ integration, provider }: Choice, settings: PageSettings): string =>
+export const titleOf = ({ integration, provider }: IntegrationChoice, settings: PageSettings): string =>
   integration.displayName || (provider.displayName === "" ? integration.key : provided(settings, provider.displayName));
 
-export const isRedirected = ({ provider: { auth } }: Choice): boolean =>
+export const isRedirected = ({ provider: { auth } }: IntegrationChoice): boolean =>
   auth.case === "oauth2" || auth.case === "oauth1";
 
 /** Why an integration cannot be connected by the pages, for its developer; undefined: it can. */
-export function obstacleOf({ integration, provider }: Choice, settings: PageSettings): string | undefined {
+export function obstacleOf({ integration, provider }: IntegrationChoice, settings: PageSettings): string | undefined {
   const { auth } = provider;
   if (auth.case !== "oauth2" && auth.case !== "oauth1") {
     const isTypedIn = credentialInputs(auth.case ?? "", settings) !== undefined;
@@ -46,7 +46,7 @@ export interface Passage {
   readonly returnTo: string;
 }
 
-export interface Showing {
+export interface ConnectPageOptions {
   readonly passage: Passage;
   readonly session: ConnectSession;
   readonly owner: SessionOwner;
@@ -65,7 +65,10 @@ const carried = ({ sessionToken, embedder, returnTo }: Passage): Record<string, 
 export const hidden = (fields: Readonly<Record<string, string>>): Html[] =>
   Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 
-const closing = ({ passage: { embedder }, settings: { texts } }: Pick<Showing, "passage" | "settings">): Html =>
+const closing = ({
+  passage: { embedder },
+  settings: { texts },
+}: Pick<ConnectPageOptions, "passage" | "settings">): Html =>
   embedder === "" ? html`` : html`<button type="button" class="plain" data-close>${texts.form.close}</button>`;
 
 interface ChoiceState {
@@ -75,7 +78,11 @@ interface ChoiceState {
   readonly isMissing: boolean;
 }
 
-export function choosePage(choices: readonly Choice[], showing: Showing, state: ChoiceState): Answer {
+export function choosePage(
+  choices: readonly IntegrationChoice[],
+  showing: ConnectPageOptions,
+  state: ChoiceState,
+): RouteAnswer {
   const { passage, owner, framedBy, settings } = showing;
   const { choose } = settings.texts;
   const links = choices.map((choice) => {
@@ -100,7 +107,7 @@ export function choosePage(choices: readonly Choice[], showing: Showing, state: 
 }
 
 /** In place of the form of an integration that cannot work. */
-export function unavailablePage(choice: Choice, showing: Showing, obstacle: string): Answer {
+export function unavailablePage(choice: IntegrationChoice, showing: ConnectPageOptions, obstacle: string): RouteAnswer {
   const { passage, framedBy, settings } = showing;
   const { form } = settings.texts;
   const title = titleOf(choice, settings);
@@ -131,7 +138,10 @@ export interface FormState extends Entries {
 }
 
 /** The inputs of an integration's form: those of the connection that nobody else has set, and the credentials. */
-export function fieldsOf(choice: Choice, { session, settings }: Pick<Showing, "session" | "settings">): FormField[] {
+export function fieldsOf(
+  choice: IntegrationChoice,
+  { session, settings }: Pick<ConnectPageOptions, "session" | "settings">,
+): FormField[] {
   const { integration, provider } = choice;
   const fixed = session.integrationDefaults[integration.key]?.connectionConfig;
   const context = { provider, title: titleOf(choice, settings), settings };
@@ -143,7 +153,7 @@ export function fieldsOf(choice: Choice, { session, settings }: Pick<Showing, "s
 }
 
 /** One integration: what is asked of a person, and the button. */
-export function formPage(choice: Choice, showing: Showing, state: FormState): Answer {
+export function formPage(choice: IntegrationChoice, showing: ConnectPageOptions, state: FormState): RouteAnswer {
   const { passage, session, owner, framedBy, settings } = showing;
   const { form: texts, problems } = settings.texts;
   const title = titleOf(choice, settings);
@@ -160,7 +170,7 @@ ${hidden(departing(choice, showing, state.extra))}${inputs}
 <p class="quiet">${filled(texts.leaving, { title })}</p>${button}</form>`
     : html`<form method="post" action="./${settingsQuery(settings, isInFrame ? { embedder: passage.embedder } : {})}" autocomplete="off">
 ${hidden({ ...carried(passage), integration: choice.integration.key })}${inputs}${nothing}${button}</form>`;
-  const options: PageOptions = {
+  const options: LayoutOptions = {
     settings,
     framedBy,
     status: state.status,
@@ -187,8 +197,8 @@ ${hidden({ ...carried(passage), integration: choice.integration.key })}${inputs}
 }
 
 function departing(
-  { integration: { key } }: Choice,
-  { passage, settings, browser }: Showing,
+  { integration: { key } }: IntegrationChoice,
+  { passage, settings, browser }: ConnectPageOptions,
   extra: FormState["extra"],
 ) {
   const { sessionToken, returnTo } = passage;
@@ -202,7 +212,7 @@ function departing(
 }
 
 /** The application's own words on how to connect, where its session has some. */
-function guide(choice: Choice, { session, settings }: Showing): Html {
+function guide(choice: IntegrationChoice, { session, settings }: ConnectPageOptions): Html {
   const url = session.overrides[choice.integration.key]?.docsConnect ?? "";
   const text = filled(settings.texts.form.guide, { title: titleOf(choice, settings) });
   return url === "" ? html`` : html`<p><a href="${url}" target="_blank" rel="noopener noreferrer">${text}</a></p>`;
@@ -221,7 +231,7 @@ function inTheOpen({ auth }: Provider): string[] {
 }
 
 /** What the frontend SDK opens in a frame: it says next whose session it is. */
-export function framePage(embedder: string, settings: PageSettings): Answer {
+export function framePage(embedder: string, settings: PageSettings): RouteAnswer {
   const { choose, form } = settings.texts;
   const content = html`<p class="quiet" role="status">${form.wait}</p>`;
   return page(choose.title, content, {

@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { type Html, html } from "../../base/html.ts";
-import type { Answer } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
 import type { PageSettings } from "./page-settings.ts";
 import type { PageScript } from "./scripts.ts";
 
 /** What a page is, beside its content. */
-export interface PageOptions {
+export interface LayoutOptions {
   readonly settings: PageSettings;
   readonly status?: number;
   /** Further response headers. */
@@ -24,7 +24,7 @@ export interface PageOptions {
 }
 
 /** Plain pages: one style, few small scripts of our own, nothing from elsewhere, nothing that is kept. */
-export function page(title: string, content: Html, options: PageOptions): Answer {
+export function page(title: string, content: Html, options: LayoutOptions): RouteAnswer {
   const {
     settings,
     status = 200,
@@ -71,7 +71,7 @@ ${content}
 }
 
 /** The same page, which leaves a cookie behind. */
-export const withCookie = (shown: Answer, setCookie: string): Answer => ({
+export const withCookie = (shown: RouteAnswer, setCookie: string): RouteAnswer => ({
   ...shown,
   headers: { ...shown.headers, "set-cookie": setCookie },
 });
@@ -86,7 +86,7 @@ const pageFields = {
 };
 
 /** 303: whatever the browser sent, it comes with GET and without it (RFC 9700, section 4.12). */
-export const redirect = (location: string, headers: Readonly<Record<string, string>> = {}): Answer => ({
+export const redirect = (location: string, headers: Readonly<Record<string, string>> = {}): RouteAnswer => ({
   status: 303,
   body: undefined,
   headers: { ...pageFields, ...headers, location },

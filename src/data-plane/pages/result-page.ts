@@ -1,20 +1,20 @@
 import type { Fault } from "../../base/fault.ts";
 import { type Html, html } from "../../base/html.ts";
-import type { Answer } from "../server/routes.ts";
+import type { RouteAnswer } from "../server/routes.ts";
 import { page } from "./layout.ts";
 import { filled, type PageSettings } from "./page-settings.ts";
 import { tell } from "./scripts.ts";
 import { en } from "./texts/en.ts";
 
 /** What came of it, for a person, and for the page that waits. */
-interface Told {
+interface ResultPageOptions {
   readonly settings: PageSettings;
   /** The origin of the page that opened or frames this one; undefined: none is told. */
   readonly to?: string | undefined;
   readonly framedBy?: readonly string[];
 }
 
-interface Connected extends Told {
+interface ConnectedPage extends ResultPageOptions {
   /** What a person calls the integration. */
   readonly title: string;
   readonly integration: string;
@@ -22,7 +22,7 @@ interface Connected extends Told {
   readonly missingScopes: readonly string[];
 }
 
-export function connectedPage(connected: Connected): Answer {
+export function connectedPage(connected: ConnectedPage): RouteAnswer {
   const { title, integration, connectionId, missingScopes, settings, to, framedBy = [] } = connected;
   const { result } = settings.texts;
   const missing =
@@ -37,14 +37,14 @@ export function connectedPage(connected: Connected): Answer {
   return page(result.connectedTitle, content, { settings, framedBy, ...told(to, { type: "connect", payload }) });
 }
 
-interface Failed extends Told {
+interface FailedPage extends ResultPageOptions {
   readonly title: string;
   readonly by: string;
   /** In English, for the page that waits. */
   readonly message: string;
 }
 
-export function failedPage({ title, by, message, settings, to, framedBy = [] }: Failed): Answer {
+export function failedPage({ title, by, message, settings, to, framedBy = [] }: FailedPage): RouteAnswer {
   const { result, failures, faults } = settings.texts;
   const payload = { errorType: by, errorMessage: message };
   const text = textOf(failures, by) ?? faults.other;
@@ -61,7 +61,7 @@ ${developerDetails(settings, details)}${closing(settings, to)}`;
  * Leads back to the application. A redirect would not do: browsers hold the redirects that follow a form to what the
  * page with the form allows, and a provider's consent page allows this origin and no application's.
  */
-export function returnPage(target: string, settings: PageSettings): Answer {
+export function returnPage(target: string, settings: PageSettings): RouteAnswer {
   const { returning, goOn, returningTitle } = settings.texts.result;
   const content = html`<p class="quiet" role="status">${filled(returning, { host: new URL(target).host })}</p>
 <a class="button" href="${target}">${goOn}</a>`;
@@ -77,7 +77,7 @@ const plain: ReadonlySet<string> = new Set([
 ]);
 
 /** What stops a page: the same as the envelope says, for a person. */
-export function faultPage(fault: Fault, { settings, to, framedBy = [] }: Told): Answer {
+export function faultPage(fault: Fault, { settings, to, framedBy = [] }: ResultPageOptions): RouteAnswer {
   const { code, message, status, mistakes, retryAfterSeconds } = fault;
   const { faults, result } = settings.texts;
   const details = [sentence(message), ...mistakes.map(({ path, message: wrong }) => `${path.join(".")}: ${wrong}`)];
@@ -93,7 +93,7 @@ ${developerDetails(settings, plain.has(code) ? [] : [...details, `Code: ${code}`
 }
 
 /** In the frame of a page whose origin is not allowed: what its developer has to set. Nothing else is shown there. */
-export function notAllowedPage(origin: string, settings: PageSettings): Answer {
+export function notAllowedPage(origin: string, settings: PageSettings): RouteAnswer {
   const { faults, result } = settings.texts;
   const lines = [
     `The page that opened this frame is of ${origin === "" ? "an unknown origin: its Referrer-Policy hides it" : origin}.`,

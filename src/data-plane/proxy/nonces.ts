@@ -7,19 +7,19 @@ import type { LiveConnection } from "../../broker/credentials/live-connections.t
 /** What providers want to see in the proof of the next request (RFC 9449, section 8.2), by origin and connection. */
 export interface ProviderNonces {
   /** The last that came; undefined: none has, or none is wanted. */
-  nextFor(call: Asked): string | undefined;
+  nextFor(call: NonceRequest): string | undefined;
   /** Keeps what an answer brings. True: for want of that, and of nothing else, the answer is a refusal. */
-  heard(call: Asked, answer: Answer): boolean;
+  heard(call: NonceRequest, answer: NonceAnswer): boolean;
 }
 
-interface Asked {
+interface NonceRequest {
   readonly attachment: Attachment;
   readonly live: LiveConnection;
   readonly origin: { readonly scheme: string };
   readonly host: string;
 }
 
-interface Answer {
+interface NonceAnswer {
   readonly status: number;
   /** Name, value, name, value. */
   readonly fields: readonly string[];
@@ -43,11 +43,11 @@ export function createProviderNonces(): ProviderNonces {
   };
 }
 
-const nonceHeaderOf = ({ attachment }: Asked): string | undefined =>
+const nonceHeaderOf = ({ attachment }: NonceRequest): string | undefined =>
   attachment.kind === "signing" ? attachment.nonceHeader : undefined;
 
 /** No name of ours holds a NUL, and neither does a host. */
-function keyOf({ live, origin, host }: Asked): string {
+function keyOf({ live, origin, host }: NonceRequest): string {
   const { environment = "", integration = "", id = "" } = live.connection.ref ?? {};
   return [environment, integration, id, origin.scheme, host].join("\0");
 }

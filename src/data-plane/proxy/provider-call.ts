@@ -4,13 +4,13 @@ import { type Attachment, CannotAttach } from "../../auth/attachment.ts";
 import { Fault, type FaultCode } from "../../base/fault.ts";
 import { createNote } from "../../base/memo.ts";
 import type { World } from "../../base/world.ts";
-import type { Attached, Attachments } from "../../broker/credentials/attachments.ts";
-import type { Live, LiveConnection, Seat } from "../../broker/credentials/live-connections.ts";
+import type { AttachedCredentials, Attachments } from "../../broker/credentials/attachments.ts";
+import type { CacheSlot, Live, LiveConnection } from "../../broker/credentials/live-connections.ts";
 import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
 import type { Address, Binding } from "../../core/outgoing/binding.ts";
 import { callerKey } from "../../core/outgoing/caller-key.ts";
 import { countedForward } from "../../core/outgoing/max-forwards.ts";
-import { type Asked, endingOf, type Going } from "../../core/outgoing/outgoing.ts";
+import { endingOf, type OutgoingRequest, type ProxiedHead } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { type ProxyOptions, proxyOptions } from "../../core/outgoing/proxy-options.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
@@ -25,51 +25,51 @@ import {
   isStream,
 } from "../../relay/client/incoming.ts";
 import { type FailureKind, RelayFailure } from "../../relay/failure.ts";
-import { type Admitted, parseOrigin } from "../../relay/origin.ts";
+import { type AdmittedOrigin, parseOrigin } from "../../relay/origin.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
 import { createProviderNonces } from "./nonces.ts";
 import type { Answers, ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
-import { isUseRecorded, type Use, type Uses } from "./use-records.ts";
+import { isUseRecorded, type UseRecorder, type UseRecords } from "./use-records.ts";
 
 /** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
 export interface ProviderCalls {
   /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
-  begin(asking: Answered, outcome: Outcome): void;
+  begin(asking: ObservedCall, outcome: CallCallbacks): void;
   /**
    * The same when memory has the connection and nobody writes its uses down; undefined if somebody does, or the key
    * is not known here. A promise
    * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
    * and says whether there was one.
    */
-  peek(asking: Asking): ProviderCall | Promise<void> | undefined;
+  peek(asking: CallContext): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
   /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
-  renewed(asking: Asking, refused: ProviderCall): Promise<ProviderCall | undefined>;
+  renewed(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
   /** The connection of a call as it is now; undefined where it cannot be used any more. Never rejects. */
   reread(call: ProviderCall): Promise<LiveConnection | undefined>;
   /** What `outgoing` makes the provider's request of. */
-  goingOf(call: ProviderCall, asked: Asked, content: Uint8Array | undefined): Going;
+  goingOf(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
   /** What came back. True: it is refused for want of what the answer brought, and of nothing else. */
   heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
-export interface Asking {
+export interface CallContext {
   readonly request: FrontHead;
   /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
   readonly alias?: ConnectionRef | undefined;
 }
 
 /** One whose answer can be watched. */
-export interface Answered extends Asking {
+export interface ObservedCall extends CallContext {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
 }
 
-interface Outcome {
+interface CallCallbacks {
   readonly ready: (call: ProviderCall) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -86,18 +86,18 @@ export interface ProviderCall {
   readonly stamp: object | undefined;
   /** What the attachment brings and what says that we were there, written out; undefined: it differs each time. */
   readonly ending: string | undefined;
-  readonly asked: Asked;
+  readonly asked: ProxiedHead;
   readonly options: ProxyOptions;
   readonly binding: Binding;
   readonly address: Address;
   /** Before the path. */
   readonly basePath: string;
   readonly proxy: ProxyRules | undefined;
-  readonly origin: Admitted;
+  readonly origin: AdmittedOrigin;
   /** As a Host field has it. */
   readonly host: string;
   /** Of an integration that has its uses recorded. */
-  readonly use: Use | undefined;
+  readonly use: UseRecorder | undefined;
   /** By `Max-Forwards`, ours to answer. */
   readonly isLastHop: boolean;
 }
@@ -108,7 +108,7 @@ interface ProviderCallsOptions {
   readonly attachments: Attachments;
   readonly upstream: Upstream;
   readonly rates: RateLimits;
-  readonly uses: Uses;
+  readonly uses: UseRecords;
   readonly count: Pick<ProxyCount, "answersOf">;
   readonly world: World;
 }
@@ -117,54 +117,54 @@ export const proxyPrefix = "/proxy";
 /** Any other goes as well, but for TRACE and CONNECT. */
 export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-type Place = Pick<ProviderCall, "origin" | "host">;
+type RequestOriginAndHost = Pick<ProviderCall, "origin" | "host">;
 
-type Found = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
+type FoundCall = Pick<ProviderCall, "since" | "caller" | "live" | "options" | "use"> & { readonly key: string };
 
-interface Authenticated {
+interface AuthenticatedCaller {
   readonly authorization: string | undefined;
   readonly key: string;
   readonly caller: Caller;
 }
 
 /** What the fields of a request ask for, and who asks. */
-interface Wanted {
+interface CallRequest {
   readonly key: string;
   readonly caller: Caller;
   readonly ref: ConnectionRef;
   readonly alias: ConnectionRef | undefined;
   readonly options: ProxyOptions;
   /** Where the connection was the last time. */
-  seat: Seat | undefined;
+  seat: CacheSlot | undefined;
 }
 
 /** Of a connection in memory: what it carries, and where that went the last time; all that a request asks of it. */
-interface Usual extends Pick<ProviderCall, "attachment" | "binding" | "answers" | "ending"> {
+interface CachedCall extends Pick<ProviderCall, "attachment" | "binding" | "answers" | "ending"> {
   /** Where all of its requests go, unless they ask for another address. */
   readonly only: Address | undefined;
   readonly untilMs: number | undefined;
-  readonly own: Attached;
+  readonly own: AttachedCredentials;
   readonly stamp: object;
   address: Address | undefined;
-  origin: Admitted | undefined;
+  origin: AdmittedOrigin | undefined;
   host: string;
 }
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
   const { access, live, attachments, upstream, rates, uses, count, world } = options;
   /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
-  const admitted = new WeakMap<Attached, Map<string, Place>>();
-  const lastKeys = new WeakMap<Socket, Authenticated>();
-  const wanted = createNote<Wanted>();
-  const usual = createNote<Usual>();
+  const admitted = new WeakMap<AttachedCredentials, Map<string, RequestOriginAndHost>>();
+  const lastKeys = new WeakMap<Socket, AuthenticatedCaller>();
+  const wanted = createNote<CallRequest>();
+  const usual = createNote<CachedCall>();
   const nonces = createProviderNonces();
 
-  function begin(asking: Answered, { ready, fail }: Outcome): void {
+  function begin(asking: ObservedCall, { ready, fail }: CallCallbacks): void {
     const since = performance.now();
     const { request } = asking;
     const failed = (error: unknown) => fail(faultOfPreparing(error));
 
-    function find({ key, caller }: Authenticated): Promise<void> | undefined {
+    function find({ key, caller }: AuthenticatedCaller): Promise<void> | undefined {
       const ref = refOf(request, { environment: caller.environment, alias: asking.alias });
       const options = proxyOptions((name) => headerOf(request, name));
       rates.take?.(caller.keyId, ref, since);
@@ -186,7 +186,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     }
   }
 
-  function peek(asking: Asking): ProviderCall | Promise<void> | undefined {
+  function peek(asking: CallContext): ProviderCall | Promise<void> | undefined {
     const since = performance.now();
     const wantedNow = wantedBy(asking);
     if (wantedNow === undefined) return undefined;
@@ -199,7 +199,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return callOf(asking, { since, caller, live: held, key, options, use: undefined });
   }
 
-  function usualOf(found: LiveConnection): Usual {
+  function usualOf(found: LiveConnection): CachedCall {
     const { seat } = found;
     const known = seat && usual.of(seat);
     if (known !== undefined && (known.untilMs === undefined || known.untilMs > world.now())) return known;
@@ -216,7 +216,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return seat?.live === undefined ? made : usual.keep(seat, made);
   }
 
-  function originFor(used: Usual, address: Address): Admitted {
+  function originFor(used: CachedCall, address: Address): AdmittedOrigin {
     if (used.origin !== undefined && used.address === address) return used.origin;
     const { origin, host } = admit(used.own, address);
     used.address = address;
@@ -229,7 +229,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
    * Of fields that come again, what they say is known; whether the key still holds is asked each time. Undefined: of a
    * key that is not known, others may.
    */
-  function wantedBy({ request, alias }: Asking): Wanted | undefined {
+  function wantedBy({ request, alias }: CallContext): CallRequest | undefined {
     const { memo } = request;
     const known = memo && wanted.of(memo);
     if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
@@ -247,7 +247,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   }
 
   /** The same key on the same connection is looked up once; whether it still holds, each time. */
-  function authenticate(request: FrontHead): Authenticated | Promise<Authenticated> {
+  function authenticate(request: FrontHead): AuthenticatedCaller | Promise<AuthenticatedCaller> {
     const { headers, socket } = request;
     const authorization = headerOf(request, "authorization");
     const last = lastKeys.get(socket);
@@ -256,7 +256,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       return last;
     }
     const key = callerKey((name) => headerOf(request, name));
-    const admit = (caller: Caller): Authenticated => {
+    const admit = (caller: Caller): AuthenticatedCaller => {
       requireScope(caller, Scope.PROXY);
       const authenticated = { authorization, key, caller };
       if (isAlone) lastKeys.set(socket, authenticated);
@@ -266,7 +266,10 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return caller instanceof Promise ? caller.then(admit) : admit(caller);
   }
 
-  function callOf({ request, alias }: Asking, { since, caller, live: found, key, options, use }: Found): ProviderCall {
+  function callOf(
+    { request, alias }: CallContext,
+    { since, caller, live: found, key, options, use }: FoundCall,
+  ): ProviderCall {
     const used = usualOf(found);
     const { attachment, binding, answers, stamp, ending } = used;
     const { address, path } = addressOf({ url: request.url ?? "", isAlias: alias !== undefined, used, options });
@@ -306,7 +309,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     };
   }
 
-  function admit(attached: Attached, { origin: href }: Address): Place {
+  function admit(attached: AttachedCredentials, { origin: href }: Address): RequestOriginAndHost {
     const known = admitted.get(attached)?.get(href);
     if (known !== undefined) return known;
     const parsed = parseOrigin(href);
@@ -315,7 +318,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     const { clientCertificate } = attachment;
     const origin = upstream.admit({ ...parsed, clientCertificate });
     const made = { origin, host: origin.authority };
-    const all = admitted.get(attached) ?? new Map<string, Place>();
+    const all = admitted.get(attached) ?? new Map<string, RequestOriginAndHost>();
     admitted.set(attached, all.set(href, made));
     return made;
   }
@@ -374,13 +377,13 @@ function headerOf({ headers }: FrontHead, name: string): string | undefined {
   return typeof value === "string" ? value : value?.[0];
 }
 
-interface Naming {
+interface ConnectionNaming {
   /** The caller's. */
   readonly environment: string | undefined;
   readonly alias: ConnectionRef | undefined;
 }
 
-function refOf({ headers }: FrontHead, { environment, alias }: Naming): ConnectionRef {
+function refOf({ headers }: FrontHead, { environment, alias }: ConnectionNaming): ConnectionRef {
   if (environment === undefined)
     throw new Fault("missing_scope", "a control key opens the control plane; the proxy takes an environment's key");
   if (alias !== undefined) {
@@ -396,14 +399,14 @@ function refOf({ headers }: FrontHead, { environment, alias }: Naming): Connecti
   return { $typeName: "latchkey.v1.ConnectionRef", environment, integration, id };
 }
 
-interface Addressed {
+interface AddressedRequest {
   readonly url: string;
   readonly isAlias: boolean;
-  readonly used: Pick<Usual, "binding" | "only">;
+  readonly used: Pick<CachedCall, "binding" | "only">;
   readonly options: ProxyOptions;
 }
 
-function addressOf({ url, isAlias, used, options }: Addressed): {
+function addressOf({ url, isAlias, used, options }: AddressedRequest): {
   readonly address: Address;
   readonly path: string;
 } {

@@ -4,7 +4,7 @@ import type { LinksBack } from "../../core/outgoing/incoming-fields.ts";
 import { withLinkTargets, withRefreshTarget } from "../../core/outgoing/link-field.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
-import { type Asking, type ProviderCall, proxyPrefix } from "./provider-call.ts";
+import { type CallContext, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
 /** References may make an answer so many characters longer. Relative ones of few letters each become whole paths. */
 const maxGrowth = 64 * 1024;
@@ -26,7 +26,7 @@ export class ProviderLinks implements LinksBack {
   readonly #prefix: string;
   #growth = 0;
 
-  constructor(call: Answered, { request, alias }: Asking) {
+  constructor(call: Answered, { request, alias }: CallContext) {
     this.#call = call;
     this.#request = request;
     this.#prefix = alias === undefined ? proxyPrefix : "";

@@ -5,33 +5,45 @@ import type { World } from "../../base/world.ts";
 import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import { incomingFields, incomingTrailers } from "../../core/outgoing/incoming-fields.ts";
-import { type Asked, type Going, namesOf, outgoing, outgoingAgain } from "../../core/outgoing/outgoing.ts";
+import {
+  namesOf,
+  type OutgoingRequest,
+  outgoing,
+  outgoingAgain,
+  type ProxiedHead,
+} from "../../core/outgoing/outgoing.ts";
 import { outgoingFields } from "../../core/outgoing/outgoing-fields.ts";
 import { Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Answering, Facing } from "../../relay/client/client-side.ts";
+import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
 import type { Exchange, UpstreamRequest } from "../../relay/exchange.ts";
 import type { RelayFailure } from "../../relay/failure.ts";
-import type { Receiver } from "../../relay/http1/connection.ts";
+import type { ResponseReceiver } from "../../relay/http1/connection.ts";
 import { type ResponseHead, statusLine } from "../../relay/http1/response-head.ts";
-import { StreamCaller } from "../../relay/http2/stream-client.ts";
+import { Http2Client } from "../../relay/http2/stream-client.ts";
 import type { Upstream } from "../../relay/upstream.ts";
 import { HeldAnswer } from "../server/held-answer.ts";
-import { type Asking, faultOfPreparing, faultOfRelay, type ProviderCall, type ProviderCalls } from "./provider-call.ts";
+import {
+  type CallContext,
+  faultOfPreparing,
+  faultOfRelay,
+  type ProviderCall,
+  type ProviderCalls,
+} from "./provider-call.ts";
 import { ProviderLinks } from "./provider-links.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { guardReflection, isReflectionGuarded } from "./reflection.ts";
-import { type Again, againAfter } from "./retries.ts";
+import { type AttemptResult, againAfter } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
 
 /** A request to be relayed, whichever lane it came by. */
 export interface ProxyCall {
-  readonly asking: Asking;
+  readonly asking: CallContext;
   /** The caller has left. */
   readonly isGone: boolean;
   /** The caller has left, or its answer has begun: there is nothing to be said to it. */
   readonly isSettled: boolean;
   /** The half that faces the caller. */
-  face(answering: Answering): Facing;
+  face(answering: AnswerRules): ClientSide;
   /** Tells a caller that waits for it to send the body. */
   proceed(): void;
   answerFault(fault: Fault): void;
@@ -40,7 +52,7 @@ export interface ProxyCall {
 }
 
 /** What all proxied requests have in common. */
-export interface Shared {
+export interface ProxyServices {
   readonly calls: ProviderCalls;
   readonly upstream: Upstream;
   readonly world: World;
@@ -49,17 +61,17 @@ export interface Shared {
 }
 
 /** One caller, who sees one answer, however many attempts that takes. A class, because there is one for each request. */
-export class ProxiedRequest implements Answering, Receiver {
-  readonly #shared: Shared;
+export class ProxiedRequest implements AnswerRules, ResponseReceiver {
+  readonly #shared: ProxyServices;
   readonly #call: ProxyCall;
   #ready: ProviderCall;
   /** A body that had to be known before the first byte went out. */
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
-  readonly #caller: Facing;
+  readonly #caller: ClientSide;
   /** Sees the answer first, and hands on to the caller what that may see. */
-  readonly #guard: Receiver;
+  readonly #guard: ResponseReceiver;
   #exchange: Exchange | undefined;
   #tried = 0;
   /** The provider has refused the credentials once: its answer, while others are looked for. */
@@ -67,7 +79,7 @@ export class ProxiedRequest implements Answering, Receiver {
   #wasRefused = false;
   #wasProvenAgain = false;
 
-  constructor(shared: Shared, { call, ready, content, trace }: Begun) {
+  constructor(shared: ProxyServices, { call, ready, content, trace }: PreparedRequest) {
     this.#shared = shared;
     this.#call = call;
     this.#ready = ready;
@@ -118,10 +130,10 @@ export class ProxiedRequest implements Answering, Receiver {
     return exchange;
   }
 
-  #goingOf({ ready, content, isKept }: Preparing): Going {
+  #goingOf({ ready, content, isKept }: RequestPreparation): OutgoingRequest {
     const { calls } = this.#shared;
     const { asked } = ready;
-    const sent: Asked =
+    const sent: ProxiedHead =
       content === undefined
         ? asked
         : { ...asked, body: "length", rawHeaders: withLength(asked.rawHeaders, content), memo: undefined };
@@ -131,7 +143,7 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   /** Of a request as most are, nothing: it goes over HTTP/1.1. */
-  #howToSend(): HowToSend | undefined {
+  #howToSend(): SendOptionsOf | undefined {
     const { live, asked, attachment } = this.#ready;
     const { request } = this.#call.asking;
     const isCall = isGrpc(request.headers["content-type"]);
@@ -142,7 +154,7 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 
   /** Whether it is tried again; an answer that is never reaches the caller. */
-  #isTriedAgain(happened: Again): boolean {
+  #isTriedAgain(happened: AttemptResult): boolean {
     const { options } = this.#ready;
     const call = this.#call;
     if (this.#tried === options.retries || call.isGone) return false;
@@ -345,7 +357,7 @@ export class ProxiedRequest implements Answering, Receiver {
     // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
     const { resetCode } = failure;
     const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
-    if (isCall && resetCode !== undefined && this.#caller instanceof StreamCaller) {
+    if (isCall && resetCode !== undefined && this.#caller instanceof Http2Client) {
       this.cut("provider");
       this.#caller.reset(resetCode);
       return;
@@ -379,14 +391,14 @@ export class ProxiedRequest implements Answering, Receiver {
   }
 }
 
-interface Preparing {
+interface RequestPreparation {
   readonly ready: ProviderCall;
   readonly content: Uint8Array | undefined;
   /** The next one may go as this one does. */
   readonly isKept: boolean;
 }
 
-type HowToSend = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
+type SendOptionsOf = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 
@@ -417,7 +429,7 @@ const addedFields = incomingFields({
 const addedLines = written(addedFields);
 
 /** A request whose connection is at hand. */
-export interface Begun {
+export interface PreparedRequest {
   readonly call: ProxyCall;
   readonly ready: ProviderCall;
   readonly content: Uint8Array | undefined;

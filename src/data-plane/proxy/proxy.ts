@@ -6,19 +6,25 @@ import type { Attachments } from "../../broker/credentials/attachments.ts";
 import type { Live } from "../../broker/credentials/live-connections.ts";
 import type { Access } from "../../broker/setup/access.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
-import type { Answering, Facing } from "../../relay/client/client-side.ts";
+import type { AnswerRules, ClientSide } from "../../relay/client/client-side.ts";
 import { callerOf } from "../../relay/client/clients-of.ts";
 import type { FrontHead, FrontResponse } from "../../relay/client/incoming.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
 import { readBody } from "../server/body.ts";
 import type { Load } from "../server/load.ts";
 import type { RateLimits } from "../server/rate-limits.ts";
-import { type Answered, type Asking, allowedMethods, createProviderCalls, type ProviderCall } from "./provider-call.ts";
-import { type Begun, ProxiedRequest, type ProxyCall, type Shared } from "./proxied-request.ts";
+import {
+  allowedMethods,
+  type CallContext,
+  createProviderCalls,
+  type ObservedCall,
+  type ProviderCall,
+} from "./provider-call.ts";
+import { type PreparedRequest, ProxiedRequest, type ProxyCall, type ProxyServices } from "./proxied-request.ts";
 import { createProxyCount } from "./proxy-count.ts";
 import { beginProxyTrace } from "./trace.ts";
 import { createUpgrades, type UpgradeCall, wantsUpgrade } from "./upgrade.ts";
-import { createUses } from "./use-records.ts";
+import { createUseRecords } from "./use-records.ts";
 
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
@@ -29,7 +35,7 @@ export interface ProviderProxy {
    * to be handled or refused in full. Of the first kind the tokens of its rates are taken, and `relay` is called. A
    * promise settles when it is known which it is.
    */
-  ready(asking: Asking): ProviderCall | Promise<void> | undefined;
+  ready(asking: CallContext): ProviderCall | Promise<void> | undefined;
   /** Then `left` is called once it is over. */
   relay(call: ProxyCall, ready: ProviderCall): void;
   /** The same for a request that asks to go on as a WebSocket. */
@@ -38,7 +44,7 @@ export interface ProviderProxy {
 }
 
 /** A request that came by `node:http`, or by a stream of HTTP/2. */
-export interface HttpCall extends Answered {
+export interface HttpCall extends ObservedCall {
   readonly proceed: () => void;
   readonly answerFault: (fault: Fault) => void;
   /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
@@ -65,11 +71,11 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   const { access, live, attachments, upstream, limits, rates, load, world } = options;
   const { metrics, tracing } = world;
   const count = createProxyCount(metrics);
-  const uses = createUses(world);
+  const uses = createUseRecords(world);
   const calls = createProviderCalls({ access, live, attachments, upstream, rates, uses, count, world });
   const open = metrics.proxyOpen.series({});
   const upgrade = createUpgrades({ calls, upstream, limits, count, tracing });
-  const shared: Shared = { calls, upstream, world, count, fail };
+  const shared: ProxyServices = { calls, upstream, world, count, fail };
 
   function enter({ response, answerFault }: Pick<HttpCall, "response" | "answerFault">): boolean {
     const turnedAway = load.enter();
@@ -80,7 +86,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
 
   function begin(asked: HttpCall): void {
     const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, asked);
-    const call = new OverHttp(asked);
+    const call = new HttpProxyCall(asked);
     if (wantsUpgrade(asked.request)) {
       fail(call, new Fault("not_implemented", "the only upgrade there is leads from GET over HTTP/1.1 to a WebSocket"));
       return;
@@ -98,7 +104,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
     call.answerFault(fault);
   }
 
-  function start({ request, response }: HttpCall, begun: Omit<Begun, "content">): void {
+  function start({ request, response }: HttpCall, begun: Omit<PreparedRequest, "content">): void {
     const { call, ready, trace } = begun;
     trace?.found(ready);
     // Who left while the connection was looked up would never be heard to leave.
@@ -150,7 +156,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
 }
 
 /** On the general lane. A class: an object of its own with accessors has a shape of its own, and 15 µs a request go. */
-class OverHttp implements ProxyCall {
+class HttpProxyCall implements ProxyCall {
   readonly asking: HttpCall;
 
   constructor(asking: HttpCall) {
@@ -165,7 +171,7 @@ class OverHttp implements ProxyCall {
     return isSettled(this.asking.response);
   }
 
-  face(answering: Answering): Facing {
+  face(answering: AnswerRules): ClientSide {
     return callerOf(this.asking.request, this.asking.response, answering);
   }
 

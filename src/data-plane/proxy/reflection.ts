@@ -6,7 +6,7 @@ import type { LiveConnection } from "../../broker/credentials/live-connections.t
 import { createSecretSearch, minSecretLength, type SecretSearch } from "../../core/secrets/secret-search.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { type Integration, Integration_Reflection } from "../../gen/latchkey/v1/integration_pb.ts";
-import { handedOn, type Receiver } from "../../relay/http1/connection.ts";
+import { handedOn, type ResponseReceiver } from "../../relay/http1/connection.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 
 /** The credentials of a request, as of now: those that the provider has refused may have been replaced. */
@@ -15,7 +15,7 @@ export interface SentCredentials {
   readonly live: LiveConnection;
 }
 
-interface Guarded {
+interface GuardedAnswer {
   readonly integration: Integration;
   readonly sent: () => SentCredentials;
   /** Ends the exchange and tells the caller why; nothing has been sent to it. */
@@ -35,14 +35,14 @@ export const isReflectionGuarded = ({ reflection }: Integration): boolean =>
  * Looks at the reason, at names and values of fields, at the body of any type and at the trailers, for all credentials
  * of the connection, in the forms that `SecretSearch` knows.
  */
-export function guardReflection(receiver: Receiver, guarded: Guarded): Receiver {
+export function guardReflection(receiver: ResponseReceiver, guarded: GuardedAnswer): ResponseReceiver {
   const { integration, sent, refuse, isGone } = guarded;
   if (!isReflectionGuarded(integration)) return receiver;
   const guard = { search: () => searchFor(sent()), refuse, isGone };
   return integration.reflection === Integration_Reflection.MASK ? masking(receiver, guard) : refusing(receiver, guard);
 }
 
-interface Guard extends Pick<Guarded, "refuse" | "isGone"> {
+interface Guard extends Pick<GuardedAnswer, "refuse" | "isGone"> {
   readonly search: () => SecretSearch;
 }
 
@@ -134,7 +134,7 @@ function isQuotedIn({ reason, fields }: Pick<ResponseHead, "reason" | "fields">,
 }
 
 /** Hides as many bytes as a secret has there, so that no length changes. */
-function masking(receiver: Receiver, guard: Guard): Receiver {
+function masking(receiver: ResponseReceiver, guard: Guard): ResponseReceiver {
   let body: MaskedBody | undefined;
   return {
     ...handedOn(receiver),
@@ -180,14 +180,14 @@ const pauseMs = 100;
 
 /** A body on its way, in which secrets are masked. What may be the beginning of one waits for the rest. */
 class MaskedBody {
-  readonly #receiver: Receiver;
+  readonly #receiver: ResponseReceiver;
   readonly #options: MaskedBodyOptions;
   #held: Buffer<ArrayBufferLike> = noBytes;
   /** So many of the held bytes have gone on, and are kept to know the rest by. */
   #sent = 0;
   #pause: NodeJS.Timeout | undefined;
 
-  constructor(receiver: Receiver, options: MaskedBodyOptions) {
+  constructor(receiver: ResponseReceiver, options: MaskedBodyOptions) {
     this.#receiver = receiver;
     this.#options = options;
   }
@@ -244,7 +244,7 @@ const isStreamed = (head: ResponseHead): boolean =>
   typeof head.framing !== "number" && streamed.test(fieldOf(head, "content-type"));
 
 /** Holds the beginning of an answer back until it is known to quote no secret. */
-function refusing(plain: Receiver, guard: Guard): Receiver {
+function refusing(plain: ResponseReceiver, guard: Guard): ResponseReceiver {
   const { refuse } = guard;
   const masked = masking(plain, guard);
   let search = guard.search();

@@ -5,11 +5,11 @@ import type { RelayFailure } from "../../relay/failure.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 
 /** What came of an attempt. */
-export type Again =
+export type AttemptResult =
   | { readonly head: ResponseHead; readonly failure?: never }
   | { readonly failure: RelayFailure; readonly head?: never };
 
-interface Circumstances {
+interface RetryContext {
   readonly going: {
     readonly since: number;
     readonly asked: { readonly method: string; readonly body: string };
@@ -29,7 +29,10 @@ const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
 /** In how many milliseconds an attempt is worth another; undefined when it is none. */
-export function againAfter(happened: Again, { going, content, tried, nowMs }: Circumstances): number | undefined {
+export function againAfter(
+  happened: AttemptResult,
+  { going, content, tried, nowMs }: RetryContext,
+): number | undefined {
   const { asked, options, live, since } = going;
   // A body that has gone is gone; one that we hold goes again, whatever the method, because the caller has asked.
   const canBeSentAgain =

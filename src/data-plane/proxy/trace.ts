@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { Span, Tracing } from "../../base/tracing.ts";
-import type { Going } from "../../core/outgoing/outgoing.ts";
+import type { OutgoingRequest } from "../../core/outgoing/outgoing.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
@@ -23,7 +23,7 @@ export interface ProxyTrace {
 
 export interface AttemptTrace {
   /** The request with this attempt's trace context in place of the caller's. */
-  joined(going: Going): Going;
+  joined(going: OutgoingRequest): OutgoingRequest;
   answered(status: number): void;
   /** Nothing more of an answer comes. */
   failed(code: string): void;
@@ -31,7 +31,7 @@ export interface AttemptTrace {
   ended(): void;
 }
 
-interface Traced {
+interface TracedCall {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
   /** When it closes, all is over; by default the response. */
@@ -42,7 +42,7 @@ interface Traced {
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]);
 const route = `${proxyPrefix}/*`;
 
-export function beginProxyTrace(tracing: Tracing, { request, response, over }: Traced): ProxyTrace {
+export function beginProxyTrace(tracing: Tracing, { request, response, over }: TracedCall): ProxyTrace {
   const { method = "" } = request;
   const isKnown = methods.has(method);
   const spanOf = (kind: "server" | "client", parent: Span | string | undefined): Span => {

@@ -10,19 +10,25 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { connectionStateFields } from "../../core/outgoing/connection-state-fields.ts";
 import { incomingFields } from "../../core/outgoing/incoming-fields.ts";
 import { outgoingParts, via } from "../../core/outgoing/outgoing.ts";
-import { createGoodbye } from "../../relay/client/tunnel-close.ts";
+import { createTunnelClose } from "../../relay/client/tunnel-close.ts";
 import { failureOf } from "../../relay/dial.ts";
 import { RelayFailure } from "../../relay/failure.ts";
 import { endToEnd } from "../../relay/http1/response-head.ts";
 import type { Upstream, UpstreamLimits } from "../../relay/upstream.ts";
-import { type Answered, type Asking, faultOfRelay, type ProviderCall, type ProviderCalls } from "./provider-call.ts";
+import {
+  type CallContext,
+  faultOfRelay,
+  type ObservedCall,
+  type ProviderCall,
+  type ProviderCalls,
+} from "./provider-call.ts";
 import { ProviderLinks } from "./provider-links.ts";
 import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { type AttemptTrace, beginProxyTrace } from "./trace.ts";
 
 /** A request that asks to go on as a WebSocket, and the connection it came on. */
-export interface UpgradeCall extends Answered {
+export interface UpgradeCall extends ObservedCall {
   readonly request: IncomingMessage;
   readonly socket: Socket;
   /** What came behind the head of the request. */
@@ -156,7 +162,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
     interface AskingFor {
       readonly ready: ProviderCall;
       readonly target: string;
-      readonly headers: Fields;
+      readonly headers: UpgradeFields;
     }
 
     /** The request on its way, and what http-proxy-3 would do with an answer that leads to a tunnel. */
@@ -197,7 +203,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       go();
       // After it, since it takes all timeouts away. What comes from the one goes to the other: one clock sees both.
       socket.setTimeout(limits.idleMs, () => socket.destroy());
-      call.onTunnel(createGoodbye({ here: socket, there }));
+      call.onTunnel(createTunnelClose({ here: socket, there }));
     }
 
     /** The provider would rather say something else. */
@@ -234,10 +240,10 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
 const tooEarly = () => new Fault("malformed_request", "a WebSocket is silent until its request was answered");
 
 /** By their names as written; of several of one name, a list. */
-type Fields = Record<string, string | string[]>;
+type UpgradeFields = Record<string, string | string[]>;
 
-function recordOf(pairs: readonly string[]): Fields {
-  const made: Fields = Object.create(null);
+function recordOf(pairs: readonly string[]): UpgradeFields {
+  const made: UpgradeFields = Object.create(null);
   const names = new Map<string, string>();
   for (let i = 0; i < pairs.length; i += 2) {
     const name = pairs[i] ?? "";
@@ -258,7 +264,7 @@ function recordOf(pairs: readonly string[]): Fields {
 const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /** What a WebSocket server must answer to a request; nobody else can, so that no other `101` opens a tunnel. */
-function acceptFor(headers: Fields): string {
+function acceptFor(headers: UpgradeFields): string {
   const key = Object.entries(headers).find(([name]) => lowerCase(name) === "sec-websocket-key")?.[1];
   if (typeof key !== "string" || !/^[A-Za-z0-9+/]{22}==$/.test(key)) {
     throw new Fault("malformed_request", "a request for a WebSocket has one Sec-WebSocket-Key, 16 bytes in base64");
@@ -274,7 +280,7 @@ const isAccepted = ({ statusCode, headers }: IncomingMessage, accept: string): b
   headers.upgrade?.toLowerCase() === "websocket" &&
   headers["sec-websocket-accept"] === accept;
 
-function fieldsOf(answer: IncomingMessage, asking: Asking, call: ProviderCall): string[] {
+function fieldsOf(answer: IncomingMessage, asking: CallContext, call: ProviderCall): string[] {
   return incomingFields({
     fields: endToEnd(answer.rawHeaders),
     links: new ProviderLinks(call, asking),

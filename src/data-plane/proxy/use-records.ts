@@ -12,18 +12,18 @@ import { secretsOf } from "./reflection.ts";
  * when all is over. A line and no record in the store: a durable write a request would make the disk the measure of
  * the proxy, and what is asked of a log is that it lies elsewhere, out of reach of whom it speaks of.
  */
-export interface Uses {
-  begin(asking: Asked, used: Used): Use;
+export interface UseRecords {
+  begin(asking: UseCall, used: UseContext): UseRecorder;
 }
 
-interface Asked {
+interface UseCall {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
   /** Of a request that asks to go on as a tunnel. */
   readonly socket?: Socket;
 }
 
-interface Used {
+interface UseContext {
   readonly live: LiveConnection;
   readonly caller: Caller;
   /** Of the monotonic clock. */
@@ -31,9 +31,9 @@ interface Used {
 }
 
 /** What is learned of it on the way. */
-export interface Use {
+export interface UseRecorder {
   /** It may go. */
-  going(where: Where): void;
+  going(where: UseTarget): void;
   /** One attempt more is on its way, with so much of a body already. */
   sent(bytes: number): void;
   /** So many more bytes of a body that streams. */
@@ -44,7 +44,7 @@ export interface Use {
   cut(by: "caller" | "provider"): void;
 }
 
-interface Where {
+interface UseTarget {
   readonly host: string;
   /** As the caller wrote it, with its query. */
   readonly path: string;
@@ -56,7 +56,7 @@ interface Where {
 export const isUseRecorded = ({ integration: { useRecord } }: LiveConnection): boolean =>
   useRecord === Integration_UseRecord.HOST || useRecord === Integration_UseRecord.PATH;
 
-export function createUses({ log }: Pick<World, "log">): Uses {
+export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
   return {
     begin({ request, response, socket }, { live, caller, since }) {
       const { connection, integration, credentials } = live;
@@ -129,7 +129,7 @@ export function createUses({ log }: Pick<World, "log">): Uses {
 }
 
 /** Without its query, and without a secret that we know of: callers put keys into paths as well. */
-function shownPath({ path, attachment, key }: Where): string {
+function shownPath({ path, attachment, key }: UseTarget): string {
   const [bare = ""] = path.split("?", 1);
   return [key, ...textsOf(attachment)].reduce((shown, secret) => shown.replaceAll(secret, "***"), bare);
 }

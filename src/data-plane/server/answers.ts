@@ -10,40 +10,40 @@ import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
 import { StreamRequest, StreamResponse } from "../../relay/http2/stream-front.ts";
 import { corsFields, preflightFields } from "../api/page-origin.ts";
-import type { Answer, FaultPage } from "./routes.ts";
-import type { DoorLines } from "./sockets.ts";
+import type { FaultPage, RouteAnswer } from "./routes.ts";
+import type { DoorSockets } from "./sockets.ts";
 
 /** What is answered by the door itself, whatever the provider would have said. */
 export interface DoorAnswers {
   /** A page of this origin may read the answer. */
   showTo(request: FrontRequest, origin: string): void;
-  answer(asked: Asked, answer: Answer): void;
-  fault(asked: Asked, fault: Fault, faultPage?: FaultPage): void;
+  answer(asked: AnswerTarget, answer: RouteAnswer): void;
+  fault(asked: AnswerTarget, fault: Fault, faultPage?: FaultPage): void;
   /** What `fault` would answer, but for what becomes of the connection. */
   textOf(fault: Fault): AnswerText;
   /** What `answer` would, likewise. */
-  textOfAnswer(answer: Answer): AnswerText;
+  textOfAnswer(answer: RouteAnswer): AnswerText;
   /** To `OPTIONS`; undefined: of the server as a whole. */
-  options(asked: Asked, allowed: readonly string[] | undefined): void;
+  options(asked: AnswerTarget, allowed: readonly string[] | undefined): void;
 }
 
-interface Asked {
+interface AnswerTarget {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
 }
 
-type Headers = Readonly<Record<string, string>>;
+type AnswerHeaders = Readonly<Record<string, string>>;
 
 /** Its fields but for how long it is, and for what is about the connection. */
 export interface AnswerText {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: AnswerHeaders;
   readonly body: string;
 }
 
 interface DoorAnswersOptions {
   readonly door: string;
-  readonly lines: Pick<DoorLines, "end" | "isEnding" | "cutsOff">;
+  readonly lines: Pick<DoorSockets, "end" | "isEnding" | "cutsOff">;
   /** While we drain, every connection ends with its answer. */
   readonly isDraining: () => boolean;
   readonly world: World;
@@ -77,12 +77,12 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     if (!(request instanceof StreamRequest)) lines.end(request.socket);
   }
 
-  function answer(asked: Asked, given: Answer): void {
+  function answer(asked: AnswerTarget, given: RouteAnswer): void {
     if (given.headers !== undefined) setAll(asked.response, given.headers);
     send(asked, { status: given.status, body: bodyIn(given) });
   }
 
-  function send({ request, response }: Asked, { status, body }: Sent): void {
+  function send({ request, response }: AnswerTarget, { status, body }: SentAnswer): void {
     const { socket } = request;
     // What of the request was not read is not waited for: the connection ends with the answer.
     const isCutOff = lines.cutsOff(request);
@@ -146,7 +146,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
   };
 }
 
-function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): Headers {
+function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fault): AnswerHeaders {
   return {
     ...(status === 401 ? { "www-authenticate": "Bearer" } : {}),
     ...(allow === undefined ? {} : { allow }),
@@ -155,13 +155,13 @@ function headersOf({ status, metadata: { allow }, retryAfterSeconds, code }: Fau
   };
 }
 
-function bodyIn({ body, headers }: Answer): string {
+function bodyIn({ body, headers }: RouteAnswer): string {
   if (body === undefined) return "";
   const isText = headers?.["content-type"] !== undefined && typeof body === "string";
   return isText ? body : JSON.stringify(body);
 }
 
-interface Sent {
+interface SentAnswer {
   readonly status: number;
   readonly body: string;
 }

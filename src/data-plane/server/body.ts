@@ -4,11 +4,11 @@ import { Fault } from "../../base/fault.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { findInexact } from "../../core/dialect/exact-json.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
-import type { Received } from "../../core/notifications/notification.ts";
+import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import { bodyOf, type FrontRequest } from "../../relay/client/incoming.ts";
 import type { BodyRoom } from "./body-room.ts";
 
-interface Reading {
+interface BodyReading {
   readonly maxBytes: number;
   /** Called when the head gives no reason to refuse the body: a caller that waits to be told may send it. */
   readonly proceed: () => void;
@@ -19,7 +19,7 @@ interface Reading {
  * that reading would change, such as a number with too many digits or a key that is there twice, is refused; of two
  * equal fields of the request itself the last counts, as JSON.parse has it.
  */
-export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   requireJson(request);
   requireSize(request, maxBytes);
   proceed();
@@ -41,7 +41,7 @@ export async function readJsonBody(request: FrontRequest, { maxBytes, proceed }:
 }
 
 /** What a form sends: each field once, as text. */
-export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: Reading): Promise<JsonObject> {
+export async function readFormBody(request: FrontRequest, { maxBytes, proceed }: BodyReading): Promise<JsonObject> {
   const [type = ""] = (request.headers["content-type"] ?? "").split(";");
   if (type.trim().toLowerCase() !== "application/x-www-form-urlencoded") {
     throw new Fault("unsupported_media_type", "the body must be a form");
@@ -58,16 +58,16 @@ export async function readFormBody(request: FrontRequest, { maxBytes, proceed }:
 /** What a provider sends, byte for byte: nothing of it is read here, so that what was signed can be seen to be it. */
 export async function readReceived(
   request: FrontRequest,
-  { query, maxBytes, proceed, room }: Reading & { readonly query: string; readonly room: BodyRoom },
-): Promise<Received> {
+  { query, maxBytes, proceed, room }: BodyReading & { readonly query: string; readonly room: BodyRoom },
+): Promise<ReceivedNotification> {
   requireSize(request, maxBytes);
   proceed();
   const headers = headerPairs(request.rawHeaders);
   return { headers, query, body: await readBytes(request, maxBytes, room) };
 }
 
-/** As `Received` has them. */
-export function headerPairs(rawHeaders: readonly string[]): Received["headers"] {
+/** As `ReceivedNotification` has them. */
+export function headerPairs(rawHeaders: readonly string[]): ReceivedNotification["headers"] {
   const pairs: (readonly [name: string, value: string])[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) pairs.push([lowerCase(rawHeaders[i] ?? ""), rawHeaders[i + 1] ?? ""]);
   return pairs;

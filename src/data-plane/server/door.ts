@@ -14,7 +14,7 @@ import { type Access, type Caller, requireScope } from "../../broker/setup/acces
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { isGrpc } from "../../core/outgoing/grpc.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Lines } from "../../relay/client/clients.ts";
+import type { Clients } from "../../relay/client/clients.ts";
 import {
   bodyOf,
   type FrontHead,
@@ -27,7 +27,7 @@ import { sharedSocketOf } from "../../relay/node/shared-socket.ts";
 import type { ConnectSockets } from "../api/connect-sockets.ts";
 import { navigationOf } from "../api/navigation.ts";
 import type { PageOrigins } from "../api/page-origin.ts";
-import { createFastLane } from "../fast-path/fast-path.ts";
+import { createFastPath } from "../fast-path/fast-path.ts";
 import { proxyPrefix } from "../proxy/provider-call.ts";
 import type { ProviderProxy } from "../proxy/proxy.ts";
 import { wantsWebSocket } from "../proxy/upgrade.ts";
@@ -38,7 +38,7 @@ import { createHeadCheck, isInAbsoluteForm } from "./heads.ts";
 import { readQuery } from "./query.ts";
 import { createDoorCount } from "./request-count.ts";
 import { createRouter, type Match, patternOf, type Route } from "./routes.ts";
-import { createDoorLines } from "./sockets.ts";
+import { createDoorSockets } from "./sockets.ts";
 import { createDoorStreams, unmetExpectation } from "./streams.ts";
 
 /** A door that speaks HTTP and JSON. */
@@ -108,7 +108,7 @@ export function createDoor(options: DoorOptions): Door {
   let leaving = false;
   let draining = false;
   const isLast = () => leaving;
-  const lines = createDoorLines();
+  const lines = createDoorSockets();
   const answers = createDoorAnswers({ door, lines, isDraining: isLast, world });
   const head = createHeadCheck({ guard, origins: pages?.origins, limits });
   const room = createBodyRoom(maxBodiesBytes);
@@ -118,7 +118,7 @@ export function createDoor(options: DoorOptions): Door {
   const endless = new Set<{ destroy(): unknown }>();
   const onEndless = (response: FrontResponse) => void endless.add(response);
 
-  async function handle({ request, response, proceed }: Asked): Promise<void> {
+  async function handle({ request, response, proceed }: DoorCall): Promise<void> {
     const since = performance.now();
     count.begin();
     let route = "none";
@@ -170,7 +170,7 @@ export function createDoor(options: DoorOptions): Door {
   }
 
   /** To the provider, without a promise on the way. */
-  function toProvider(to: ProviderProxy, { request, response, proceed }: Asked): void {
+  function toProvider(to: ProviderProxy, { request, response, proceed }: DoorCall): void {
     const since = performance.now();
     count.begin();
     let isIn = false;
@@ -191,7 +191,7 @@ export function createDoor(options: DoorOptions): Door {
   }
 
   /** The same for what goes on as a tunnel. */
-  function toTunnel(to: ProviderProxy, { request, response, socket, early }: Upgrading): void {
+  function toTunnel(to: ProviderProxy, { request, response, socket, early }: UpgradeRequest): void {
     count.begin();
     let isIn = false;
     tunnels.set(socket, () => socket.destroy());
@@ -216,7 +216,7 @@ export function createDoor(options: DoorOptions): Door {
   const isForPage = (request: FrontRequest): boolean =>
     pages !== undefined && !isForProvider(request) && /^\/(?:\?|$)/.test(request.url ?? "");
 
-  function toPage({ request, response, socket, early }: Upgrading): void {
+  function toPage({ request, response, socket, early }: UpgradeRequest): void {
     count.begin();
     tunnels.set(socket, () => socket.destroy());
     socket.once("close", () => {
@@ -260,7 +260,7 @@ export function createDoor(options: DoorOptions): Door {
     return named === undefined ? {} : { alias: named };
   }
 
-  interface Running extends Asked {
+  interface Running extends DoorCall {
     readonly match: Match;
     readonly query: string;
   }
@@ -331,7 +331,7 @@ export function createDoor(options: DoorOptions): Door {
     lines.end(socket);
     response.shouldKeepAlive = false;
   }
-  const onAsked = (asked: Asked) => {
+  const onAsked = (asked: DoorCall) => {
     if (proxy !== undefined && isForProvider(asked.request)) toProvider(proxy, asked);
     else void handle(asked);
   };
@@ -394,10 +394,10 @@ export function createDoor(options: DoorOptions): Door {
   });
 
   const rowFor = rowsAsTheyCome(routes);
-  const fastLane: Lines | undefined =
+  const fastLane: Clients | undefined =
     (proxy === undefined && rowFor === undefined) || tls !== undefined || !hasFastLane
       ? undefined
-      : createFastLane({
+      : createFastPath({
           proxy,
           receiving: {
             rowFor: rowFor ?? (() => undefined),
@@ -499,14 +499,14 @@ function rowsAsTheyCome(routes: readonly Route[]) {
 
 const providerRoute = `${proxyPrefix}/*`;
 const isUnderProxy = ({ url = "" }: FrontRequest): boolean => url.startsWith(`${proxyPrefix}/`);
-interface Asked {
+interface DoorCall {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
   /** Tells a caller that waits for it (`Expect: 100-continue`) to send the body. */
   readonly proceed: () => void;
 }
 
-interface Upgrading {
+interface UpgradeRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly socket: Socket;

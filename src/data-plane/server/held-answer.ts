@@ -1,4 +1,4 @@
-import type { Receiver } from "../../relay/http1/connection.ts";
+import type { ResponseReceiver } from "../../relay/http1/connection.ts";
 import type { ResponseHead } from "../../relay/http1/response-head.ts";
 
 /** What a refusal says of itself fits in here; what is larger is an answer like any other. */
@@ -29,7 +29,7 @@ export class HeldAnswer {
     this.#trailers = trailers;
   }
 
-  handOn(to: Receiver): void {
+  handOn(to: ResponseReceiver): void {
     to.onHead(this.#head, this.#hasMore);
     for (const content of this.#content) to.onContent(content, undefined);
     if (this.#trailers !== undefined) to.onEnd(this.#trailers);

@@ -1,7 +1,7 @@
 import { Fault, type Mistake } from "../../base/fault.ts";
 
 /** Reads a query parameter by parameter; what is wrong with any is told at once, by `end`. */
-export interface Query {
+export interface QueryReader {
   text(name: string): string | undefined;
   /** All values of a parameter, whether it is repeated or a comma-separated list. */
   list(name: string): readonly string[];
@@ -19,7 +19,7 @@ export interface Query {
   end(): number;
 }
 
-export function readQuery(raw: string): Query {
+export function readQuery(raw: string): QueryReader {
   const params = new URLSearchParams(raw);
   const unread = new Set(params.keys());
   const mistakes: Mistake[] = [];

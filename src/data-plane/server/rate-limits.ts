@@ -32,7 +32,7 @@ type TryTake = (...asked: Parameters<Take>) => boolean;
 type LimitName = "per_key" | "per_integration" | "per_connection";
 
 /** Of key, integration and connection, in milliseconds. */
-type Waits = readonly [number, number, number];
+type RateWaits = readonly [number, number, number];
 
 /** 200 bytes each, with a name of 60 characters. */
 const maxBuckets = 262_144;
@@ -52,7 +52,7 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
   let tryTake: TryTake | undefined;
 
   /** Takes the tokens and returns nothing, or how long each of them is to be waited for. */
-  function takenBy(rates: Rates): (...asked: Parameters<Take>) => Waits | undefined {
+  function takenBy(rates: Rates): (...asked: Parameters<Take>) => RateWaits | undefined {
     const { perKey } = rates;
     const needsName =
       rates.integrations.size > 0 || rates.perIntegration !== undefined || rates.perConnection !== undefined;
@@ -74,7 +74,7 @@ export function createRateLimits({ proxyLimited, rateBuckets }: Metrics): RateLi
   }
 
   /** The one that takes longest is the one that the caller is told of. */
-  function refusal([byKey, byIntegration, byConnection]: Waits): Fault {
+  function refusal([byKey, byIntegration, byConnection]: RateWaits): Fault {
     const longest = Math.max(byKey, byIntegration, byConnection);
     const limit: LimitName =
       longest === byConnection ? "per_connection" : longest === byIntegration ? "per_integration" : "per_key";

@@ -5,12 +5,12 @@ import type { Tally } from "../../base/metrics/series.ts";
 export interface DoorCount {
   begin(): void;
   /** `since`: of what is answered. How long a tunnel is open says nothing of how long anything took. */
-  end(answered: Answered): void;
+  end(answered: CountedAnswer): void;
   /** The same, for one whose requests are many. */
   of(route: string): RouteCount;
 }
 
-export interface Answered {
+export interface CountedAnswer {
   readonly route: string;
   readonly status: number;
   readonly since: number | undefined;

@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import type { Caller } from "../../broker/setup/access.ts";
-import type { Received } from "../../core/notifications/notification.ts";
+import type { ReceivedNotification } from "../../core/notifications/notification.ts";
 import type { Scope } from "../../gen/latchkey/v1/access_pb.ts";
-import type { Query } from "./query.ts";
+import type { QueryReader } from "./query.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -30,11 +30,11 @@ export interface Route {
   readonly admit?: (params: Readonly<Record<string, string>>) => Promise<void> | undefined;
   /** What a person sees in place of the envelope. */
   readonly faultPage?: FaultPage;
-  answer(request: RouteRequest): Promise<Answer> | Answer;
+  answer(request: RouteRequest): Promise<RouteAnswer> | RouteAnswer;
 }
 
 /** Makes the page about a fault, for the request that met it. */
-export type FaultPage = (fault: Fault, request: FaultedRequest) => Answer;
+export type FaultPage = (fault: Fault, request: FaultedRequest) => RouteAnswer;
 
 export interface FaultedRequest {
   readonly headers: IncomingHttpHeaders;
@@ -45,7 +45,7 @@ export interface RouteRequest {
   /** Of a route without a scope, nobody. */
   readonly caller: Caller | undefined;
   readonly params: Readonly<Record<string, string>>;
-  readonly query: Query;
+  readonly query: QueryReader;
   /** The same, as it came. */
   readonly rawQuery: string;
   /** Path and query, as they came. */
@@ -53,11 +53,11 @@ export interface RouteRequest {
   /** Empty where the route takes none, or takes it as it came. */
   readonly body: JsonObject;
   /** Of a route that takes its body as it came. */
-  readonly received: Received | undefined;
+  readonly received: ReceivedNotification | undefined;
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface Answer {
+export interface RouteAnswer {
   readonly status: number;
   /** Undefined: none; a page as it stands; anything else goes as JSON. */
   readonly body: unknown;
@@ -93,14 +93,14 @@ export interface Router {
   takesAny(path: string): boolean;
 }
 
-interface Row {
+interface CompiledRoute {
   readonly route: Route;
   readonly segments: readonly string[];
 }
 
 /** `others` are the rows of a path that none of the table is for, as they are at that moment. */
 export function createRouter(routes: readonly Route[], others: (path: string) => readonly Route[] = () => []): Router {
-  const rows: readonly Row[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
+  const rows: readonly CompiledRoute[] = routes.map((route) => ({ route, segments: route.path.split("/").slice(1) }));
   // Each request looks more than once, and there are many rows.
   const byFirst = Map.groupBy(rows, ({ segments: [first = ""] }) => first);
 

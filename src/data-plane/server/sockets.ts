@@ -8,7 +8,7 @@ import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts
 import { StreamRequest } from "../../relay/http2/stream-front.ts";
 
 /** What a door remembers of its callers' connections: the answer to what was asked last, and which of them end. */
-export interface DoorLines {
+export interface DoorSockets {
   /** Returns false when nothing more of the connection is read. */
   begin(response: ServerResponse): boolean;
   /** Of a caller that is idle, nothing is kept: with its last answer and its request that would be 10 KB each. */
@@ -27,7 +27,7 @@ export interface DoorLines {
   refuse(socket: Duplex, fault: Fault): void;
 }
 
-export function createDoorLines(): DoorLines {
+export function createDoorSockets(): DoorSockets {
   const lastAnswers = new WeakMap<Duplex, ServerResponse>();
   const ending = new WeakSet<Duplex>();
 

@@ -13,7 +13,7 @@ export interface DoorStreams {
   destroy(): void;
 }
 
-interface Asked {
+interface StreamCall {
   readonly request: StreamRequest;
   readonly response: StreamResponse;
   readonly proceed: () => void;
@@ -23,8 +23,8 @@ interface DoorStreamsOptions {
   readonly maxHeadBytes: number;
   readonly maxHeadLines: number;
   readonly stallMs: number;
-  readonly onRequest: (asked: Asked) => void;
-  readonly fail: (asked: Asked, fault: Fault) => void;
+  readonly onRequest: (asked: StreamCall) => void;
+  readonly fail: (asked: StreamCall, fault: Fault) => void;
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { endpoints, type Known } from "./endpoints.ts";
+import { endpoints, type KnownEndpoint } from "./endpoints.ts";
 
 /**
  * How the sandbox behaves: what an operator of a provider could set, and what goes wrong with one. Each part has its
@@ -73,7 +73,7 @@ const misstep = v.variant("kind", [
 const answers = v.strictObject(
   // Object.fromEntries forgets the names; they are those of the table.
   Object.fromEntries(endpoints.map((name) => [name, v.optional(v.array(misstep))])) as Record<
-    Known,
+    KnownEndpoint,
     v.OptionalSchema<v.ArraySchema<typeof misstep, undefined>, undefined>
   >,
 );
@@ -133,19 +133,19 @@ const settings = v.strictObject({
 
 const change = v.strictObject({ ...v.partial(settings).entries, answers: v.optional(answers) });
 
-export type Settings = v.InferOutput<typeof settings>;
+export type BehaviourSettings = v.InferOutput<typeof settings>;
 export type BehaviourChange = v.InferInput<typeof change>;
 export type Misstep = v.InferOutput<typeof misstep>;
 
 export interface Behaviour {
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
   /** Changes what is named and leaves the rest. Throws `BehaviourMistake` naming what it does not understand. */
   change(wanted: unknown): void;
   reset(): void;
   /** Whether the connection of a request whose body has not been read is to be reset. */
-  resetsBeforeReading(endpoint: Known): boolean;
+  resetsBeforeReading(endpoint: KnownEndpoint): boolean;
   /** What is to go wrong with this request. */
-  next(endpoint: Known, grantType: string | undefined): Misstep | undefined;
+  next(endpoint: KnownEndpoint, grantType: string | undefined): Misstep | undefined;
   /** As set, with how often each is still to come. */
   shown(): unknown;
 }
@@ -158,7 +158,7 @@ export function createBehaviour(initial: BehaviourChange = {}): Behaviour {
   let current = v.parse(settings, {});
   let rows = new Map<string, { readonly misstep: Misstep; left: number }[]>();
 
-  const due = (endpoint: Known, grantType: string | undefined) =>
+  const due = (endpoint: KnownEndpoint, grantType: string | undefined) =>
     rows.get(endpoint)?.find(({ left, misstep: one }) => left > 0 && (one.grantType ?? grantType) === grantType);
 
   const behaviour: Behaviour = {

@@ -12,7 +12,7 @@ export interface Call {
   readonly body: Buffer;
 }
 
-export interface Answer {
+export interface SandboxAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
@@ -21,37 +21,49 @@ export interface Answer {
 }
 
 /** Thrown where a request cannot go on: it carries what is answered. */
-export class Refusal extends Error {
+export class SandboxRefusal extends Error {
   override readonly name = "Refusal";
-  readonly answer: Answer;
+  readonly answer: SandboxAnswer;
 
-  constructor(answer: Answer, message = `refused with ${answer.status}`) {
+  constructor(answer: SandboxAnswer, message = `refused with ${answer.status}`) {
     super(message);
     this.answer = answer;
   }
 }
 
-export const json = (value: unknown, { status = 200, headers = {} }: Partial<Answer> = {}): Answer => ({
+export const json = (value: unknown, { status = 200, headers = {} }: Partial<SandboxAnswer> = {}): SandboxAnswer => ({
   status,
   headers: { "content-type": "application/json; charset=utf-8", ...headers },
   body: JSON.stringify(value),
 });
 
 /** What the APIs answer when they refuse: a code, a sentence and a word for programs. */
-export function apiError(status: number, reason: string, message: string, headers: Answer["headers"] = {}): Answer {
+export function apiError(
+  status: number,
+  reason: string,
+  message: string,
+  headers: SandboxAnswer["headers"] = {},
+): SandboxAnswer {
   const error = { code: status, message, errors: [{ domain: "global", reason, message }] };
   return json({ error }, { status, headers });
 }
 
-export const refuse = (...error: Parameters<typeof apiError>): Refusal => new Refusal(apiError(...error), error[2]);
+export const refuse = (...error: Parameters<typeof apiError>): SandboxRefusal =>
+  new SandboxRefusal(apiError(...error), error[2]);
 
 /** RFC 6749, section 5.2. Neither tokens nor their errors may be kept by a cache (section 5.1). */
-export function oauthError(status: number, error: string, description = "", headers: Answer["headers"] = {}): Answer {
+export function oauthError(
+  status: number,
+  error: string,
+  description = "",
+  headers: SandboxAnswer["headers"] = {},
+): SandboxAnswer {
   const body = { error, ...(description === "" ? {} : { error_description: description }) };
   return json(body, { status, headers: { "cache-control": "no-store", ...headers } });
 }
 
-export const refuseOAuth = (...error: Parameters<typeof oauthError>): Refusal => new Refusal(oauthError(...error));
+export const refuseOAuth = (...error: Parameters<typeof oauthError>): SandboxRefusal =>
+  new SandboxRefusal(oauthError(...error));
 
 /** The media type alone, without its parameters. */
 export const mediaType = ({ headers }: Call): string =>

@@ -4,13 +4,13 @@ import { hostName } from "../../base/http/door-guard.ts";
 import { readyApiKey, readyUser } from "./auth/access.ts";
 import { type Clients, clientSchema } from "./auth/clients.ts";
 import { type Behaviour, BehaviourMistake } from "./behaviour.ts";
-import { type Answer, type Call, json, objectOf, refuse } from "./call.ts";
+import { type Call, json, objectOf, refuse, type SandboxAnswer } from "./call.ts";
 import { page, redirect } from "./pages.ts";
 import { people } from "./people.ts";
 import type { SandboxReport } from "./report.ts";
-import type { Route } from "./router.ts";
+import type { SandboxRoute } from "./router.ts";
 
-interface ControlOptions {
+interface SandboxControlOptions {
   readonly origin: () => string;
   readonly behaviour: Behaviour;
   readonly clients: Clients;
@@ -62,7 +62,7 @@ export function controlRoutes({
   grant,
   changeCalendar,
   reset,
-}: ControlOptions): readonly Route[] {
+}: SandboxControlOptions): readonly SandboxRoute[] {
   /** A page elsewhere must not steer it through somebody's browser, nor under a name of its own that leads here. */
   function requireOwn({ headers }: Call): void {
     const host = headers.host ?? "";
@@ -74,7 +74,7 @@ export function controlRoutes({
     }
   }
 
-  const own = (method: string, path: string, answer: (call: Call) => Answer): Route => ({
+  const own = (method: string, path: string, answer: (call: Call) => SandboxAnswer): SandboxRoute => ({
     method,
     path,
     endpoint: "sandbox",
@@ -131,7 +131,7 @@ interface Overview {
   readonly report: SandboxReport;
 }
 
-function overview({ origin, clients, report }: Overview): Answer {
+function overview({ origin, clients, report }: Overview): SandboxAnswer {
   const apps = [...clients.values()]
     .slice(0, 50)
     .map(

@@ -19,13 +19,14 @@ export const endpoints = [
   "stop",
 ] as const;
 
-export type Known = (typeof endpoints)[number];
+export type KnownEndpoint = (typeof endpoints)[number];
 
 /** `sandbox` are its own pages, which always behave; `unknown` is whatever is not there. */
-export type Endpoint = Known | "sandbox" | "unknown";
+export type EndpointName = KnownEndpoint | "sandbox" | "unknown";
 
-export const isKnown = (endpoint: Endpoint): endpoint is Known => endpoint !== "sandbox" && endpoint !== "unknown";
+export const isKnown = (endpoint: EndpointName): endpoint is KnownEndpoint =>
+  endpoint !== "sandbox" && endpoint !== "unknown";
 
 /** Those that refuse as RFC 6749 has it. */
-export const speaksOAuth = (endpoint: Endpoint): boolean =>
+export const speaksOAuth = (endpoint: EndpointName): boolean =>
   endpoint === "token" || endpoint === "device" || endpoint === "revocation";

@@ -1,15 +1,15 @@
 import { deviceGrant, exchangeGrant } from "./auth/token-endpoint.ts";
-import type { Settings } from "./behaviour.ts";
+import type { BehaviourSettings } from "./behaviour.ts";
 import { json } from "./call.ts";
-import type { Route } from "./router.ts";
+import type { SandboxRoute } from "./router.ts";
 
 interface MetadataOptions {
   readonly origin: () => string;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
 }
 
 /** What a client can find out by itself: RFC 8414, and the same document where OpenID Connect Discovery looks for it. */
-export function metadataRoutes({ origin, settings }: MetadataOptions): readonly Route[] {
+export function metadataRoutes({ origin, settings }: MetadataOptions): readonly SandboxRoute[] {
   const answer = () => {
     const at = origin();
     const { metadataIssuer, iss } = settings();

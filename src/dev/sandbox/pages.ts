@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type Html, html } from "../../base/html.ts";
-import type { Answer } from "./call.ts";
+import type { SandboxAnswer } from "./call.ts";
 
 /** Plain pages: no script, one style, nothing from elsewhere. */
 
@@ -11,13 +11,17 @@ button[value=allow]{background:#1c4fa0;color:#fff;border-color:#1c4fa0}table{bor
 code,pre{font:14px/1.5 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}.note{color:#555}`;
 const styleHash = hash("sha256", style, "base64");
 
-interface PageOptions {
+interface SandboxPageOptions {
   readonly status?: number;
   /** Where its form, and the redirect that follows it, may lead. */
   readonly formActions?: readonly string[];
 }
 
-export function page(title: string, body: Html, { status = 200, formActions = [] }: PageOptions = {}): Answer {
+export function page(
+  title: string,
+  body: Html,
+  { status = 200, formActions = [] }: SandboxPageOptions = {},
+): SandboxAnswer {
   const whole = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>
 <style>${{ html: style }}</style></head><body><h1>${title}</h1>
@@ -44,11 +48,11 @@ ${body}
   };
 }
 
-export const errorPage = (status: number, message: string): Answer =>
+export const errorPage = (status: number, message: string): SandboxAnswer =>
   page("This cannot go on", html`<p>${message}</p>`, { status });
 
 /** 303, so that a browser comes with GET and without the form (RFC 9700, section 4.12). */
-export const redirect = (location: string): Answer => ({
+export const redirect = (location: string): SandboxAnswer => ({
   status: 303,
   headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },
 });

@@ -1,5 +1,5 @@
 import type { Channel } from "./apis/channels.ts";
-import type { Grant } from "./auth/tokens.ts";
+import type { SandboxGrant } from "./auth/tokens.ts";
 import type { SeenReport } from "./seen.ts";
 
 /** What the sandbox saw, and what it holds. */
@@ -31,13 +31,13 @@ export interface SeenChannel {
 
 const keptGrants = 1_000;
 
-interface Held {
+interface ReportSources {
   readonly seen: SeenReport;
-  readonly grants: readonly Grant[];
+  readonly grants: readonly SandboxGrant[];
   readonly channels: readonly Channel[];
 }
 
-export const reportOf = ({ seen, grants, channels }: Held): SandboxReport => ({
+export const reportOf = ({ seen, grants, channels }: ReportSources): SandboxReport => ({
   ...seen,
   grants: grants.slice(-keptGrants).map(({ id, clientId, person, scopes, refreshes, reuses, revoked }) => ({
     id,

@@ -1,24 +1,24 @@
-import type { Answer, Call } from "./call.ts";
-import type { Endpoint } from "./endpoints.ts";
+import type { Call, SandboxAnswer } from "./call.ts";
+import type { EndpointName } from "./endpoints.ts";
 
-export interface Route {
+export interface SandboxRoute {
   readonly method: string;
   /** Segments; `:name` stands for any one, a `*` at the end for whatever follows. */
   readonly path: string;
   /** Under which name it is counted, and told how to behave. */
-  readonly endpoint: Endpoint;
+  readonly endpoint: EndpointName;
   /** Of the body, in bytes; a mebibyte unless said. */
   readonly bodyLimit?: number;
-  readonly answer: (call: Call) => Answer | Promise<Answer>;
+  readonly answer: (call: Call) => SandboxAnswer | Promise<SandboxAnswer>;
 }
 
-export type Found =
-  | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
+export type RouteMatch =
+  | { readonly kind: "route"; readonly route: SandboxRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly kind: "method"; readonly allow: readonly string[] }
   | { readonly kind: "nothing" };
 
 /** Finds the first route of the table that fits. HEAD is answered as GET. */
-export function createRouter(routes: readonly Route[]): (method: string, path: string) => Found {
+export function createRouter(routes: readonly SandboxRoute[]): (method: string, path: string) => RouteMatch {
   const table = routes.map((route) => ({ route, pattern: route.path.split("/") }));
   return (method, path) => {
     const segments = path.split("/");

@@ -16,7 +16,7 @@ import { createDevices } from "./auth/devices.ts";
 import { createIdTokens } from "./auth/id-tokens.ts";
 import { createOAuth1 } from "./auth/oauth1.ts";
 import { tokenRoutes } from "./auth/token-endpoint.ts";
-import { createTokens, type Issued } from "./auth/tokens.ts";
+import { createTokens, type IssuedTokens } from "./auth/tokens.ts";
 import { type BehaviourChange, createBehaviour } from "./behaviour.ts";
 import { refuse } from "./call.ts";
 import { controlRoutes, type GrantInput, grantSchema, type RevokeWish } from "./control.ts";
@@ -198,7 +198,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   };
 }
 
-const shownTokens = ({ grant, accessToken, refreshToken = "", expiresInS, scopes }: Issued): GrantedTokens => ({
+const shownTokens = ({ grant, accessToken, refreshToken = "", expiresInS, scopes }: IssuedTokens): GrantedTokens => ({
   grant: grant.id,
   access_token: accessToken,
   refresh_token: refreshToken,

@@ -1,17 +1,17 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Endpoint } from "./endpoints.ts";
+import type { EndpointName } from "./endpoints.ts";
 
 /** What the sandbox saw. Numbers for ever, requests only the last few: it may run for weeks. */
-export interface Seen {
+export interface SandboxTraffic {
   /** Begins an entry; what became of the request is said when it is known. */
   arrived(request: SeenHead): SeenEntry;
-  count(what: Tally): void;
+  count(what: TallyName): void;
   shown(): SeenReport;
   reset(): void;
 }
 
 export interface SeenHead {
-  readonly endpoint: Endpoint;
+  readonly endpoint: EndpointName;
   readonly method: string;
   readonly target: string;
   readonly headers: IncomingHttpHeaders;
@@ -42,7 +42,7 @@ const tallies = [
   "notificationsFailed",
   "notificationsDropped",
 ] as const;
-export type Tally = (typeof tallies)[number];
+export type TallyName = (typeof tallies)[number];
 
 export interface SeenRequest {
   readonly at: string;
@@ -55,25 +55,25 @@ export interface SeenRequest {
 }
 
 export interface SeenReport {
-  readonly requests: Readonly<Partial<Record<Endpoint, number>>>;
-  readonly tallies: Readonly<Record<Tally, number>>;
+  readonly requests: Readonly<Partial<Record<EndpointName, number>>>;
+  readonly tallies: Readonly<Record<TallyName, number>>;
   /** The last of each endpoint, the latest last. */
-  readonly last: Readonly<Partial<Record<Endpoint, readonly SeenRequest[]>>>;
+  readonly last: Readonly<Partial<Record<EndpointName, readonly SeenRequest[]>>>;
 }
 
 const keptRequests = 20;
 const keptBodyBytes = 4_096;
 const keptTargetLength = 2_048;
 
-export function createSeen(now: () => number): Seen {
-  const requests = new Map<Endpoint, number>();
-  const last = new Map<Endpoint, Mutable<SeenRequest>[]>();
-  const counted = new Map<Tally, number>();
+export function createSeen(now: () => number): SandboxTraffic {
+  const requests = new Map<EndpointName, number>();
+  const last = new Map<EndpointName, MutableOf<SeenRequest>[]>();
+  const counted = new Map<TallyName, number>();
 
   return {
     arrived({ endpoint, method, target, headers }) {
       requests.set(endpoint, (requests.get(endpoint) ?? 0) + 1);
-      const entry: Mutable<SeenRequest> = {
+      const entry: MutableOf<SeenRequest> = {
         at: new Date(now()).toISOString(),
         method,
         target: target.slice(0, keptTargetLength),
@@ -100,7 +100,7 @@ export function createSeen(now: () => number): Seen {
     shown: () => ({
       requests: Object.fromEntries(requests),
       // Object.fromEntries forgets the names; they are those of the table.
-      tallies: Object.fromEntries(tallies.map((name) => [name, counted.get(name) ?? 0])) as Record<Tally, number>,
+      tallies: Object.fromEntries(tallies.map((name) => [name, counted.get(name) ?? 0])) as Record<TallyName, number>,
       last: Object.fromEntries([...last].map(([endpoint, kept]) => [endpoint, kept.map((one) => ({ ...one }))])),
     }),
     reset() {
@@ -111,4 +111,4 @@ export function createSeen(now: () => number): Seen {
   };
 }
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type MutableOf<T> = { -readonly [K in keyof T]: T[K] };

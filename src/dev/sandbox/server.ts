@@ -7,15 +7,15 @@ import { tlsServerOptions } from "../../base/http/tls.ts";
 import { parametersOf } from "./auth/clients.ts";
 import { answerInstead, cut, reset, untilAborted } from "./auth/misstep.ts";
 import type { Behaviour, Misstep } from "./behaviour.ts";
-import { type Answer, apiError, type Call, Refusal } from "./call.ts";
-import { type Endpoint, isKnown } from "./endpoints.ts";
-import { createRouter, type Found, type Route } from "./router.ts";
-import type { Seen } from "./seen.ts";
+import { apiError, type Call, type SandboxAnswer, SandboxRefusal } from "./call.ts";
+import { type EndpointName, isKnown } from "./endpoints.ts";
+import { createRouter, type RouteMatch, type SandboxRoute } from "./router.ts";
+import type { SandboxTraffic } from "./seen.ts";
 
 interface ServerOptions {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   readonly behaviour: Behaviour;
-  readonly seen: Seen;
+  readonly seen: SandboxTraffic;
   readonly tls: ListenerTls | undefined;
   /** Told of what no code foresaw. */
   readonly onError: (error: unknown) => void;
@@ -34,7 +34,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     const { method = "GET", url: target = "/", headers } = request;
     const { path, query } = partsOf(target);
     const found = find(method, path);
-    const endpoint: Endpoint = found.kind === "route" ? found.route.endpoint : "unknown";
+    const endpoint: EndpointName = found.kind === "route" ? found.route.endpoint : "unknown";
     const entry = seen.arrived({ endpoint, method, target, headers });
     // Closing the sandbox closes every connection, and comes by here as well.
     const gone = new AbortController();
@@ -91,7 +91,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
   }
 
   /** The route's answer, unless something else was asked for, in whose stead nothing is done. */
-  async function actOn(call: Call, found: Found, misstep: Misstep | undefined): Promise<Answer> {
+  async function actOn(call: Call, found: RouteMatch, misstep: Misstep | undefined): Promise<SandboxAnswer> {
     if (found.kind === "nothing") return apiError(404, "notFound", "Nothing is here.");
     if (found.kind === "method") {
       return apiError(405, "methodNotAllowed", "Not with this method.", { allow: found.allow.join(", ") });
@@ -103,7 +103,7 @@ export function createSandboxServer({ routes, behaviour, seen, tls, onError }: S
     try {
       return await found.route.answer(call);
     } catch (error) {
-      if (error instanceof Refusal) return error.answer;
+      if (error instanceof SandboxRefusal) return error.answer;
       throw error;
     }
   }
@@ -146,7 +146,7 @@ async function readBody(request: IncomingMessage, limit: number): Promise<Buffer
   return Buffer.concat(chunks);
 }
 
-function grantTypeOf(endpoint: Endpoint, call: Call): string | undefined {
+function grantTypeOf(endpoint: EndpointName, call: Call): string | undefined {
   if (endpoint !== "token") return undefined;
   try {
     return parametersOf(call).get("grant_type") ?? undefined;
@@ -158,7 +158,7 @@ function grantTypeOf(endpoint: Endpoint, call: Call): string | undefined {
 
 async function send(
   response: ServerResponse,
-  { status, headers = {}, body, pieces }: Answer,
+  { status, headers = {}, body, pieces }: SandboxAnswer,
   signal: AbortSignal,
 ): Promise<void> {
   if (pieces === undefined) {

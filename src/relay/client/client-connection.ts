@@ -6,25 +6,25 @@ import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import { isBegunHead, parseRequestHead, type RequestHead } from "../http1/request-head.ts";
 import { type ResponseHead, statusLine } from "../http1/response-head.ts";
-import { type Gathered, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
-import { type Reader, readBytes, SharedSocket } from "../node/shared-socket.ts";
+import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
+import { readBytes, SharedSocket, type SocketReader } from "../node/shared-socket.ts";
 import { hasUnsent, writeText } from "../node/text-writes.ts";
 import { createYoungCollection } from "../node/young-collection.ts";
-import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./client-side.ts";
+import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } from "./client-side.ts";
 
 /** Whom a line asks, and tells. */
-export interface LineOwner {
+export interface ClientConnectionOwner {
   /**
    * Returns whether this request is to be relayed: then `begin` was called. Otherwise nothing has happened; a promise
    * is for somebody who asks again when it has settled, however it did.
    */
-  take(line: Line, head: RequestHead): boolean | Promise<void>;
+  take(line: ClientConnection, head: RequestHead): boolean | Promise<void>;
   /** What is not plain, and whatever follows on its connection, is for another reader; its bytes are unread again. Told is
    * whether HTTP/1.1 has come over it: otherwise that is not known. */
-  handOver(line: Line, socket: Socket, isHttp1: boolean): void;
+  handOver(line: ClientConnection, socket: Socket, isHttp1: boolean): void;
   /** What has come never becomes a request. The codes are those of `node:http`. */
   refuse(socket: Socket, code: "ERR_HTTP_REQUEST_TIMEOUT" | "HPE_INVALID_EOF_STATE"): void;
-  closed(line: Line): void;
+  closed(line: ClientConnection): void;
   /** Every answer that begins ends its connection. */
   readonly isLeaving: boolean;
   /** So does every one that ends. */
@@ -34,7 +34,7 @@ export interface LineOwner {
 }
 
 /** One request that a line has taken. */
-export interface Taken {
+export interface TakenRequest {
   /** Answered, or left. */
   over(status: number): void;
 }
@@ -74,9 +74,9 @@ const collectYoung = createYoungCollection();
  * their order, and faces the caller for each of them. A class, because there are as many as callers, and because what
  * happens for each request is to cost no closure.
  */
-export class Line implements Facing, Reader, Gathered {
+export class ClientConnection implements ClientSide, SocketReader, BatchMember {
   readonly socket: Socket;
-  readonly #owner: LineOwner;
+  readonly #owner: ClientConnectionOwner;
   #state: (typeof states)[keyof typeof states] = states.waiting;
   /** What came and waits for the others of this turn. */
   #came: string | undefined;
@@ -87,8 +87,8 @@ export class Line implements Facing, Reader, Gathered {
   #hasAsked = false;
 
   // Of the request that is carried.
-  #taken: Taken | undefined;
-  #answering: Answering | undefined;
+  #taken: TakenRequest | undefined;
+  #answering: AnswerRules | undefined;
   #exchange: Exchange | undefined;
   #isHead = false;
   #closes = false;
@@ -110,7 +110,7 @@ export class Line implements Facing, Reader, Gathered {
   /** What gives back the buffers that are being written from. */
   #lent: Set<() => void> | undefined;
 
-  constructor(socket: Socket, owner: LineOwner) {
+  constructor(socket: Socket, owner: ClientConnectionOwner) {
     this.socket = socket;
     this.#owner = owner;
     this.#since = owner.nowMs;
@@ -131,7 +131,7 @@ export class Line implements Facing, Reader, Gathered {
   }
 
   /** From now on this one sees to the request whose head came last. */
-  begin(answering: Answering, taken: Taken): this {
+  begin(answering: AnswerRules, taken: TakenRequest): this {
     this.#answering = answering;
     this.#taken = taken;
     return this;
@@ -489,7 +489,7 @@ export class Line implements Facing, Reader, Gathered {
     this.socket.destroySoon();
   }
 
-  #refuse(code: Parameters<LineOwner["refuse"]>[1]): void {
+  #refuse(code: Parameters<ClientConnectionOwner["refuse"]>[1]): void {
     this.#flush();
     this.#state = states.ending;
     this.#unread = undefined;
@@ -529,5 +529,5 @@ const isBodiless = (status: number): boolean => status === 204 || status === 304
 const saysLength = (fields: readonly string[]): boolean =>
   fields.some((name, i) => i % 2 === 0 && lowerCase(name) === "content-length");
 
-const writeNow = (line: Line): void => line.writeNow();
-const readNext = (line: Line): void => line.readNext();
+const writeNow = (line: ClientConnection): void => line.writeNow();
+const readNext = (line: ClientConnection): void => line.readNext();

@@ -1,11 +1,11 @@
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
-import type { Receiver } from "../http1/connection.ts";
+import type { ResponseReceiver } from "../http1/connection.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 
 /** What the relay does not know of an answer on its way to a caller. */
-export interface Answering {
+export interface AnswerRules {
   /** The fields that the caller is to see: name, value, name, value. */
   fieldsFor(head: ResponseHead): readonly string[];
   /** The same, written out behind the status line; latin1. */
@@ -24,7 +24,7 @@ export interface Answering {
 }
 
 /** The half of the relay that faces a caller, of one request: hands an answer on as it comes, and the request's body. */
-export interface Facing extends Receiver {
+export interface ClientSide extends ResponseReceiver {
   /** From now on the request's body goes there, and behind it what of its trailers may. */
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void;
 }

@@ -1,9 +1,9 @@
 import type { Socket } from "node:net";
 import { finishTurn } from "../node/batching.ts";
-import { Line, type LineOwner } from "./client-connection.ts";
+import { ClientConnection, type ClientConnectionOwner } from "./client-connection.ts";
 
 /** The callers' connections of a door, for as long as all that came over them was ordinary. */
-export interface Lines {
+export interface Clients {
   open(socket: Socket): void;
   /** Every answer that begins from now on ends its connection. */
   leave(): void;
@@ -12,23 +12,23 @@ export interface Lines {
   destroy(): void;
 }
 
-type Asked = Pick<LineOwner, "take" | "refuse"> & {
+type ClientsOptions = Pick<ClientConnectionOwner, "take" | "refuse"> & {
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
 };
 
 /** One look at all of them, in place of a timer each. */
 const sweepEveryMs = 1_000;
 
-export function createLines({ take, handOver, refuse }: Asked): Lines {
-  const lines = new Set<Line>();
+export function createClients({ take, handOver, refuse }: ClientsOptions): Clients {
+  const lines = new Set<ClientConnection>();
   const owner = {
     take,
     refuse,
-    handOver(line: Line, socket: Socket, isHttp1: boolean) {
+    handOver(line: ClientConnection, socket: Socket, isHttp1: boolean) {
       lines.delete(line);
       handOver(socket, isHttp1);
     },
-    closed: (line: Line) => void lines.delete(line),
+    closed: (line: ClientConnection) => void lines.delete(line),
     isLeaving: false,
     isDraining: false,
     nowMs: performance.now(),
@@ -47,7 +47,7 @@ export function createLines({ take, handOver, refuse }: Asked): Lines {
   }
 
   return {
-    open: (socket) => void lines.add(new Line(socket, owner)),
+    open: (socket) => void lines.add(new ClientConnection(socket, owner)),
     leave() {
       owner.isLeaving = true;
     },

@@ -4,7 +4,7 @@ import type { Exchange } from "../exchange.ts";
 import type { RelayFailure } from "../failure.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 import { createYoungCollection } from "../node/young-collection.ts";
-import { type Answering, cutAfterMs, type Facing, linksIn, trailersIn } from "./client-side.ts";
+import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } from "./client-side.ts";
 
 const collectYoung = createYoungCollection();
 
@@ -15,10 +15,10 @@ const smallBytes = 16 * 1024;
  * The half of the relay that faces a caller on `node:http`. A class, because there is one for each request: what it
  * does costs no closure.
  */
-export class Caller implements Facing {
+export class Http1Client implements ClientSide {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #answering: Answering;
+  readonly #answering: AnswerRules;
   #framing: ResponseHead["framing"] = "none";
   #received = 0;
   #last: string | undefined;
@@ -27,7 +27,7 @@ export class Caller implements Facing {
   /** What gives back the buffers that are being written from. */
   #lent: Set<() => void> | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, answering: Answering) {
+  constructor(request: IncomingMessage, response: ServerResponse, answering: AnswerRules) {
     this.#request = request;
     this.#response = response;
     this.#answering = answering;

@@ -19,7 +19,7 @@ const withinMs = 1_000;
  * of a frame. A caller knows by it that it may come again, and to whom nothing was lost. Call it when the two sides
  * are joined; the function that it returns says goodbye, once.
  */
-export function createGoodbye({ here, there }: Tunnel): () => void {
+export function createTunnelClose({ here, there }: Tunnel): () => void {
   const fromHere = createFrameBoundary();
   const fromThere = createFrameBoundary();
   let isDue = false;

@@ -2,21 +2,21 @@ import type { Socket } from "node:net";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { endedByProvider, noConnection, overloaded, RelayFailure } from "../failure.ts";
-import type { Limits } from "../limits.ts";
-import type { Admitted } from "../origin.ts";
+import type { OriginLimits } from "../limits.ts";
+import type { AdmittedOrigin } from "../origin.ts";
 import type { Pools } from "../pools.ts";
 
 /** Connections of one's own, for what does not end with an answer. */
 export interface Tunnels {
   /** Rejects with `RelayFailure`; when it resolves, the socket stands and is the caller's. */
-  open(origin: Admitted, signal: AbortSignal): Promise<Socket>;
+  open(origin: AdmittedOrigin, signal: AbortSignal): Promise<Socket>;
   destroy(): void;
 }
 
 interface TunnelsOptions {
   readonly pools: Pools;
   readonly egress: Egress;
-  readonly limits: Limits;
+  readonly limits: OriginLimits;
 }
 
 export function createTunnels({ pools, egress, limits }: TunnelsOptions): Tunnels {

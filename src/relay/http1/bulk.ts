@@ -22,7 +22,7 @@ const bufferBytes = 1024 * 1024;
 /** 64 MiB; with half as many, 32 answers at once came at half the speed. */
 const maxPairs = 32;
 
-interface Held {
+interface LentBuffer {
   readonly buffer: Buffer;
   isLent: number;
 }
@@ -35,11 +35,14 @@ export function createBulkBuffers(): BulkBuffers {
     take(onFree) {
       if (pairs === maxPairs) return undefined;
       pairs += 1;
-      const own: Held[] = [0, 1].map(() => ({ buffer: free.pop() ?? Buffer.allocUnsafeSlow(bufferBytes), isLent: 0 }));
+      const own: LentBuffer[] = [0, 1].map(() => ({
+        buffer: free.pop() ?? Buffer.allocUnsafeSlow(bufferBytes),
+        isLent: 0,
+      }));
       let isEnded = false;
       let returned = 0;
 
-      function giveBack(held: Held): void {
+      function giveBack(held: LentBuffer): void {
         if (!isEnded || held.isLent > 0) return;
         free.push(held.buffer);
         returned += 1;

@@ -4,7 +4,7 @@ import { takesMore } from "../backpressure.ts";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { RelayFailure } from "../failure.ts";
-import { type Gathered, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
+import { type BatchMember, hasEnd, waitsForOthers, workSoon, writeSoon } from "../node/batching.ts";
 import { writeText } from "../node/text-writes.ts";
 import type { Origin } from "../origin.ts";
 import type { Bulk, BulkBuffers } from "./bulk.ts";
@@ -12,7 +12,7 @@ import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
 
 /** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
-export interface Receiver {
+export interface ResponseReceiver {
   /** 1xx but 101. */
   onInformational(head: ResponseHead): void;
   /** `hasMore`: content follows at once. */
@@ -35,7 +35,7 @@ export interface Receiver {
 }
 
 /** A receiver that hands everything on: for one that looks at some of it, to be spread into. */
-export const handedOn = (to: Receiver): Receiver => ({
+export const handedOn = (to: ResponseReceiver): ResponseReceiver => ({
   onInformational: (head) => to.onInformational(head),
   onHead: (head, hasMore) => to.onHead(head, hasMore),
   onContent: (content, release) => to.onContent(content, release),
@@ -45,8 +45,8 @@ export const handedOn = (to: Receiver): Receiver => ({
 });
 
 /** One request on its way, as the connection that carries it sees it. */
-export interface Carried {
-  readonly receiver: Receiver;
+export interface CarriedRequest {
+  readonly receiver: ResponseReceiver;
   readonly isHead: boolean;
   /** The whole request has been written. */
   isSent: boolean;
@@ -55,21 +55,21 @@ export interface Carried {
 }
 
 /** Where connections lead, and what the next one may begin with. */
-export interface ConnectionPlace {
+export interface ConnectionPool {
   readonly origin: Origin;
   readonly secureContext: SecureContext | undefined;
   session: Buffer | undefined;
 }
 
 /** Whose connections they are: one for all of them. */
-export interface ConnectionOwner<P extends ConnectionPlace> {
+export interface ConnectionOwner<P extends ConnectionPool> {
   readonly egress: Egress;
   readonly bulk: BulkBuffers;
   readonly readHead: ReadHead;
   /** It has carried one exchange to its end and can carry another. */
   onIdle(connection: Connection<P>): void;
   /** It is gone. What it carried and had not begun to be answered may go to another one. */
-  onGone(connection: Connection<P>, unanswered: Carried | undefined, failure: RelayFailure): void;
+  onGone(connection: Connection<P>, unanswered: CarriedRequest | undefined, failure: RelayFailure): void;
 }
 
 /** As Node and nginx have it; a provider with more to say than that says something else. */
@@ -88,7 +88,7 @@ const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
  * A connection to a provider, carrying one request at a time. A class, because there are many of them and each has
  * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
  */
-export class Connection<P extends ConnectionPlace = ConnectionPlace> implements Gathered {
+export class Connection<P extends ConnectionPool = ConnectionPool> implements BatchMember {
   readonly pool: P;
   /** For how long it may be idle, as far as the provider has said. */
   idleSeconds: number | undefined;
@@ -110,7 +110,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
   #movedAt = 0;
   readonly #owner: ConnectionOwner<P>;
   readonly #socket: Socket;
-  #carried: Carried | undefined;
+  #carried: CarriedRequest | undefined;
   #state: (typeof states)[keyof typeof states] = states.idle;
   #isReady = false;
   #isGone = false;
@@ -183,7 +183,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
   }
 
   /** Begins an exchange with the head of its request. */
-  carry(carried: Carried, head: string): void {
+  carry(carried: CarriedRequest, head: string): void {
     this.#carried = carried;
     this.#state = states.head;
     this.#hasAnswered = false;
@@ -243,7 +243,7 @@ export class Connection<P extends ConnectionPlace = ConnectionPlace> implements 
   }
 
   /** Gives up what it carries, if that is it, without a word to its receiver, and itself with it. */
-  abandon(carried: Carried): void {
+  abandon(carried: CarriedRequest): void {
     // It may carry somebody else's request by now.
     if (this.#carried !== carried) return;
     this.#carried = undefined;

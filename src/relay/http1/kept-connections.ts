@@ -2,8 +2,8 @@ import { wantsHttp2 } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import type { UpstreamRequest } from "../exchange.ts";
 import { noConnection, overloaded, RelayFailure } from "../failure.ts";
-import { type Limits, overdue, type SweepClock } from "../limits.ts";
-import { type Going, isRepeatable } from "../pending-request.ts";
+import { type OriginLimits, overdue, type SweepClock } from "../limits.ts";
+import { isRepeatable, type PendingRequest } from "../pending-request.ts";
 import type { Pool, Pools } from "../pools.ts";
 import { createBulkBuffers } from "./bulk.ts";
 import { Connection, type ConnectionOwner } from "./connection.ts";
@@ -12,9 +12,9 @@ import type { ReadHead } from "./response-head.ts";
 /** HTTP/1.1 towards providers: connections that carry one request at a time, and are kept for the next one. */
 export interface KeptConnections {
   /** Now, or once another one has ended. Throws `RelayFailure` when too many wait. */
-  carry(pool: Pool, going: Going): void;
+  carry(pool: Pool, going: PendingRequest): void;
   /** Nobody waits for it any more. Returns false when it is neither carried here nor waits. */
-  giveUp(going: Going): boolean;
+  giveUp(going: PendingRequest): boolean;
   counts(): { readonly carrying: number; readonly idle: number; readonly waiting: number };
   sweep(): void;
   /** Ends connections that carry nothing. */
@@ -25,11 +25,11 @@ export interface KeptConnections {
 interface KeptConnectionsOptions {
   readonly pools: Pools;
   readonly egress: Egress;
-  readonly limits: Limits;
+  readonly limits: OriginLimits;
   readonly readHead: ReadHead;
   readonly clock: SweepClock;
   /** The origin takes nothing but HTTP/2, and has seen nothing of it. */
-  readonly onHttp2: (going: Going) => void;
+  readonly onHttp2: (going: PendingRequest) => void;
 }
 
 /** Providers drop idle connections after a minute or two, and do not say so. */
@@ -46,7 +46,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   const carrying: Connection<Pool>[] = [];
   let isDraining = false;
 
-  function dispatch(pool: Pool, going: Going): void {
+  function dispatch(pool: Pool, going: PendingRequest): void {
     pool.carrying += 1;
     const idle = idleFor(pool, going.request);
     const connection = idle ?? new Connection(pool, owner);
@@ -70,7 +70,8 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   const owner: ConnectionOwner<Pool> = {
     ...{ egress, readHead, bulk: createBulkBuffers() },
     onIdle: rest,
-    onGone: (connection, unanswered, failure) => gone({ connection, unanswered: unanswered as Going, failure }),
+    onGone: (connection, unanswered, failure) =>
+      gone({ connection, unanswered: unanswered as PendingRequest, failure }),
   };
 
   /** Returns whether it was one of them. */
@@ -104,7 +105,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
 
   interface Gone {
     readonly connection: Connection<Pool>;
-    readonly unanswered: Going | undefined;
+    readonly unanswered: PendingRequest | undefined;
     readonly failure: RelayFailure;
   }
 

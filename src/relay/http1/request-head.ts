@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { trimmed } from "../../base/http/field-value.ts";
 import { Memo } from "../../base/memo.ts";
-import { createRecent } from "../../base/recent-cache.ts";
+import { createRecentCache } from "../../base/recent-cache.ts";
 
 /**
  * The head of a request that is plainly well-formed and asks for nothing out of the ordinary: there is no reader of
@@ -47,7 +47,7 @@ const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
  * A caller sends the same fields over and over: read once, they cost no more than to be looked up, a tenth of it.
  * Nothing is remembered of them but what they say.
  */
-const recent = createRecent<RequestFields>(1_024);
+const recent = createRecentCache<RequestFields>(1_024);
 const maxRememberedLength = 2_048;
 /**
  * Fields that never come again, such as those of webhooks, would push out the others, and live just long enough to

@@ -57,13 +57,13 @@ const hopByHop = [
   "upgrade",
 ];
 const framing = ["connection", "content-length", "keep-alive", "transfer-encoding"] as const;
-type Meaning = (typeof framing)[number] | "hop-by-hop" | "notable";
+type FieldMeaning = (typeof framing)[number] | "hop-by-hop" | "notable";
 
 const nameOf = byFieldName((lower) => ({ lower, isHopByHop: hopByHop.includes(lower) }));
 const cr = 13;
 
 export function createHeadReader(notable: Notable): ReadHead {
-  const meanings = new FieldNames<Meaning>([
+  const meanings = new FieldNames<FieldMeaning>([
     ...framing.map((name) => [name, name] as const),
     ...hopByHop.map((name) => [name, "hop-by-hop"] as const),
     ...notable.names.map((name) => [name, "notable"] as const),
@@ -71,7 +71,7 @@ export function createHeadReader(notable: Notable): ReadHead {
   const { prefix } = notable;
   const initial = prefix.charCodeAt(0);
 
-  function meaningOf(text: string, from: number, to: number): Meaning | undefined {
+  function meaningOf(text: string, from: number, to: number): FieldMeaning | undefined {
     const known = meanings.at(text, from, to);
     if (known !== undefined || (text.charCodeAt(from) | 0x20) !== initial) return known;
     return isAt(text, from, prefix) ? "notable" : undefined;
@@ -159,7 +159,7 @@ class TextHead implements ResponseHead {
   }
 
   /** What becomes of a line that means something: where it begins, its colon, where the next one begins. */
-  take(meaning: Meaning, at: number, colon: number, next: number): "goes on" | "apart" | "malformed" {
+  take(meaning: FieldMeaning, at: number, colon: number, next: number): "goes on" | "apart" | "malformed" {
     if (meaning === "hop-by-hop") return "apart";
     if (meaning === "content-length") {
       // Twice is twice too often, be they equal: somebody on the way may have taken the other one.

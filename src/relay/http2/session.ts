@@ -4,15 +4,15 @@ import { limitControlFrames } from "../../base/http/control-frames.ts";
 import { failureOf } from "../dial.ts";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { endedByProvider, RelayFailure } from "../failure.ts";
-import type { Receiver } from "../http1/connection.ts";
-import { type Limits, overdue } from "../limits.ts";
+import type { ResponseReceiver } from "../http1/connection.ts";
+import { type OriginLimits, overdue } from "../limits.ts";
 import { hrefOf, type Origin } from "../origin.ts";
-import type { Carrying, StreamExchange } from "./stream-exchange.ts";
+import type { SessionCallbacks, StreamExchange } from "./stream-exchange.ts";
 
 /** A request that goes over HTTP/2. */
-export interface Streamed {
+export interface StreamedRequest {
   readonly request: UpstreamRequest;
-  readonly receiver: Receiver;
+  readonly receiver: ResponseReceiver;
   waitingSince: number;
   /** It has waited, and goes on there. */
   goOver(exchange: Exchange): void;
@@ -26,11 +26,11 @@ export interface Streamed {
 }
 
 /** A session of HTTP/2 with a provider, which carries many requests, and what is known of it. */
-export interface Session {
+export interface Http2ProviderSession {
   readonly http2: ClientHttp2Session;
   readonly socket: Socket;
-  readonly streams: Map<StreamExchange, Watched>;
-  readonly carrying: Carrying;
+  readonly streams: Map<StreamExchange, StreamActivity>;
+  readonly carrying: SessionCallbacks;
   /** Its settings have come: it is HTTP/2 that is spoken there. */
   hasSpoken: boolean;
   /** No new streams: it is about to end. */
@@ -47,20 +47,20 @@ export interface Session {
   pingedAt: number | undefined;
 }
 
-interface Watched {
-  readonly going: Streamed;
+interface StreamActivity {
+  readonly going: StreamedRequest;
   activity: number;
   since: number;
 }
 
-interface Opening {
+interface SessionOptions {
   readonly origin: Origin;
   readonly socket: Socket;
   readonly nowMs: number;
-  readonly over: (session: Session, ...gone: Parameters<Carrying["over"]>) => boolean;
+  readonly over: (session: Http2ProviderSession, ...gone: Parameters<SessionCallbacks["over"]>) => boolean;
   /** It says how many streams it takes. */
   readonly onSettings: () => void;
-  readonly onClosed: (session: Session) => void;
+  readonly onClosed: (session: Http2ProviderSession) => void;
 }
 
 const maxStreams = 1_000;
@@ -87,9 +87,16 @@ const sessionOptions = {
 const { NGHTTP2_NO_ERROR, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 
 /** Over a socket that stands. */
-export function openSession({ origin, socket, nowMs, over, onSettings, onClosed }: Opening): Session {
+export function openProviderSession({
+  origin,
+  socket,
+  nowMs,
+  over,
+  onSettings,
+  onClosed,
+}: SessionOptions): Http2ProviderSession {
   const own = http2.connect(hrefOf(origin), { ...sessionOptions, createConnection: () => socket });
-  const session: Session = {
+  const session: Http2ProviderSession = {
     http2: own,
     socket,
     streams: new Map(),
@@ -141,20 +148,20 @@ export function openSession({ origin, socket, nowMs, over, onSettings, onClosed 
 }
 
 /** How many it takes it says first of all; more than that it would refuse. */
-export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Session): boolean {
+export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Http2ProviderSession): boolean {
   if (!hasSpoken || isLeaving || own.closed || own.destroyed) return false;
   const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
   return streams.size < Math.min(maxConcurrentStreams, maxStreams);
 }
 
-interface Look {
+interface SessionCheck {
   readonly nowMs: number;
   readonly isDraining: boolean;
-  readonly limits: Limits;
+  readonly limits: OriginLimits;
 }
 
 /** Gives up what has not moved for long, asks whether a silent one is there, and ends one that carries nothing. */
-export function sweepSession(session: Session, { nowMs, isDraining, limits }: Look): void {
+export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining, limits }: SessionCheck): void {
   const { http2: own, socket, streams } = session;
   for (const [exchange, seen] of streams) {
     if (exchange.activity !== seen.activity) {

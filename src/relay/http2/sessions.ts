@@ -4,17 +4,24 @@ import type { SecureContext, TLSSocket } from "node:tls";
 import { connectedEvent, dial, failureOf } from "../dial.ts";
 import type { Egress } from "../egress.ts";
 import { endedByProvider, noConnection, overloaded, RelayFailure } from "../failure.ts";
-import type { Limits, SweepClock } from "../limits.ts";
-import type { Admitted } from "../origin.ts";
-import { hasRoom, noHttp2, openSession, type Session, type Streamed, sweepSession } from "./session.ts";
-import { StreamExchange, type Unanswered } from "./stream-exchange.ts";
+import type { OriginLimits, SweepClock } from "../limits.ts";
+import type { AdmittedOrigin } from "../origin.ts";
+import {
+  type Http2ProviderSession,
+  hasRoom,
+  noHttp2,
+  openProviderSession,
+  type StreamedRequest,
+  sweepSession,
+} from "./session.ts";
+import { type RefusedStream, StreamExchange } from "./stream-exchange.ts";
 
 /** HTTP/2 towards providers: sessions that many requests share, by origin (and client certificate). */
-export interface Sessions {
+export interface ProviderSessions {
   /** Now, or once a session has room for it. Throws `RelayFailure` when too many wait. */
-  carry(going: Streamed): void;
+  carry(going: StreamedRequest): void;
   /** It waits no longer. */
-  giveUp(going: Streamed): void;
+  giveUp(going: StreamedRequest): void;
   counts(): SessionCounts;
   sweep(): void;
   /** Ends sessions that carry nothing. */
@@ -28,11 +35,11 @@ export interface SessionCounts {
   readonly waiting: number;
 }
 
-interface SessionsOptions {
+interface ProviderSessionsOptions {
   readonly egress: Egress;
-  readonly limits: Limits;
+  readonly limits: OriginLimits;
   readonly clock: SweepClock;
-  readonly secureContextOf: (origin: Admitted) => SecureContext | undefined;
+  readonly secureContextOf: (origin: AdmittedOrigin) => SecureContext | undefined;
 }
 
 /** Most providers take so many at a time. */
@@ -46,22 +53,27 @@ const forgetAfterMs = 600_000;
 const { NGHTTP2_REFUSED_STREAM, NGHTTP2_HTTP_1_1_REQUIRED } = constants;
 
 interface SessionPool {
-  readonly origin: Admitted;
+  readonly origin: AdmittedOrigin;
   readonly secureContext: SecureContext | undefined;
-  readonly sessions: Set<Session>;
+  readonly sessions: Set<Http2ProviderSession>;
   readonly dialling: Map<Socket, number>;
-  readonly waiting: Streamed[];
+  readonly waiting: StreamedRequest[];
   ticket: Buffer | undefined;
   carrying: number;
   noHttp2Until: number;
   usedAt: number;
 }
 
-export function createSessions({ egress, limits, clock, secureContextOf }: SessionsOptions): Sessions {
+export function createProviderSessions({
+  egress,
+  limits,
+  clock,
+  secureContextOf,
+}: ProviderSessionsOptions): ProviderSessions {
   const pools = new Map<string, SessionPool>();
   let isDraining = false;
 
-  function poolFor(origin: Admitted): SessionPool {
+  function poolFor(origin: AdmittedOrigin): SessionPool {
     const known = pools.get(origin.key);
     if (known !== undefined) return known;
     const pool: SessionPool = {
@@ -92,7 +104,7 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
     }
   }
 
-  function begin(pool: SessionPool, session: Session, going: Streamed): void {
+  function begin(pool: SessionPool, session: Http2ProviderSession, going: StreamedRequest): void {
     const { request, receiver } = going;
     let exchange: StreamExchange;
     try {
@@ -158,13 +170,13 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
     for (const going of pool.waiting.splice(0)) elsewhere(going);
   }
 
-  function elsewhere(going: Streamed): void {
+  function elsewhere(going: StreamedRequest): void {
     if (going.request.protocol === "http2") going.receiver.onFailure(noHttp2(going.request.origin));
     else going.fallBack();
   }
 
   function open(pool: SessionPool, socket: Socket): void {
-    const session = openSession({
+    const session = openProviderSession({
       ...{ origin: pool.origin, socket, nowMs: clock.nowMs },
       over: (on, exchange, unanswered) => over({ pool, session: on, exchange, unanswered }),
       onSettings: () => takeNext(pool),
@@ -180,9 +192,9 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
 
   interface Over {
     readonly pool: SessionPool;
-    readonly session: Session;
+    readonly session: Http2ProviderSession;
     readonly exchange: StreamExchange;
-    readonly unanswered: Unanswered | undefined;
+    readonly unanswered: RefusedStream | undefined;
   }
 
   function over({ pool, session, exchange, unanswered }: Over): boolean {
@@ -199,7 +211,12 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
     return goesOn;
   }
 
-  function startOver(pool: SessionPool, session: Session, going: Streamed, { streamId, code }: Unanswered): boolean {
+  function startOver(
+    pool: SessionPool,
+    session: Http2ProviderSession,
+    going: StreamedRequest,
+    { streamId, code }: RefusedStream,
+  ): boolean {
     if (code === NGHTTP2_HTTP_1_1_REQUIRED && going.request.protocol !== "http2" && going.startOver(true)) {
       pool.noHttp2Until = clock.nowMs + noHttp2ForMs;
       going.fallBack();
@@ -215,7 +232,7 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
   }
 
   /** To where there is room, or behind those that wait for it. */
-  function place(pool: SessionPool, going: Streamed): void {
+  function place(pool: SessionPool, going: StreamedRequest): void {
     going.waitingSince = clock.nowMs;
     pool.waiting.push(going);
     takeNext(pool);
@@ -285,7 +302,7 @@ export function createSessions({ egress, limits, clock, secureContextOf }: Sessi
   };
 }
 
-function roomIn({ sessions }: SessionPool): Session | undefined {
+function roomIn({ sessions }: SessionPool): Http2ProviderSession | undefined {
   for (const session of sessions) if (hasRoom(session)) return session;
   return undefined;
 }

@@ -1,5 +1,5 @@
 import { constants, type OutgoingHttpHeaders } from "node:http2";
-import { type Answering, type Facing, linksIn, trailersIn } from "../client/client-side.ts";
+import { type AnswerRules, type ClientSide, linksIn, trailersIn } from "../client/client-side.ts";
 import type { Exchange } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
@@ -9,15 +9,15 @@ import { recordOf } from "./stream-head.ts";
 const { NGHTTP2_INTERNAL_ERROR } = constants;
 
 /** The half of the relay that faces a caller over HTTP/2: one stream, as `Caller` is one request and its response. */
-export class StreamCaller implements Facing {
+export class Http2Client implements ClientSide {
   readonly #request: StreamRequest;
   readonly #response: StreamResponse;
-  readonly #answering: Answering;
+  readonly #answering: AnswerRules;
   #isOver = false;
   #isListeningForDrain = false;
   #trailers: readonly string[] = [];
 
-  constructor(request: StreamRequest, response: StreamResponse, answering: Answering) {
+  constructor(request: StreamRequest, response: StreamResponse, answering: AnswerRules) {
     this.#request = request;
     this.#response = response;
     this.#answering = answering;

@@ -7,34 +7,34 @@ import {
 } from "node:http2";
 import type { Exchange, UpstreamRequest } from "../exchange.ts";
 import { RelayFailure } from "../failure.ts";
-import type { Receiver } from "../http1/connection.ts";
+import type { ResponseReceiver } from "../http1/connection.ts";
 import type { Framing } from "../http1/response-head.ts";
 import { headOfStream, recordOf, streamHeadOf } from "./stream-head.ts";
 
 const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants;
 
 /** What the session does for its streams. */
-export interface Carrying {
+export interface SessionCallbacks {
   /**
    * The stream is gone. `code`: it was not answered, and ended with that. Returns whether the request goes on
    * elsewhere; then its receiver is told nothing.
    */
-  over(exchange: StreamExchange, unanswered: Unanswered | undefined): boolean;
+  over(exchange: StreamExchange, unanswered: RefusedStream | undefined): boolean;
   /** Why the session has ended, if it has. `error`: what its streams were told. */
   failure(error: Error | undefined): RelayFailure | undefined;
 }
 
-export interface Unanswered {
+export interface RefusedStream {
   /** Undefined: it was never put on the wire. */
   readonly streamId: number | undefined;
   readonly code: number;
 }
 
-interface Beginning {
+interface StreamExchangeOptions {
   readonly session: ClientHttp2Session;
   readonly request: UpstreamRequest;
-  readonly receiver: Receiver;
-  readonly carrying: Carrying;
+  readonly receiver: ResponseReceiver;
+  readonly carrying: SessionCallbacks;
 }
 
 const maxInformational = 100;
@@ -44,8 +44,8 @@ const nothingToRelease = () => {};
 /** A request on a stream of its own. A class for the same reason as `Connection`. */
 export class StreamExchange implements Exchange {
   readonly #stream: ClientHttp2Stream;
-  readonly #receiver: Receiver;
-  readonly #carrying: Carrying;
+  readonly #receiver: ResponseReceiver;
+  readonly #carrying: SessionCallbacks;
   readonly #isHead: boolean;
   readonly #isGrpc: boolean;
   /** Bumped by whatever happens. */
@@ -60,7 +60,7 @@ export class StreamExchange implements Exchange {
   #trailers: readonly string[] = [];
   #toSend: readonly string[] = [];
 
-  constructor({ session, request, receiver, carrying }: Beginning) {
+  constructor({ session, request, receiver, carrying }: StreamExchangeOptions) {
     const { head, method, origin, body, isGrpc = false, sensitive = [] } = request;
     this.#receiver = receiver;
     this.#carrying = carrying;

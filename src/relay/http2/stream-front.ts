@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 
 const { NGHTTP2_CANCEL, NGHTTP2_FLAG_END_STREAM, NGHTTP2_NO_ERROR } = constants;
 
-export interface Opened {
+export interface OpenedStream {
   readonly stream: ServerHttp2Stream;
   readonly headers: StreamHeaders;
   readonly flags: number;
@@ -30,7 +30,7 @@ export class StreamRequest {
   readonly socket: Socket;
   readonly body: "none" | "length" | "chunked";
 
-  constructor({ stream, headers, flags, rawHeaders, socket }: Opened) {
+  constructor({ stream, headers, flags, rawHeaders, socket }: OpenedStream) {
     this.stream = stream;
     this.socket = socket;
     this.method = headers[":method"] ?? "";

@@ -23,7 +23,7 @@ export function streamHeadOf(head: string, scheme: string): string[] {
   return fields;
 }
 
-interface Answered {
+interface StreamAnswerHead {
   /** Name, value, name, value, with `:status`. */
   readonly rawHeaders: readonly string[];
   readonly isHead: boolean;
@@ -32,7 +32,7 @@ interface Answered {
 }
 
 /** The head of an answer, as HTTP/1.1 has it; undefined for one that makes no sense. */
-export function headOfStream({ rawHeaders, isHead, isAll }: Answered): ResponseHead | undefined {
+export function headOfStream({ rawHeaders, isHead, isAll }: StreamAnswerHead): ResponseHead | undefined {
   let status = 0;
   let length: number | undefined;
   const plain: string[] = [];

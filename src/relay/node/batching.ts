@@ -3,7 +3,7 @@
  * judged, then written. One connection after the other, the code of all three, and of the kernel below, pushes each
  * other out of the processor's caches, and whoever waits at the other end is woken for one answer at a time.
  */
-export interface Gathered {
+export interface BatchMember {
   /** Works on what it has read. */
   workNow(): void;
   /** Writes what it has ready. */
@@ -62,14 +62,14 @@ function end(): void {
   }
 }
 
-interface List {
-  add(one: Gathered): void;
+interface BatchList {
+  add(one: BatchMember): void;
   finish(): void;
 }
 
 /** In one array, which is kept. */
-function createList(finishOne: (one: Gathered) => void): List {
-  const waiting: (Gathered | undefined)[] = [];
+function createList(finishOne: (one: BatchMember) => void): BatchList {
+  const waiting: (BatchMember | undefined)[] = [];
   let first = 0;
   let count = 0;
   return {

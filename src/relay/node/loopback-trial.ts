@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A connection of our own, from both of its ends. */
-export interface Pair {
+export interface SocketPair {
   readonly server: Server;
   readonly caller: Socket;
   /** Accepted a moment ago: nobody has listened to it yet. */
@@ -15,7 +15,7 @@ export interface Pair {
 const trialMs = 2_000;
 
 /** Whether something holds that Node does not document, tried before anybody relies on it. What fails or takes too long does not. */
-export async function tryOnLoopback(trial: (pair: Pair) => Promise<boolean>): Promise<boolean> {
+export async function tryOnLoopback(trial: (pair: SocketPair) => Promise<boolean>): Promise<boolean> {
   const server = createServer({ allowHalfOpen: true });
   const sockets = new Set<Socket>();
   const noted = <S extends Socket>(socket: S): S => {

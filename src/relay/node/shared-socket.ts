@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
-import { type Pair, tryOnLoopback } from "./loopback-trial.ts";
+import { type SocketPair, tryOnLoopback } from "./loopback-trial.ts";
 
 /** Who reads a connection without a stream between. */
-export interface Reader {
+export interface SocketReader {
   /**
    * Nothing of `buffer` may be kept once this returns, unless it came from `nextBuffer`. Returns false where the socket
    * is no longer read by it: then what came is for the stream.
@@ -25,11 +25,11 @@ const shared = Buffer.allocUnsafeSlow(readBytes);
  * read in one turn of the loop, each in other memory, more.
  */
 export class SharedSocket extends Socket {
-  #reader: Reader | undefined = undefined;
-  readonly #askForBuffers: (reader: Reader | undefined) => void;
+  #reader: SocketReader | undefined = undefined;
+  readonly #askForBuffers: (reader: SocketReader | undefined) => void;
 
-  constructor({ handle, server }: Accepted) {
-    let asked: Reader | undefined;
+  constructor({ handle, server }: AcceptedSocket) {
+    let asked: SocketReader | undefined;
     const onread: OnReadOpts = { buffer: () => asked?.nextBuffer() ?? shared, callback: took };
     super({ handle, allowHalfOpen: true, onread } as SocketConstructorOpts);
     this.#askForBuffers = (reader) => {
@@ -40,7 +40,7 @@ export class SharedSocket extends Socket {
   }
 
   /** From now on by this one; by undefined: as any other socket. */
-  readBy(reader: Reader | undefined): void {
+  readBy(reader: SocketReader | undefined): void {
     this.#reader = reader;
     this.#askForBuffers(reader);
   }
@@ -64,7 +64,7 @@ function took(this: unknown, length: number, given: Uint8Array): boolean {
   return this instanceof SharedSocket && this.took(length, given as Buffer);
 }
 
-interface Accepted {
+interface AcceptedSocket {
   readonly handle: unknown;
   readonly server: Server;
 }
@@ -89,7 +89,7 @@ export function canShareReads(): Promise<boolean> {
 
 let tried: Promise<boolean> | undefined;
 
-async function tryIt({ server, caller, accepted, noted }: Pair): Promise<boolean> {
+async function tryIt({ server, caller, accepted, noted }: SocketPair): Promise<boolean> {
   caller.write("a");
   caller.once("data", () => caller.end("b"));
   const said = await saidOver(noted(sharedSocketOf(accepted, server)));

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { getSystemErrorName } from "node:util";
-import { type Pair, tryOnLoopback } from "./loopback-trial.ts";
+import { type SocketPair, tryOnLoopback } from "./loopback-trial.ts";
 
 /** Under a socket, what writes: named as Node names it, which documents none of it. */
 interface Handle {
@@ -83,7 +83,7 @@ export function canWriteTexts(): Promise<boolean> {
   return tried;
 }
 
-async function tryIt({ caller, accepted }: Pair): Promise<boolean> {
+async function tryIt({ caller, accepted }: SocketPair): Promise<boolean> {
   let said = "";
   caller.on("data", (bytes) => {
     said += String(bytes);

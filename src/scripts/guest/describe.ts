@@ -1,12 +1,12 @@
 import { isNothing, jsonSchemaOf } from "./schemas.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
+type DescribedFields = Readonly<Record<string, unknown>>;
 
 /** What the file says that it is, as JSON: judged on the other side. */
 export function describe(script: unknown): object {
   if (typeof script !== "object" || script === null) return { type: "none" };
-  const it = script as Fields;
-  const models = typeof it["models"] === "object" && it["models"] !== null ? (it["models"] as Fields) : {};
+  const it = script as DescribedFields;
+  const models = typeof it["models"] === "object" && it["models"] !== null ? (it["models"] as DescribedFields) : {};
   return {
     type: it["type"],
     description: it["description"],

@@ -1,14 +1,14 @@
 import type { Pagination, ProxyConfiguration, ProxyResponse } from "../sdk.ts";
 import { URL } from "./url.ts";
 
-export type Send = (config: ProxyConfiguration) => Promise<ProxyResponse>;
-type Fields = Record<string, unknown>;
+export type SendRequest = (config: ProxyConfiguration) => Promise<ProxyResponse>;
+type PageFields = Record<string, unknown>;
 
 /** One way of paging, with what is given over what the provider's description says. */
 export async function* paginate(
   config: ProxyConfiguration,
   usual: Partial<Pagination> | undefined,
-  send: Send,
+  send: SendRequest,
 ): AsyncGenerator<unknown[], undefined, void> {
   const how = { ...usual, ...config.paginate } as Partial<Pagination>;
   const inBody = how.in_body ?? /^(post|put|patch)$/i.test(config.method ?? "GET");
@@ -17,7 +17,7 @@ export async function* paginate(
   if (how.limit !== undefined && how.limit_name_in_request !== undefined) {
     put(start, how.limit_name_in_request, how.limit, inBody);
   }
-  const page = (fields: Fields): Promise<ProxyResponse> =>
+  const page = (fields: PageFields): Promise<ProxyResponse> =>
     send({ ...rest, ...(inBody ? { data: fields } : { params: fields as ProxyConfiguration["params"] & object }) });
   if (how.type === "cursor") yield* byCursor(how, start, inBody, page);
   else if (how.type === "offset") yield* byOffset(how, start, inBody, page);
@@ -28,9 +28,9 @@ export async function* paginate(
   return undefined;
 }
 
-type Page = (fields: Fields) => Promise<ProxyResponse>;
+type FetchPage = (fields: PageFields) => Promise<ProxyResponse>;
 
-async function* byCursor(how: Partial<Pagination>, start: Fields, inBody: boolean, page: Page) {
+async function* byCursor(how: Partial<Pagination>, start: PageFields, inBody: boolean, page: FetchPage) {
   const name = wanted(how, "cursor_name_in_request");
   const path = wanted(how, "cursor_path_in_response");
   const fields = start;
@@ -48,7 +48,7 @@ async function* byCursor(how: Partial<Pagination>, start: Fields, inBody: boolea
   }
 }
 
-async function* byOffset(how: Partial<Pagination>, start: Fields, inBody: boolean, page: Page) {
+async function* byOffset(how: Partial<Pagination>, start: PageFields, inBody: boolean, page: FetchPage) {
   const name = wanted(how, "offset_name_in_request");
   const fields = start;
   let offset = Number(how.offset_start_value ?? 0);
@@ -69,8 +69,8 @@ async function* byLink(
   first: Promise<ProxyResponse>,
   rest: ProxyConfiguration,
   inBody: boolean,
-  start: Fields,
-  send: Send,
+  start: PageFields,
+  send: SendRequest,
 ) {
   if (how.link_rel_in_response_header === undefined && how.link_path_in_response_body === undefined) {
     await first;
@@ -127,12 +127,12 @@ const keysOf = (path: string): string[] => path.replaceAll(/\[(\w+)\]/g, ".$1").
 /** A name that holds a dot is a name first. */
 function at(data: unknown, path: string): unknown {
   const own = (value: unknown, key: string): unknown =>
-    typeof value === "object" && value !== null && Object.hasOwn(value, key) ? (value as Fields)[key] : undefined;
+    typeof value === "object" && value !== null && Object.hasOwn(value, key) ? (value as PageFields)[key] : undefined;
   return own(data, path) ?? keysOf(path).reduce(own, data);
 }
 
 /** In a body, `page.cursor` is a field within a field. */
-function put(fields: Fields, path: string, value: unknown, inBody: boolean): void {
+function put(fields: PageFields, path: string, value: unknown, inBody: boolean): void {
   const keys = inBody ? keysOf(path) : [path];
   const last = keys.pop() ?? path;
   let into = fields;
@@ -140,14 +140,14 @@ function put(fields: Fields, path: string, value: unknown, inBody: boolean): voi
     const held = Object.hasOwn(into, key) ? into[key] : undefined;
     const next = typeof held === "object" && held !== null ? { ...held } : {};
     Object.defineProperty(into, key, { value: next, writable: true, enumerable: true, configurable: true });
-    into = next as Fields;
+    into = next as PageFields;
   }
   into[last] = value;
 }
 
-function fieldsOf(given: unknown): Fields {
+function fieldsOf(given: unknown): PageFields {
   if (typeof given === "string") return Object.fromEntries(new URLSearchParams(given));
-  return { ...(given as Fields | undefined) };
+  return { ...(given as PageFields | undefined) };
 }
 
 function wanted(

@@ -22,14 +22,14 @@ export function setLimits(those: GuestLimits): void {
   limits = those;
 }
 
-interface Waiting {
+interface PendingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   /** Where it was called from: what an answer brings has no line of the customer's in its stack. */
   readonly at: string | undefined;
 }
 
-const waiting = new Map<string, Waiting>();
+const waiting = new Map<string, PendingCall>();
 const row: (() => void)[] = [];
 let underWay = 0;
 let calls = 0;

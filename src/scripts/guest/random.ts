@@ -29,7 +29,7 @@ function getRandomValues<T extends ArrayBufferView>(into: T): T {
 export const crypto = { randomUUID, getRandomValues };
 
 /** A digest is asked of the host when it is wanted; what was given is kept until then. */
-class Digest {
+class HostDigest {
   readonly #algorithm: string;
   readonly #key: Uint8Array | undefined;
   readonly #given: Uint8Array[] = [];
@@ -58,9 +58,9 @@ export const nodeCrypto = {
   randomUUID,
   getRandomValues,
   randomBytes: (count: number) => Buffer.from(bytes(count)),
-  createHash: (algorithm: string) => new Digest(algorithm),
+  createHash: (algorithm: string) => new HostDigest(algorithm),
   createHmac: (algorithm: string, key: string | Uint8Array) =>
-    new Digest(algorithm, typeof key === "string" ? utf8(key) : key),
+    new HostDigest(algorithm, typeof key === "string" ? utf8(key) : key),
   webcrypto: crypto,
 };
 

@@ -3,7 +3,7 @@ interface Issue {
   readonly message: string;
 }
 
-interface Parsed {
+interface ParseResult {
   readonly success: boolean;
   readonly data?: unknown;
   readonly error?: { readonly issues?: readonly Issue[] };
@@ -11,7 +11,7 @@ interface Parsed {
 
 /** As much of a schema as zod 3 and 4 have in common, and what 4 has beside. */
 interface ZodLike {
-  safeParseAsync?(value: unknown): Promise<Parsed>;
+  safeParseAsync?(value: unknown): Promise<ParseResult>;
   toJSONSchema?(options: unknown): unknown;
   readonly _def?: { readonly typeName?: string; readonly type?: string };
 }
@@ -43,11 +43,11 @@ export interface Problem {
   readonly message: string;
 }
 
-export type Judged =
+export type ValidationResult =
   | { readonly ok: true; readonly data: unknown }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-export async function judge(value: unknown, against: unknown): Promise<Judged> {
+export async function judge(value: unknown, against: unknown): Promise<ValidationResult> {
   const schema = asSchema(against);
   if (typeof schema?.safeParseAsync !== "function") return { ok: true, data: value };
   // JSON has null where a script's schema says that there is nothing.

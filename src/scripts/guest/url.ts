@@ -1,7 +1,7 @@
 import { host } from "./port.ts";
 
 /** As WHATWG names the parts of a URL. */
-interface Parts {
+interface UrlParts {
   readonly href: string;
   readonly origin: string;
   readonly protocol: string;
@@ -117,14 +117,14 @@ function pairsOf(text: string): [string, string][] {
     });
 }
 
-function ask(given: readonly unknown[]): Parts | undefined {
+function ask(given: readonly unknown[]): UrlParts | undefined {
   const text = host("url", JSON.stringify(given), "");
-  return text === undefined ? undefined : (JSON.parse(text) as Parts);
+  return text === undefined ? undefined : (JSON.parse(text) as UrlParts);
 }
 
 /** URLs are read by the host's own parser, text for text. */
 export class URL {
-  #parts: Parts;
+  #parts: UrlParts;
   #params: URLSearchParams | undefined;
 
   constructor(url: unknown, base?: unknown) {

@@ -8,7 +8,7 @@ import { crc32 } from "node:zlib";
  * before its acknowledgement. It is not synced each time, so that after a power loss it may be behind, and never
  * ahead. A store that opens at an older revision has lost its end.
  */
-export interface Tail {
+export interface LastRevision {
   /** What it said when it was opened; 0 for a new one. */
   readonly found: number;
   reached(revision: number): void;
@@ -25,7 +25,7 @@ export const tailFile = "tail";
 const slots = 2;
 const slotBytes = 16;
 
-export function openTail(folder: string): Tail {
+export function openLastRevision(folder: string): LastRevision {
   const fd = openSync(join(folder, tailFile), constants.O_RDWR | constants.O_CREAT, 0o600);
   const bytes = Buffer.alloc(slots * slotBytes);
   readSync(fd, bytes, 0, bytes.length, 0);

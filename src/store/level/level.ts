@@ -1,16 +1,22 @@
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
-import { type Asked, createCommitQueue, emptiesOf, expectationsOf, type Outcome } from "../commit-queue.ts";
+import {
+  type CommitOutcome,
+  type CommitRequest,
+  createCommitQueue,
+  emptiesOf,
+  expectationsOf,
+} from "../commit-queue.ts";
 import {
   type Backend,
   type Change,
   type Commit,
-  type Content,
   type Entry,
   type Range,
   type ScrubStep,
   type Snapshot,
+  type SnapshotContent,
   StaleWrite,
   StoreDamaged,
   type StoreStatus,
@@ -137,8 +143,8 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     if (lack !== undefined) throw lack;
   }
 
-  async function writeGroup(group: readonly Asked[]): Promise<readonly Outcome[]> {
-    let commits: readonly Judged[] = [];
+  async function writeGroup(group: readonly CommitRequest[]): Promise<readonly CommitOutcome[]> {
+    let commits: readonly AcceptedCommit[] = [];
     try {
       const judged = await judge(group);
       commits = judged.flatMap((one) => ("changes" in one ? [one] : []));
@@ -153,10 +159,10 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   }
 
   /** No commit of a group rests on what another one of it changes: what is stored decides. */
-  async function judge(group: readonly Asked[]): Promise<readonly (Judged | StaleWrite)[]> {
+  async function judge(group: readonly CommitRequest[]): Promise<readonly (AcceptedCommit | StaleWrite)[]> {
     const expectations = group.map(expectationsOf);
     const revisions = await revisionsOf(expectations);
-    const judged: (Judged | StaleWrite)[] = [];
+    const judged: (AcceptedCommit | StaleWrite)[] = [];
     let next = revision;
     for (const [i, asked] of group.entries()) {
       const stale = expectations[i]?.find(({ key, expect }) => revisions.get(key) !== expect);
@@ -203,7 +209,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     return undefined;
   }
 
-  async function write(commits: readonly Judged[]): Promise<void> {
+  async function write(commits: readonly AcceptedCommit[]): Promise<void> {
     const last = commits.at(-1)?.revision ?? revision;
     const bytes = commits.reduce((sum, { changes }) => sum + bytesOf(changes), 0);
     await requireRoom(bytes);
@@ -301,7 +307,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     }
   }
 
-  async function takeIn({ revision: at, pages }: Content): Promise<void> {
+  async function takeIn({ revision: at, pages }: SnapshotContent): Promise<void> {
     await db.put(fillingKey, encode({ key: fillingKey, value: new Uint8Array(), revision: 0 }), { sync: true });
     for await (const entries of pages) {
       await requireRoom(entries.reduce((sum, { value }) => sum + value.length, 0));
@@ -431,7 +437,7 @@ function revisionOf(key: string, value: Uint8Array): number {
 }
 
 /** A commit that nothing is held against, with what it rested on. */
-interface Judged extends Commit {
+interface AcceptedCommit extends Commit {
   readonly changes: readonly Change[];
 }
 

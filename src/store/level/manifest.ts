@@ -100,14 +100,14 @@ function isAllThere(edits: readonly Buffer[], names: readonly string[]): boolean
   return needed?.log !== undefined && logs.has(needed.log) && needed.tables.isSubsetOf(tables);
 }
 
-interface Needed {
+interface NeededFiles {
   /** What older ones held lies in tables. */
   readonly log: number | undefined;
   readonly tables: ReadonlySet<number>;
 }
 
 /** Undefined for what LevelDB does not write. */
-function neededAfter(edits: readonly Buffer[]): Needed | undefined {
+function neededAfter(edits: readonly Buffer[]): NeededFiles | undefined {
   const tables = new Set<number>();
   let log: number | undefined;
   try {

@@ -4,7 +4,7 @@ import { StoreDamaged, StoreRefused, StoreUnavailable } from "../contract.ts";
 import { type Database, damagedAmongLive, destroyDatabase, openDatabase } from "./database.ts";
 import { closeFiles, levelFiles, type Marker, prepareFolder, readMarker, writeMarker } from "./folder.ts";
 import { decode, encode, isOfFirstFormat, upgraded } from "./frame.ts";
-import { openTail, type Tail } from "./last-revision.ts";
+import { type LastRevision, openLastRevision } from "./last-revision.ts";
 import { headKey, headOf, type Ledger, LedgerBroken, lineRange, readLedger } from "./ledger.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import { dropTornEdit } from "./manifest.ts";
@@ -26,7 +26,7 @@ export interface OpenedFolder {
   readonly db: Database;
   readonly lock: FolderLock;
   readonly marker: Marker;
-  readonly tail: Tail;
+  readonly tail: LastRevision;
 }
 
 interface OpenOptions {
@@ -56,7 +56,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
 
   const isNew = found === undefined && !hasRecords;
   const [db, lock] = await lockFolder({ folder, open: () => openKnown({ folder, create: !hasCurrent, isNew, log }) });
-  let tail: Tail | undefined;
+  let tail: LastRevision | undefined;
   try {
     const damaged = await damagedAmongLive(db, folder, suspects);
     if (damaged.length > 0) throw new StoreRefused(`damaged in ${folder}: ${damaged.join(", ")}; ${advice}`);
@@ -64,7 +64,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
     if (found === undefined && marker.isNew && hasRecords && !(await isEmpty(db))) {
       throw new StoreRefused(`${folder} holds records and no head; ${advice}`);
     }
-    tail = openTail(folder);
+    tail = openLastRevision(folder);
     await tail.sync();
     const { isNew: _, ...written } = marker;
     if (found === undefined || found.format !== format) await writeMarker(folder, written);
@@ -89,7 +89,7 @@ function requireKnown(marker: Marker | undefined, folder: string): void {
   }
 }
 
-interface Known {
+interface OpenTarget {
   readonly folder: string;
   readonly create: boolean;
   /** Nothing was ever promised here: what is there is what a first opening has left that was cut short. */
@@ -98,7 +98,7 @@ interface Known {
 }
 
 /** Throws `StoreRefused` for what opening again would not mend. */
-async function openKnown({ folder, create, isNew, log }: Known): Promise<Database> {
+async function openKnown({ folder, create, isNew, log }: OpenTarget): Promise<Database> {
   try {
     return await openDatabase(folder, { create });
   } catch (error) {
@@ -118,14 +118,14 @@ async function openKnown({ folder, create, isNew, log }: Known): Promise<Databas
   }
 }
 
-interface Found {
+interface OpenedDatabase {
   readonly db: Database;
   readonly found: Marker | undefined;
   readonly log: Log;
 }
 
 /** Which store it is. Without a marker: a new one, one of before there were markers, or one that lost it. */
-async function identify({ db, found, log }: Found): Promise<Marker & { readonly isNew: boolean }> {
+async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { readonly isNew: boolean }> {
   if ((await db.get(fillingKey)) !== undefined) {
     throw new StoreRefused("a restore into this folder was not finished; empty the folder and restore again");
   }

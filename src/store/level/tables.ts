@@ -29,7 +29,7 @@ export const tablesIn = async (folder: string): Promise<string[]> =>
 const footerBytes = 48;
 const magic = 0xdb4775248b80fb57n;
 
-interface Place {
+interface FileRange {
   readonly at: number;
   readonly size: number;
 }
@@ -49,20 +49,20 @@ function isSound(file: Buffer): boolean {
   }
 }
 
-function isWhole(file: Buffer, { at, size }: Place): boolean {
+function isWhole(file: Buffer, { at, size }: FileRange): boolean {
   return unmasked(file.readUInt32LE(at + size + 1)) === crc32c(file, at, at + size + 1);
 }
 
-function contents(file: Buffer, { at, size }: Place): Buffer {
+function contents(file: Buffer, { at, size }: FileRange): Buffer {
   const bytes = file.subarray(at, at + size);
   return file[at + size] === 1 ? unsnap(bytes) : bytes;
 }
 
 /** The values of a block's entries, read as places. At its end stand its restart points, which nobody needs here. */
-function placesIn(block: Buffer): Place[] {
+function placesIn(block: Buffer): FileRange[] {
   const restarts = block.readUInt32LE(block.length - 4);
   const cursor = createCursor(block.subarray(0, block.length - 4 * (restarts + 1)));
-  const places: Place[] = [];
+  const places: FileRange[] = [];
   while (!cursor.isAtEnd()) {
     cursor.varint();
     const keyBytes = cursor.varint();
@@ -73,7 +73,7 @@ function placesIn(block: Buffer): Place[] {
   return places;
 }
 
-function readPlace(cursor: Cursor): Place {
+function readPlace(cursor: Cursor): FileRange {
   return { at: cursor.varint(), size: cursor.varint() };
 }
 

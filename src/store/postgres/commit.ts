@@ -1,22 +1,22 @@
-import { type Asked, emptiesOf, expectationsOf, type Outcome } from "../commit-queue.ts";
+import { type CommitOutcome, type CommitRequest, emptiesOf, expectationsOf } from "../commit-queue.ts";
 import { type Change, type Commit, StaleWrite } from "../contract.ts";
 import { bigintArray, byteaArray, integerArray } from "./arrays.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 import type { Mark } from "./marks.ts";
 
 /** What became of a group. */
-export interface Judged {
+export interface GroupResult {
   /** The revision that the group found. */
   readonly base: number;
-  readonly outcomes: readonly Outcome[];
+  readonly outcomes: readonly CommitOutcome[];
   /** Those of the group that were accepted, in the order of their revisions. */
   readonly commits: readonly Commit[];
 }
 
 interface GroupToCommit {
-  readonly query: Query;
+  readonly query: SqlQuery;
   readonly schema: string;
-  readonly group: readonly Asked[];
+  readonly group: readonly CommitRequest[];
   /** By the server's clock, in milliseconds: a server that comes to it later must not do it any more. */
   readonly due: number;
   /** Random, another one after each outage: see `endSession`. */
@@ -27,7 +27,7 @@ interface GroupToCommit {
   readonly mark: number;
 }
 
-type Answer = readonly [
+type CommitAnswer = readonly [
   base: number,
   refused: readonly number[] | null,
   staleKeys: readonly Buffer[] | null,
@@ -36,9 +36,9 @@ type Answer = readonly [
 ];
 
 /** Judges and writes a group in one statement, which is its transaction: once it is answered, the group is durable. */
-export async function commitGroup(options: GroupToCommit): Promise<Judged> {
+export async function commitGroup(options: GroupToCommit): Promise<GroupResult> {
   const { query, schema, group, due, session, seen, mark } = options;
-  const [answer] = await query<Answer>(
+  const [answer] = await query<CommitAnswer>(
     `select * from ${schema}.commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
     [group.length, ...argumentsOf(group.map(withEachKeyOnce)), due, session, seen?.revision, seen?.value, mark],
   );
@@ -47,7 +47,7 @@ export async function commitGroup(options: GroupToCommit): Promise<Judged> {
 }
 
 interface Session {
-  readonly query: Query;
+  readonly query: SqlQuery;
   readonly schema: string;
   readonly session: number;
 }
@@ -66,14 +66,17 @@ export async function endSession({ query, schema, session }: Session): Promise<v
   );
 }
 
-function judged(group: readonly Asked[], [base, refused, staleKeys, staleRevisions]: Answer): Judged {
+function judged(
+  group: readonly CommitRequest[],
+  [base, refused, staleKeys, staleRevisions]: CommitAnswer,
+): GroupResult {
   const stale = new Map<number, StaleWrite>();
   for (const [i, nth] of (refused ?? []).entries()) {
     const key = staleKeys?.[i]?.toString() ?? "";
     if (!stale.has(nth)) stale.set(nth, new StaleWrite({ key, current: Number(staleRevisions?.[i]) }));
   }
   const commits: Commit[] = [];
-  const outcomes = group.map(({ changes }, i): Outcome => {
+  const outcomes = group.map(({ changes }, i): CommitOutcome => {
     const refusal = stale.get(i + 1);
     if (refusal !== undefined) return refusal;
     const revision = base + commits.length + 1;
@@ -84,7 +87,7 @@ function judged(group: readonly Asked[], [base, refused, staleKeys, staleRevisio
 }
 
 /** Columns of what the commits change, expect and want to find empty; each row with the number of its commit, from 1. */
-function argumentsOf(group: readonly Asked[]): Buffer[] {
+function argumentsOf(group: readonly CommitRequest[]): Buffer[] {
   const changed = { keys: [] as Buffer[], values: [] as (Uint8Array | undefined)[], of: [] as number[] };
   const changesExpect: (number | undefined)[] = [];
   const expected = { keys: [] as Buffer[], revisions: [] as number[], of: [] as number[] };
@@ -117,7 +120,7 @@ function argumentsOf(group: readonly Asked[]): Buffer[] {
 }
 
 /** Of a key that is changed twice, what it is changed to last counts; but whatever was expected of it counts all the same. */
-function withEachKeyOnce(asked: Asked): Asked {
+function withEachKeyOnce(asked: CommitRequest): CommitRequest {
   const { changes, conditions } = asked;
   if (changes.length < 2) return asked;
   const last = new Map(changes.map(({ key, value }): [string, Change] => [key, { key, value }]));

@@ -5,24 +5,24 @@ import { createLiveness, type LivenessLimits } from "./liveness.ts";
 import type { PostgresAddress } from "./url.ts";
 
 /** One statement and its rows, each an array of its columns. What they are is the statement's to say. */
-export type Query = <Row extends readonly unknown[]>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+export type SqlQuery = <Row extends readonly unknown[]>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** Connections to one server, bounded in number and in time. One that breaks fails what it carries, and no more. */
-export interface Connections {
+export interface PostgresConnections {
   /** A statement that may run beside others. */
-  readonly read: Query;
+  readonly read: SqlQuery;
   /** On the one connection for what goes in order, so that no crowd of readers can hold it up. */
-  readonly write: Query;
+  readonly write: SqlQuery;
   /** A connection of one's own, to be closed. */
-  dedicate(): Promise<Dedicated>;
+  dedicate(): Promise<DedicatedConnection>;
   /** Rejects everything that waits with this error and ends every connection. What comes next is given new ones. */
   interrupt(error: Error): void;
   /** Ends them all; what they still carry is rejected. */
   close(): Promise<void>;
 }
 
-export interface Dedicated {
-  readonly query: Query;
+export interface DedicatedConnection {
+  readonly query: SqlQuery;
   /** Resolves when it was closed, or broke. */
   readonly ended: Promise<void>;
   /** The process that serves it, as the server told; a pooler tells something else. */
@@ -37,7 +37,7 @@ export interface ConnectionLimits {
   readonly answerWithinMs: number;
 }
 
-interface ConnectionsOptions extends ConnectionLimits, LivenessLimits {
+interface PostgresConnectionsOptions extends ConnectionLimits, LivenessLimits {
   readonly address: PostgresAddress;
   /** All that has a limit in time is measured by it: that this process was busy is not the server's fault. */
   readonly clock: LoopClock;
@@ -55,7 +55,7 @@ const keepAliveAfterMs = 10_000;
 /** A server that is well has taken its leave by then. */
 const partWithinMs = 250;
 
-export function createConnections(options: ConnectionsOptions): Connections {
+export function createConnections(options: PostgresConnectionsOptions): PostgresConnections {
   const { address, clock, onWriterLost, connectWithinMs, answerWithinMs } = options;
   const clients = new Set<OwnClient>();
   /** Rejects each statement that waits. */
@@ -171,7 +171,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
   }
 
   const queryOn =
-    (pool: () => Pool): Query =>
+    (pool: () => Pool): SqlQuery =>
     async (text, values = []) => {
       if (isClosed) throw new Error("the connections are closed");
       const client = await turnOn(pool());

@@ -1,7 +1,7 @@
 import type { Log } from "../../base/log.ts";
 import { type Commit, StoreUnavailable } from "../contract.ts";
 import type { History } from "../history.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 import { hasMarkSql, lostUpToSql, type Mark } from "./marks.ts";
 import type { FoundStore } from "./schema.ts";
 
@@ -34,8 +34,8 @@ interface OwnCommits {
   readonly mark: number;
 }
 
-interface FeedOptions {
-  readonly query: Query;
+interface PostgresFeedOptions {
+  readonly query: SqlQuery;
   readonly schema: string;
   readonly found: FoundStore;
   readonly history: History;
@@ -47,7 +47,7 @@ const pieceEntries = 500;
 /** How far two clocks may run apart, as a part of the time. */
 const drift = 0.01;
 
-type Head = readonly [
+type FeedHead = readonly [
   head: number,
   pruned: number,
   storeId: string,
@@ -61,9 +61,9 @@ type Head = readonly [
 ];
 const headColumns = 10;
 type Changed = readonly [key: Buffer | null, value: Buffer | null, revision: number | null];
-type Row = readonly [...Head, ...Changed];
+type FeedRow = readonly [...FeedHead, ...Changed];
 
-export function createFeed({ query, schema, found, history, log }: FeedOptions): Feed {
+export function createFeed({ query, schema, found, history, log }: PostgresFeedOptions): Feed {
   let timeline: string | null | undefined;
   let movedTo: string | undefined;
   let seen: Mark | undefined;
@@ -90,13 +90,13 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
     ) as entry on true
     order by entry.revision, entry.key`;
 
-  function requireSameStore([, , storeId, , isStandby]: Head): void {
+  function requireSameStore([, , storeId, , isStandby]: FeedHead): void {
     if (isStandby) throw new StoreUnavailable("the server has become a standby");
     if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
   }
 
   /** Whether what came after the revision we have seen can be told; if not, whoever watches must hear of it. */
-  function isUnbroken([head, pruned, , , , at, , mark, hasMark]: Head): boolean {
+  function isUnbroken([head, pruned, , , , at, , mark, hasMark]: FeedHead): boolean {
     const known = history.revision;
     const isOtherTimeline = timeline !== undefined && timeline !== at;
     const isLost = head < known || (!hasMark && pruned <= known);
@@ -125,7 +125,7 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
     isLossUnrecorded = false;
   }
 
-  function addAll(rows: readonly Row[]): void {
+  function addAll(rows: readonly FeedRow[]): void {
     let changes: { key: string; value: Uint8Array | undefined }[] = [];
     for (const [i, row] of rows.entries()) {
       const [key, value, revision] = row.slice(headColumns) as unknown as Changed;
@@ -147,10 +147,10 @@ export function createFeed({ query, schema, found, history, log }: FeedOptions):
 
   async function readSome(before = Number.MAX_SAFE_INTEGER): Promise<boolean> {
     const askedAt = performance.now();
-    const rows = await query<Row>(statement, [history.revision, before, seen?.revision, seen?.value]);
+    const rows = await query<FeedRow>(statement, [history.revision, before, seen?.revision, seen?.value]);
     const [first] = rows;
     if (first === undefined) throw new StoreUnavailable("the store has no head");
-    const head = first.slice(0, headColumns) as unknown as Head;
+    const head = first.slice(0, headColumns) as unknown as FeedHead;
     requireSameStore(head);
     movedTo = head[3] ?? undefined;
     setClock(head[6], askedAt);

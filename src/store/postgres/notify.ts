@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
-import type { Connections, Dedicated } from "./connections.ts";
+import type { DedicatedConnection, PostgresConnections } from "./connections.ts";
 
 /** Tells other processes that there is something to read, and hears it of them. A mere bell: missed, it is missed. */
-export interface Bell {
+export interface NotifyListener {
   ring(revision: number): void;
   /** Names the session that listens, for `hasEnded`; undefined while none does. */
   session(): string | undefined;
@@ -12,8 +12,8 @@ export interface Bell {
   close(): void;
 }
 
-interface BellOptions {
-  readonly connections: Connections;
+interface NotifyListenerOptions {
+  readonly connections: PostgresConnections;
   readonly storeId: string;
   readonly log: Log;
   readonly onRing: (revision: number) => void;
@@ -25,7 +25,7 @@ const listenAgainAfterMs = 500;
 /** With the process id, it names a session for good: process ids come again. */
 const startOf = "extract(epoch from backend_start)::text";
 
-export function createBell({ connections, storeId, log, onRing }: BellOptions): Bell {
+export function createNotifyListener({ connections, storeId, log, onRing }: NotifyListenerOptions): NotifyListener {
   const channel = `latchkey_${storeId.replaceAll("-", "")}`;
   const closing = new AbortController();
   let latest = 0;
@@ -48,7 +48,7 @@ export function createBell({ connections, storeId, log, onRing }: BellOptions): 
 
   /** Returns whether it is of use to try again. */
   async function listen(): Promise<boolean> {
-    let connection: Dedicated | undefined;
+    let connection: DedicatedConnection | undefined;
     try {
       connection = await connections.dedicate();
       const [row] = await connection.query<[pid: number, start: string | null]>(

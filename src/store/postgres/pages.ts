@@ -1,34 +1,34 @@
 import type { Entry, Range } from "../contract.ts";
 import { after } from "../keys.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 
 /** A range, or what is left of it; without an end, everything from its beginning on. */
-export interface Span extends Omit<Range, "to"> {
+export interface KeySpan extends Omit<Range, "to"> {
   readonly to: string | undefined;
 }
 
 /** A bounded piece of a span. */
-export interface Page {
+export interface EntryPage {
   readonly entries: readonly Entry[];
   /** Undefined when that was all of it. */
-  readonly rest: Span | undefined;
+  readonly rest: KeySpan | undefined;
 }
 
 const pageEntries = 2_000;
 const pageBytes = 4 * 1024 * 1024;
 
-type Row = readonly [key: Buffer, value: Buffer, revision: number];
+type PageRow = readonly [key: Buffer, value: Buffer, revision: number];
 
-export const entryOf = ([key, value, revision]: Row): Entry => ({ key: key.toString(), value, revision });
+export const entryOf = ([key, value, revision]: PageRow): Entry => ({ key: key.toString(), value, revision });
 
-export const everything: Span = { from: "", to: undefined, limit: Number.MAX_SAFE_INTEGER };
+export const everything: KeySpan = { from: "", to: undefined, limit: Number.MAX_SAFE_INTEGER };
 
 /** The first entries of a span, as of one moment: so many that neither end waits long for the other. */
-export async function readPage(query: Query, schema: string, span: Span): Promise<Page> {
+export async function readPage(query: SqlQuery, schema: string, span: KeySpan): Promise<EntryPage> {
   const { from, to, limit, reverse = false } = span;
   const order = reverse ? "order by key desc" : "order by key";
   const asked = Math.min(limit, pageEntries);
-  const rows = await query<Row>(
+  const rows = await query<PageRow>(
     // The length of a value is known without reading it.
     `select key, value, revision from (
       select key, value, revision,
@@ -50,9 +50,9 @@ export async function readPage(query: Query, schema: string, span: Span): Promis
 }
 
 /** All pages of a span. Outside a transaction each is as of its own moment. */
-export async function* readPages(query: Query, schema: string, span: Span): AsyncGenerator<readonly Entry[]> {
-  for (let rest: Span | undefined = span; rest !== undefined; ) {
-    const page: Page = await readPage(query, schema, rest);
+export async function* readPages(query: SqlQuery, schema: string, span: KeySpan): AsyncGenerator<readonly Entry[]> {
+  for (let rest: KeySpan | undefined = span; rest !== undefined; ) {
+    const page: EntryPage = await readPage(query, schema, rest);
     if (page.entries.length > 0) yield page.entries;
     rest = page.rest;
   }

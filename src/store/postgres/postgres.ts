@@ -1,22 +1,28 @@
 import type { Log } from "../../base/log.ts";
 import { createLoopClock, type LoopClock } from "../../base/loop-clock.ts";
 import type { Metrics } from "../../base/metrics/metrics.ts";
-import { type Asked, createCommitQueue, type Outcome } from "../commit-queue.ts";
+import { type CommitOutcome, type CommitRequest, createCommitQueue } from "../commit-queue.ts";
 import { type Backend, type Entry, type Range, type ScrubStep, StoreRefused, StoreUnavailable } from "../contract.ts";
 import { createHistory } from "../history.ts";
 import { byteaArray } from "./arrays.ts";
 import { commitGroup, endSession } from "./commit.ts";
-import { type Connections, createConnections, type Dedicated, maxReaders, type Query } from "./connections.ts";
+import {
+  createConnections,
+  type DedicatedConnection,
+  maxReaders,
+  type PostgresConnections,
+  type SqlQuery,
+} from "./connections.ts";
 import { isBroken, isDamage, isOfLostCommits, isOfStatement, needsOperator, reasonOf } from "./errors.ts";
 import { createFeed } from "./feed.ts";
 import type { LivenessLimits } from "./liveness.ts";
 import { hasMarkSql, newMark } from "./marks.ts";
-import { createBell } from "./notify.ts";
+import { createNotifyListener } from "./notify.ts";
 import { entryOf, everything, readPage, readPages } from "./pages.ts";
 import { createPruner } from "./pruner.ts";
 import { readRestoration, writeRestoration } from "./restoration.ts";
 import { type FoundStore, format, prepareSchema } from "./schema.ts";
-import { createSharedAsk } from "./shared-query.ts";
+import { createSharedQuery } from "./shared-query.ts";
 import { fillStore, openSnapshot } from "./snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./url.ts";
 
@@ -107,7 +113,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   const feed = createFeed({ query: connections.write, schema, found, history, log });
   metrics.storeWritable.set(1);
   await poll();
-  const bell = createBell({
+  const bell = createNotifyListener({
     connections,
     storeId: found.storeId,
     log,
@@ -125,7 +131,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   });
   const polling = pollOnAndOn();
 
-  async function writeGroup(group: readonly Asked[]): Promise<readonly Outcome[]> {
+  async function writeGroup(group: readonly CommitRequest[]): Promise<readonly CommitOutcome[]> {
     return inTurn(async () => {
       if (outage !== undefined) throw outage.error;
       try {
@@ -251,10 +257,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
-  const read: Query = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
+  const read: SqlQuery = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
   /** How far there is to read; without an end where commits were lost, whatever the number of the last one is. */
-  const headNow = createSharedAsk(async () => {
+  const headNow = createSharedQuery(async () => {
     const { seen } = feed;
     const [head] = await read<[number, boolean]>(
       `select revision, ${hasMarkSql(schema, { revision: "$1", value: "$2" })}
@@ -282,7 +288,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     await Promise.race([relearning, late]).finally(callOff);
   }
 
-  async function dedicate(): Promise<Dedicated> {
+  async function dedicate(): Promise<DedicatedConnection> {
     const connection = await asking(() => connections.dedicate());
     return { ...connection, query: (text, values) => asking(() => connection.query(text, values)) };
   }
@@ -398,7 +404,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 const silence = () => new StoreUnavailable("no answer in time");
 
 interface FindOptions {
-  readonly connections: Connections;
+  readonly connections: PostgresConnections;
   readonly address: PostgresAddress;
   readonly place: string;
   readonly log: Log;

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 
 interface PrunerOptions {
-  readonly query: Query;
+  readonly query: SqlQuery;
   readonly schema: string;
   readonly log: Log;
   /** The newest revision that this process knows of. */

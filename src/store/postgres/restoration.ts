@@ -1,8 +1,8 @@
 import type { Restoration } from "../contract.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 
 interface Place {
-  readonly query: Query;
+  readonly query: SqlQuery;
   readonly schema: string;
 }
 

@@ -1,7 +1,7 @@
 import type { Log } from "../../base/log.ts";
 import { StoreRefused } from "../contract.ts";
 import { firstCommitFunction, markingCommits } from "./commit-function.ts";
-import type { Query } from "./connections.ts";
+import type { SqlQuery } from "./connections.ts";
 import { isBroken, isForbidden } from "./errors.ts";
 import { marksSql } from "./marks.ts";
 
@@ -14,7 +14,7 @@ export interface FoundStore {
 }
 
 interface PrepareOptions {
-  readonly query: Query;
+  readonly query: SqlQuery;
   readonly schema: string;
   readonly user: string;
   readonly log: Log;
@@ -128,7 +128,7 @@ async function createSchema({ query, schema }: PrepareOptions): Promise<void> {
 }
 
 /** The beginning of the names of its log's files. After a failover it is another. Some managed servers do not tell. */
-async function timelineSql(query: Query): Promise<string> {
+async function timelineSql(query: SqlQuery): Promise<string> {
   const sql = "case when pg_is_in_recovery() then null else left(pg_walfile_name(pg_current_wal_lsn()), 8) end";
   try {
     await query(`select ${sql}`);

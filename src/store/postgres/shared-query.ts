@@ -2,7 +2,7 @@
  * One question of many who ask it at the same time, asked once. Nobody is given an answer that was asked for before they
  * came: whoever comes while one is on its way shares the next.
  */
-export function createSharedAsk<T>(ask: () => Promise<T>): () => Promise<T> {
+export function createSharedQuery<T>(ask: () => Promise<T>): () => Promise<T> {
   let isOnItsWay = false;
   let next: Promise<T> | undefined;
   let begin = () => {};

@@ -7,7 +7,7 @@ import { type Entry, type Store, StoreUnavailable } from "../contract.ts";
  */
 export type GetMany = Store["getMany"];
 
-interface Waiting {
+interface QueuedRead {
   readonly keys: readonly string[];
   readonly resolve: (entries: readonly (Entry | undefined)[]) => void;
   readonly reject: (error: unknown) => void;
@@ -19,11 +19,11 @@ const maxUnderWay = 3;
 const maxGroupKeys = 64;
 
 export function createSharedReads(getMany: GetMany): GetMany {
-  let waiting: Waiting[] = [];
+  let waiting: QueuedRead[] = [];
   let underWay = 0;
   let isBegun = false;
 
-  function takeGroup(): { readonly group: readonly Waiting[]; readonly keys: ReadonlySet<string> } {
+  function takeGroup(): { readonly group: readonly QueuedRead[]; readonly keys: ReadonlySet<string> } {
     const keys = new Set<string>();
     let count = 0;
     for (const next of waiting) {
@@ -36,7 +36,7 @@ export function createSharedReads(getMany: GetMany): GetMany {
     return { group, keys };
   }
 
-  async function answer(group: readonly Waiting[], keys: ReadonlySet<string>): Promise<void> {
+  async function answer(group: readonly QueuedRead[], keys: ReadonlySet<string>): Promise<void> {
     try {
       const asked = [...keys];
       const found = await getMany(asked);

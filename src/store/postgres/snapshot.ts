@@ -1,29 +1,29 @@
-import { type Content, type Entry, type Snapshot, StoreUsed } from "../contract.ts";
+import { type Entry, type Snapshot, type SnapshotContent, StoreUsed } from "../contract.ts";
 import { bigintArray, byteaArray } from "./arrays.ts";
-import type { Dedicated } from "./connections.ts";
+import type { DedicatedConnection } from "./connections.ts";
 import { newMark } from "./marks.ts";
-import { everything, readPages, type Span } from "./pages.ts";
+import { everything, type KeySpan, readPages } from "./pages.ts";
 
-interface Place {
-  readonly dedicate: () => Promise<Dedicated>;
+interface SnapshotSource {
+  readonly dedicate: () => Promise<DedicatedConnection>;
   readonly schema: string;
 }
 
 interface PostgresSnapshot extends Snapshot {
-  pagesOf(span: Span): AsyncIterable<readonly Entry[]>;
+  pagesOf(span: KeySpan): AsyncIterable<readonly Entry[]>;
 }
 
 /**
  * Everything as of one moment. It holds a transaction, as pg_dump does: until it is closed, the server keeps all
  * that was replaced meanwhile.
  */
-export async function openSnapshot({ dedicate, schema }: Place): Promise<PostgresSnapshot> {
+export async function openSnapshot({ dedicate, schema }: SnapshotSource): Promise<PostgresSnapshot> {
   const { query, close } = await dedicate();
   try {
     await query("begin isolation level repeatable read read only");
     await query("set local idle_in_transaction_session_timeout = 0");
     const [head] = await query<[number]>(`select revision from ${schema}.head`);
-    const pagesOf = (span: Span) => readPages(query, schema, span);
+    const pagesOf = (span: KeySpan) => readPages(query, schema, span);
     return { revision: head?.[0] ?? 0, pages: () => pagesOf(everything), pagesOf, close };
   } catch (error) {
     await close();
@@ -32,7 +32,10 @@ export async function openSnapshot({ dedicate, schema }: Place): Promise<Postgre
 }
 
 /** Takes in the content of a snapshot, in one transaction. */
-export async function fillStore({ dedicate, schema }: Place, { revision, pages }: Content): Promise<void> {
+export async function fillStore(
+  { dedicate, schema }: SnapshotSource,
+  { revision, pages }: SnapshotContent,
+): Promise<void> {
   const { query, close } = await dedicate();
   try {
     await query("begin");

@@ -7,26 +7,26 @@ const nonceBytes = 12;
 const tagBytes = 16;
 export const boxOverheadBytes = nonceBytes + tagBytes;
 
-interface Plain {
+interface PlainValue {
   readonly secret: KeyObject;
   readonly value: Uint8Array;
   readonly about: Uint8Array;
 }
 
-export function encrypt({ secret, value, about }: Plain): Buffer {
+export function encrypt({ secret, value, about }: PlainValue): Buffer {
   const nonce = nextNonce();
   const box = createCipheriv(cipher, secret, nonce).setAAD(about);
   return Buffer.concat([nonce, box.update(value), box.final(), box.getAuthTag()]);
 }
 
-interface Boxed {
+interface EncryptedValue {
   readonly secret: KeyObject;
   readonly boxed: Uint8Array;
   readonly about: Uint8Array;
 }
 
 /** Throws when it was not encrypted with this, or about this. */
-export function decrypt({ secret, boxed, about }: Boxed): Buffer {
+export function decrypt({ secret, boxed, about }: EncryptedValue): Buffer {
   if (boxed.length < boxOverheadBytes) throw new Error("too short to be encrypted");
   const tagAt = boxed.length - tagBytes;
   const box = createDecipheriv(cipher, secret, boxed.subarray(0, nonceBytes), { authTagLength: tagBytes })

@@ -5,20 +5,20 @@ import { ResealStateSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Backend, type Change, type Entry, StaleWrite, StoreDamaged } from "../contract.ts";
 import { after as keyAfter } from "../keys.ts";
 import { isKeyringKey, type Keyring } from "./keyring.ts";
-import type { Frames } from "./value-envelope.ts";
+import type { ValueEnvelope } from "./value-envelope.ts";
 
 const pageEntries = 500;
 const authenticatingKey = "seal-authenticating";
 const resealKey = "seal-resealing";
 const everything = { from: "\x01", to: "\u{10ffff}" };
 
-interface Whole {
+interface RewriteParts {
   readonly backend: Backend;
   readonly keyring: Keyring;
-  readonly frames: Frames;
+  readonly frames: ValueEnvelope;
 }
 
-interface Walk extends Whole {
+interface RewriteScan extends RewriteParts {
   /** Where it is noted how far this has come. */
   readonly at: string;
   readonly epoch: number;
@@ -27,7 +27,7 @@ interface Walk extends Whole {
 }
 
 /** Goes through everything and rewrites some of it, a page a commit. Whenever it ends too early, it can be taken up. */
-async function* rewriteAll({ backend, at, epoch, rewrite }: Walk): AsyncGenerator<number> {
+async function* rewriteAll({ backend, at, epoch, rewrite }: RewriteScan): AsyncGenerator<number> {
   const state = await backend.get(at);
   let after = state === undefined ? everything.from : fromBinary(ResealStateSchema, state.value).after;
   for (;;) {
@@ -55,7 +55,12 @@ async function* rewriteAll({ backend, at, epoch, rewrite }: Walk): AsyncGenerato
 }
 
 /** Gives every value of a store of before there were authentication codes its own. */
-export async function authenticateAll({ backend, keyring, frames, log }: Whole & { readonly log: Log }): Promise<void> {
+export async function authenticateAll({
+  backend,
+  keyring,
+  frames,
+  log,
+}: RewriteParts & { readonly log: Log }): Promise<void> {
   log.info("the store's values are being authenticated");
   const rewrite = (entry: Entry) => {
     if (isSealed(frames, entry)) return undefined;
@@ -69,7 +74,7 @@ export async function authenticateAll({ backend, keyring, frames, log }: Whole &
 }
 
 /** Whether it opens as a sealed value: no other bytes do. */
-function isSealed(frames: Frames, entry: Entry): boolean {
+function isSealed(frames: ValueEnvelope, entry: Entry): boolean {
   if (frames.epochOf(entry.value) === undefined) return false;
   try {
     frames.open(entry);
@@ -85,7 +90,7 @@ export interface ResealProgress {
   readonly total: number;
 }
 
-interface Reseal extends Whole {
+interface Reseal extends RewriteParts {
   /** Stops the counting before it; from then on its reader does. */
   readonly signal?: AbortSignal;
 }
@@ -132,14 +137,14 @@ export async function* reseal({ backend, keyring, frames, signal }: Reseal): Asy
   yield { done, total: done };
 }
 
-async function beginReseal({ backend, keyring }: Pick<Whole, "backend" | "keyring">) {
+async function beginReseal({ backend, keyring }: Pick<RewriteParts, "backend" | "keyring">) {
   const begun = await keyring.begin();
   const state = create(ResealStateSchema, { epoch: begun.stored.epoch, after: everything.from });
   await backend.commit([{ key: resealKey, value: toBinary(ResealStateSchema, state) }]);
   return begun;
 }
 
-interface Count extends Pick<Whole, "backend" | "frames"> {
+interface Count extends Pick<RewriteParts, "backend" | "frames"> {
   readonly signal?: AbortSignal;
 }
 

@@ -13,7 +13,7 @@ import { isKeyringKey, type Keyring, openKeyring } from "./keyring.ts";
 import { followKeyring } from "./keyring-watch.ts";
 import { authenticateAll } from "./rewrite.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";
-import { createFrames, type Frames } from "./value-envelope.ts";
+import { createValueEnvelope, type ValueEnvelope } from "./value-envelope.ts";
 
 /**
  * A store in which nothing can be read that is secret, and nothing changed, moved or swapped without the keys.
@@ -22,7 +22,7 @@ import { createFrames, type Frames } from "./value-envelope.ts";
  */
 export interface SealedStore extends Store {
   readonly keyring: Keyring;
-  readonly frames: Frames;
+  readonly frames: ValueEnvelope;
   /** What lies under it stays open. */
   close(): void;
 }
@@ -41,7 +41,7 @@ const maxSealsOfEpoch = 2 ** 28;
 
 export async function openSealedStore({ backend, keys, world }: SealedOptions): Promise<SealedStore> {
   const keyring = await openKeyring({ backend, keys, world });
-  const frames = createFrames({ keyring, metrics: world.metrics });
+  const frames = createValueEnvelope({ keyring, metrics: world.metrics });
   let sealsBefore = 0;
 
   const opened = ({ key, value, revision }: Entry): Entry => ({
@@ -144,12 +144,12 @@ interface ClosedChange extends Change {
 /** A change of a commit as those who watch see it: opened when somebody looks. A class, because there are many. */
 class ShownChange implements Pick<Change, "key" | "value"> {
   readonly key: string;
-  readonly #frames: Frames;
+  readonly #frames: ValueEnvelope;
   readonly #closed: Pick<Change, "key" | "value">;
   readonly #revision: number;
   #opened: Uint8Array | undefined;
 
-  constructor(frames: Frames, closed: Pick<Change, "key" | "value">, revision: number) {
+  constructor(frames: ValueEnvelope, closed: Pick<Change, "key" | "value">, revision: number) {
     this.key = closed.key;
     this.#frames = frames;
     this.#closed = closed;

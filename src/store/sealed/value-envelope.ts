@@ -7,7 +7,7 @@ import { isKeyringKey, type Keyring } from "./keyring.ts";
  * What stands around a value in a sealed store. A secret one is encrypted with the data key of an epoch, every other
  * one carries an authentication code; both are bound to the key they lie under.
  */
-export interface Frames {
+export interface ValueEnvelope {
   /** The epoch that a secret value is sealed with; undefined for one that is only authenticated. */
   epochOf(value: Uint8Array): number | undefined;
   /** Throws `StoreDamaged` and `SealKeyMissing`. */
@@ -19,7 +19,7 @@ export interface Frames {
   sealsMade(): number;
 }
 
-interface FramesOptions {
+interface ValueEnvelopeOptions {
   readonly keyring: Keyring;
   readonly metrics: Metrics;
 }
@@ -30,7 +30,7 @@ const epochBytes = 4;
 const sealedHeadBytes = 1 + epochBytes;
 const taggedHeadBytes = 1 + tagLength;
 
-export function createFrames({ keyring, metrics }: FramesOptions): Frames {
+export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions): ValueEnvelope {
   let sealsMade = 0;
 
   function untag(key: string, bytes: Buffer): Uint8Array {

@@ -6,7 +6,7 @@ import { copyInto } from "../../../src/cli/offline/copy.ts";
 import type { NamedStore } from "../../../src/cli/offline/location.ts";
 import { move } from "../../../src/cli/offline/move.ts";
 import { createPhases } from "../../../src/cli/terminal/phases.ts";
-import type { Backend, Content, Entry } from "../../../src/store/contract.ts";
+import type { Backend, Entry, SnapshotContent } from "../../../src/store/contract.ts";
 import { openLevelStore } from "../../../src/store/level/level.ts";
 import { temporaryFolder } from "../../support/sidecar/harness.ts";
 import { memoryTerminal } from "./memory-terminal.ts";
@@ -89,7 +89,7 @@ it("does not claim to know whether a store was retired that did not answer", asy
 function forgetful(store: Backend, change: (page: readonly Entry[]) => readonly Entry[]): Backend {
   return {
     ...store,
-    fill({ revision, pages }: Content) {
+    fill({ revision, pages }: SnapshotContent) {
       async function* changed() {
         for await (const page of pages) yield change(page);
       }

@@ -3,13 +3,13 @@ import { Resolver } from "node:dns/promises";
 import { once } from "node:events";
 import { isIPv4 } from "node:net";
 import { onTestFinished } from "vitest";
-import type { Resolve } from "../../../src/relay/egress.ts";
+import type { ResolveHost } from "../../../src/relay/egress.ts";
 
 /** What a name leads to: addresses, or first of all another name; called anew for each question. */
 export type Zone = Readonly<Record<string, () => { readonly addresses: readonly string[]; readonly alias?: string }>>;
 
 /** A name server of one's own over UDP, TTL 0, and a resolver that asks nobody else. */
-export async function startDns(zone: Zone): Promise<Resolve> {
+export async function startDns(zone: Zone): Promise<ResolveHost> {
   const socket = createSocket("udp4");
   socket.on("message", (question, { port, address }) => socket.send(answerTo(question, zone), port, address));
   socket.bind(0, "127.0.0.1");

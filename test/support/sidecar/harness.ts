@@ -9,7 +9,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
 import type { World } from "../../../src/base/world.ts";
 import { type Config, parseConfig } from "../../../src/config/config.ts";
-import type { Resolve } from "../../../src/relay/egress.ts";
+import type { ResolveHost } from "../../../src/relay/egress.ts";
 import { setCrowd } from "../../../src/relay/node/batching.ts";
 import { type Sidecar, startSidecar } from "../../../src/sidecar.ts";
 
@@ -81,7 +81,7 @@ export interface HarnessOptions {
   /** What is found on disk, by path: a configuration file, a certificate. */
   readonly files?: Readonly<Record<string, string>>;
   /** How names of providers are resolved; by default as the system does. */
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
 }
 
 const readerOf = (files: Readonly<Record<string, string>>) => ({

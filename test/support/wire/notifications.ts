@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { Received } from "../../../src/core/notifications/notification.ts";
-import { type Reading, readingOf } from "../../../src/core/notifications/reading.ts";
+import type { ReceivedNotification } from "../../../src/core/notifications/notification.ts";
+import { type NotificationReading, readingOf } from "../../../src/core/notifications/reading.ts";
 import { type NotificationRules, NotificationRulesSchema } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { loadCatalogue } from "../../../src/providers/catalogue.ts";
 
@@ -10,14 +10,14 @@ interface Sent {
   readonly body?: string | Uint8Array;
 }
 
-export const receivedOf = ({ headers = {}, query = "", body = "" }: Sent): Received => ({
+export const receivedOf = ({ headers = {}, query = "", body = "" }: Sent): ReceivedNotification => ({
   headers: Object.entries(headers),
   query,
   body: Buffer.from(body),
 });
 
 /** A notification as the rules look at it. */
-export const reading = (sent: Sent): Reading => readingOf(receivedOf(sent));
+export const reading = (sent: Sent): NotificationReading => readingOf(receivedOf(sent));
 
 export const rulesOf = (rules: MessageInitShape<typeof NotificationRulesSchema>): NotificationRules =>
   create(NotificationRulesSchema, rules);

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { expect, it } from "vitest";
-import type { Draft } from "../../../src/auth/attachment.ts";
+import type { RequestDraft } from "../../../src/auth/attachment.ts";
 import { attachSigning, bytes, draftOf, form, type Kind, refusalOf, type Setting } from "./fixtures.ts";
 
 const keys = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" };
@@ -16,17 +16,19 @@ const ordinary = attachSigning(settingOf({}));
 const s3 = attachSigning(settingOf({ ...s3Keys, service: "s3" }));
 
 type Headers = Readonly<Record<string, string>>;
-const headersOf = (attachment: typeof s3, draft: Draft): Headers => Object.fromEntries(attachment.sign(draft).headers);
-const authorizationOf = (attachment: typeof s3, draft: Draft) => headersOf(attachment, draft)["authorization"] ?? "";
+const headersOf = (attachment: typeof s3, draft: RequestDraft): Headers =>
+  Object.fromEntries(attachment.sign(draft).headers);
+const authorizationOf = (attachment: typeof s3, draft: RequestDraft) =>
+  headersOf(attachment, draft)["authorization"] ?? "";
 const signatureIn = (authorization: string) => /Signature=([0-9a-f]{64})$/.exec(authorization)?.[1];
 const signedIn = (authorization: string) => /SignedHeaders=([^,]*)/.exec(authorization)?.[1];
 
-const suiteDraft = (method: string, target: string, rest: Partial<Draft> = {}) =>
+const suiteDraft = (method: string, target: string, rest: Partial<RequestDraft> = {}) =>
   draftOf(method, `https://example.amazonaws.com${target}`, { nowMs: Date.UTC(2015, 7, 30, 12, 36), ...rest });
 const unreserved = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 // AWS's own test suite for signers, as it comes with aws-c-auth. Paths and queries are not encoded in it.
-it.each<[string, Draft, string]>([
+it.each<[string, RequestDraft, string]>([
   ["get-vanilla", suiteDraft("GET", "/"), "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"],
   ["get-vanilla-query", suiteDraft("GET", "/?"), "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"],
   [
@@ -152,11 +154,11 @@ it("signs the session token of temporary keys, as in get-vanilla-with-session-to
   );
 });
 
-const s3Draft = (method: string, target: string, rest: Partial<Draft> = {}) =>
+const s3Draft = (method: string, target: string, rest: Partial<RequestDraft> = {}) =>
   draftOf(method, `https://examplebucket.s3.amazonaws.com${target}`, { nowMs: Date.UTC(2013, 4, 24), ...rest });
 
 // "Signature Calculations for the Authorization Header: Transferring Payload in a Single Chunk", Amazon S3 API Reference.
-it.each<[string, Draft, string]>([
+it.each<[string, RequestDraft, string]>([
   [
     "GET Object",
     s3Draft("GET", "/test.txt", { headers: [["range", "bytes=0-9"]] }),
@@ -230,7 +232,7 @@ it("hashes a header's bytes, not what they would be as text", () => {
   expect(signatureIn(authorizationOf(ordinary, draft))).toBe(signatureOfCanonical(canonical, "service"));
 });
 
-it.each<[string, Partial<Draft>, string]>([
+it.each<[string, Partial<RequestDraft>, string]>([
   ["nobody read", { method: "PUT" }, "UNSIGNED-PAYLOAD"],
   ["an upload announces", { method: "GET", headers: [["content-length", "5"]] }, "UNSIGNED-PAYLOAD"],
   ["comes in chunks", { method: "GET", headers: [["transfer-encoding", "chunked"]] }, "UNSIGNED-PAYLOAD"],

@@ -3,8 +3,8 @@ import {
   attachmentOf,
   CannotAttach,
   type Client,
-  type Draft,
   type FixedAttachment,
+  type RequestDraft,
   type SigningAttachment,
 } from "../../../src/auth/attachment.ts";
 import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
@@ -53,7 +53,7 @@ export function refusalOf(setting: Setting): string {
   throw new Error("was attached");
 }
 
-export function draftOf(method: string, url: string, rest: Partial<Draft> = {}): Draft {
+export function draftOf(method: string, url: string, rest: Partial<RequestDraft> = {}): RequestDraft {
   const [, scheme, host = "", path = "", query = ""] = /^(https?):\/\/([^/?]*)([^?]*)\??(.*)$/.exec(url) ?? [];
   if (scheme !== "https" && scheme !== "http") throw new Error("is no URL");
   const defaults = { headers: [], body: undefined, nowMs: now, nonce: "n0nce" };
@@ -61,7 +61,7 @@ export function draftOf(method: string, url: string, rest: Partial<Draft> = {}):
 }
 
 export const bytes = (text: string) => new TextEncoder().encode(text);
-export const form = (body: string): Partial<Draft> => ({
+export const form = (body: string): Partial<RequestDraft> => ({
   headers: [["content-type", "application/x-www-form-urlencoded"]],
   body: bytes(body),
 });

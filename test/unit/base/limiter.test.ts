@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createTurns } from "../../../src/base/limiter.ts";
+import { createLimiter } from "../../../src/base/limiter.ts";
 
 it("lets so many of a kind in at a time, in their order, and holds up no other kind", async () => {
-  const turns = createTurns(2);
+  const turns = createLimiter(2);
   const order: number[] = [];
   let open = 0;
   let most = 0;

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
-import { createBehind } from "../../../src/base/write-behind.ts";
+import { createWriteBehind } from "../../../src/base/write-behind.ts";
 
 const [most, few] = [16, 4];
 
@@ -20,7 +20,7 @@ afterEach(() => void vi.restoreAllMocks());
 /** So many wait. */
 function waiting(count: number) {
   let left = count;
-  const pace = createBehind({
+  const pace = createWriteBehind({
     most,
     few,
     begin() {
@@ -85,7 +85,7 @@ it("begins nothing once it is closed", async () => {
 it("rests for as long as its share of the loop says, and goes on by itself", async () => {
   const rests = [0, 0, 30, 0, 0];
   let begun = 0;
-  const pace = createBehind({
+  const pace = createWriteBehind({
     most,
     few,
     share: { restMs: () => rests.shift() ?? 0 },

@@ -7,9 +7,9 @@ import { expect, onTestFinished } from "vitest";
 import { TokenFailure, type TokenFailureKind } from "../../../src/auth/oauth2/tokens.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
-import type { Send } from "../../../src/base/small-requests.ts";
+import type { SendSmallRequest } from "../../../src/base/small-requests.ts";
 import type { World } from "../../../src/base/world.ts";
-import type { Asking, TokenEndpoint } from "../../../src/broker/tokens/token-endpoint.ts";
+import type { TokenEndpoint, TokenParties } from "../../../src/broker/tokens/token-endpoint.ts";
 import { createTokenEndpoint } from "../../../src/broker/tokens/token-requests.ts";
 import { defaultRelay } from "../../../src/config/config.ts";
 import { IntegrationSchema, IntegrationSecretsSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
@@ -34,7 +34,7 @@ interface Way {
 
 /** The real way to providers, and all that may be asked of them. */
 export interface Wayfarer {
-  readonly send: Send;
+  readonly send: SendSmallRequest;
   readonly tokens: TokenEndpoint;
   readonly world: World;
   readonly logged: readonly string[];
@@ -52,7 +52,7 @@ export function wayfarer({ allow, extraCa, limits = {}, now = Date.now, deadline
   const upstream = createUpstream({ egress, limits: { ...defaultRelay, ...limits }, extraCa });
   onTestFinished(() => upstream.destroy());
   const direct = createSend(upstream);
-  const send: Send =
+  const send: SendSmallRequest =
     deadlineMs === undefined ? direct : (request, options) => direct(request, { ...options, deadlineMs });
   return {
     send,
@@ -82,7 +82,7 @@ export function asking({
   scopes = [],
   connectionDefaults = {},
   connectionConfig = {},
-}: Who): Asking {
+}: Who): TokenParties {
   return {
     provider: create(ProviderSchema, { name: "here", ...provider }),
     integration: create(IntegrationSchema, {

@@ -1,11 +1,11 @@
 import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
-import type { Send } from "../../../src/base/small-requests.ts";
+import type { SendSmallRequest } from "../../../src/base/small-requests.ts";
 import { type Broker, openBroker } from "../../../src/broker/broker.ts";
 import { type Collections, createCollections, credentialsKey } from "../../../src/broker/collections.ts";
-import type { Known } from "../../../src/broker/connections/health.ts";
-import type { Equipment } from "../../../src/broker/connections/health-judgement.ts";
-import { createHealthSweep } from "../../../src/broker/connections/health-scan.ts";
+import type { ConnectionSnapshot } from "../../../src/broker/connections/health.ts";
+import type { ConnectionSetup } from "../../../src/broker/connections/health-judgement.ts";
+import { createHealthScan } from "../../../src/broker/connections/health-scan.ts";
 import type { LogRetention } from "../../../src/broker/log-retention.ts";
 import { defaultRetention } from "../../../src/config/retention.ts";
 import { defaultWebhooks } from "../../../src/config/webhooks.ts";
@@ -26,8 +26,8 @@ export interface OpenBroker {
   readonly backend: Backend;
   readonly collections: Collections;
   import(id: string, credentials: NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>): Promise<void>;
-  known(id: string): Promise<Known>;
-  equipment(id: string): Promise<Equipment>;
+  known(id: string): Promise<ConnectionSnapshot>;
+  equipment(id: string): Promise<ConnectionSetup>;
   /** Looks at the health of those whose time has come. */
   sweepHealth(): Promise<number>;
 }
@@ -36,7 +36,7 @@ interface Options {
   readonly retention?: LogRetention;
   readonly publishing?: OAuthApp_Publishing;
   /** What is sent to providers; unless said, nothing can be. */
-  readonly send?: Send;
+  readonly send?: SendSmallRequest;
   readonly scripts?: ScriptHost;
   readonly runLeaseMs?: number;
   /** As another replica over the same store, or over what a test sees of it. */
@@ -45,7 +45,7 @@ interface Options {
 
 export const refOf = (id: string) => create(ConnectionRefSchema, { environment: "dev", integration: "calendar", id });
 
-const nothing: Send = () => Promise.reject(new Error("nothing is sent"));
+const nothing: SendSmallRequest = () => Promise.reject(new Error("nothing is sent"));
 
 async function openStore(world: TestWorld) {
   const backend = await openTestStore(world);
@@ -82,7 +82,7 @@ export async function openTestBroker(world: TestWorld, options: Options = {}): P
   });
   if (beside === undefined) await broker.integrations.create(integration, "test");
   const collections = createCollections(store, { fieldsOf: () => [] });
-  const sweep = createHealthSweep({ ...broker, store, collections, world });
+  const sweep = createHealthScan({ ...broker, store, collections, world });
   return {
     ...{ broker, store, backend, collections },
     sweepHealth: () => sweep(new AbortController().signal),

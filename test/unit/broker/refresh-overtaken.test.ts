@@ -1,6 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import type { Send } from "../../../src/base/small-requests.ts";
+import type { SendSmallRequest } from "../../../src/base/small-requests.ts";
 import type { Change } from "../../../src/store/contract.ts";
 import { openTestBroker, refOf } from "./open-broker.ts";
 import { testWorld } from "./world.ts";
@@ -9,7 +9,7 @@ import { testWorld } from "./world.ts";
 async function expired() {
   const world = testWorld();
   const spent: string[] = [];
-  const send: Send = async ({ method, body = "" }) => {
+  const send: SendSmallRequest = async ({ method, body = "" }) => {
     // The keys of its id_tokens, which nobody needs here.
     if (method !== "POST") return { status: 404, header: () => undefined, fields: [], body: Buffer.alloc(0) };
     spent.push(new URLSearchParams(String(body)).get("refresh_token") ?? "");

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Asking } from "../../../src/broker/tokens/token-endpoint.ts";
+import type { TokenParties } from "../../../src/broker/tokens/token-endpoint.ts";
 import type { BehaviourChange } from "../../../src/dev/sandbox/behaviour.ts";
 import { allowPrivateFor } from "../../../src/dev/sandbox/providers.ts";
 import { broughtBack, callback, consentPage, started } from "../../cases/sandbox/started.ts";
@@ -44,9 +44,9 @@ it.each([
 
 it("says what is wrong with whom", async () => {
   const { tokens, who, decided, sandbox } = await toSandbox("");
-  const stranger: Asking = { ...who, client: { id: "nobody", secret: "x" } };
+  const stranger: TokenParties = { ...who, client: { id: "nobody", secret: "x" } };
   await expectFailure(tokens.requestToken({ ...stranger, callback }), "client_refused", "consumer_key_unknown");
-  const wrong: Asking = { ...who, client: { id: "sandbox", secret: "x" } };
+  const wrong: TokenParties = { ...who, client: { id: "sandbox", secret: "x" } };
   await expectFailure(tokens.requestToken({ ...wrong, callback }), "client_refused", "signature_invalid");
   const elsewhere = tokens.requestToken({ ...who, callback: "https://elsewhere.example/" });
   await expectFailure(elsewhere, "misconfigured", "parameter_rejected");

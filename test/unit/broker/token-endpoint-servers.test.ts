@@ -9,7 +9,7 @@ import { OAuth2Server } from "oauth2-mock-server";
 import { type Configuration, Provider } from "oidc-provider";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { pollDevice } from "../../../src/broker/connect/device-polls.ts";
-import type { Asking, Grant } from "../../../src/broker/tokens/token-endpoint.ts";
+import type { TokenGrant, TokenParties } from "../../../src/broker/tokens/token-endpoint.ts";
 import { IntegrationSecretsSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Authority, type Certificate, createAuthority, pem } from "../../cases/control-plane/certificates.ts";
 import { challengeOf, newVerifier } from "../../cases/sandbox/started.ts";
@@ -120,7 +120,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     // What it warns of is that it is no production.
     listener = provider.callback();
     const way = wayfarer({ allow: [`127.0.0.1:${port}`], extraCa: pem(ca.cert).toString(), now });
-    const all: Asking = asking({
+    const all: TokenParties = asking({
       provider: oauth2({
         metadataUrl: `${origin}/.well-known/openid-configuration`,
         issuer: origin,
@@ -155,14 +155,14 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     ...generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey.export({ format: "jwk" }),
     use: "sig",
   };
-  const exchange = (code: string, codeVerifier?: string, nonce?: string): Grant => ({
+  const exchange = (code: string, codeVerifier?: string, nonce?: string): TokenGrant => ({
     type: "authorization_code",
     code,
     redirectUri,
     codeVerifier,
     nonce,
   });
-  const own: Grant = { type: "client_credentials", scopes: [] };
+  const own: TokenGrant = { type: "client_credentials", scopes: [] };
 
   it("exchanges a code, believes its id_token, and goes along with rotation", async () => {
     const { tokens, who, code, requests } = await opened();
@@ -425,7 +425,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     expect(got.raw["token_type"]).toBe("DPoP");
     expect(got.dpopKey).toMatch(/^-----BEGIN PRIVATE KEY-----/);
     expect(toToken()).toBe(isNonceWanted ? 2 : 1);
-    const grant: Grant = { type: "refresh_token", refreshToken: got.refreshToken ?? "" };
+    const grant: TokenGrant = { type: "refresh_token", refreshToken: got.refreshToken ?? "" };
     const next = await tokens.ask({ ...who, grant, dpopKey: got.dpopKey });
     expect(next.dpopKey).toBe(got.dpopKey);
     expect(next.raw["token_type"]).toBe("DPoP");
@@ -453,7 +453,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
     const verifier = newVerifier();
     const more = { codeChallenge: challengeOf(verifier), codeChallengeMethod: "S256" };
     const got = await tokens.ask({ ...who, grant: exchange(await code(more), verifier) });
-    const grant: Grant = { type: "refresh_token", refreshToken: got.refreshToken ?? "" };
+    const grant: TokenGrant = { type: "refresh_token", refreshToken: got.refreshToken ?? "" };
     await expectFailure(tokens.ask({ ...who, grant }), "grant_dead", "invalid_grant");
     expect((await tokens.ask({ ...who, grant, dpopKey: got.dpopKey })).accessToken).not.toBe("");
   });
@@ -509,7 +509,7 @@ describe.skipIf(lacks("openssl"))("beside servers that others wrote", () => {
       response.statusCode = 400;
       response.body = { error: "invalid_grant" };
     });
-    const grant: Grant = { type: "refresh_token", refreshToken: "rt" };
+    const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
     await expectFailure(tokens.ask({ ...who, grant }), "grant_dead", "invalid_grant");
     expect((await tokens.ask({ ...who, grant })).idToken).toMatch(/^ey/);
   });

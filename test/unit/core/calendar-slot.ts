@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { type Answered, begun, made } from "../../../src/broker/channels/rules/making.ts";
+import { begun, made, type WatchAnswer } from "../../../src/broker/channels/rules/making.ts";
 import { applied } from "../../../src/broker/channels/rules/move.ts";
 import { wished } from "../../../src/broker/channels/rules/request.ts";
 import type { Slot } from "../../../src/broker/channels/rules/slot.ts";
@@ -20,7 +20,7 @@ export const wish = (): StoredChannel =>
 export const ask = (slot: Slot, target: string, id: string, nowMs: number): Slot =>
   applied(slot, begun(slot, { target, id, tokenHash: `h-${id}`, untilMs: nowMs + lifeMs, nowMs }) ?? never());
 
-export const answer = (nowMs: number): Answered => ({
+export const answer = (nowMs: number): WatchAnswer => ({
   resourceId: "r",
   resourceUri: "u",
   expiresAtMs: nowMs + lifeMs,

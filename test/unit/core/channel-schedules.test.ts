@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { timePasses } from "../../../src/broker/channels/rules/aging.ts";
 import { begun, idRefused, made, mayAsk, notMade } from "../../../src/broker/channels/rules/making.ts";
-import type { Moved } from "../../../src/broker/channels/rules/move.ts";
+import type { ChannelChanges } from "../../../src/broker/channels/rules/move.ts";
 import { wished } from "../../../src/broker/channels/rules/request.ts";
 import {
   currentOf,
@@ -55,7 +55,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
   const slotOf = (seen: ReturnType<typeof read>): Slot => [...seen.values()].map(({ value }) => value);
   const now = () => ({ nowMs, random: random() });
 
-  function commit(seen: ReturnType<typeof read>, { put, gone }: Moved): boolean {
+  function commit(seen: ReturnType<typeof read>, { put, gone }: ChannelChanges): boolean {
     for (const one of [...put, ...gone]) {
       if (seen.get(idOf(one))?.revision !== stored.get(idOf(one))?.revision) return false;
     }
@@ -67,7 +67,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     return true;
   }
 
-  function* move(decide: (slot: Slot) => Moved | undefined): Generator<void, Moved | undefined> {
+  function* move(decide: (slot: Slot) => ChannelChanges | undefined): Generator<void, ChannelChanges | undefined> {
     for (;;) {
       const seen = read();
       const moved = decide(slotOf(seen));
@@ -83,7 +83,7 @@ function runSchedule(seed: number): { steps: number; made: number } {
     let id = isRenewal ? newId() : target;
     for (let tries = 0; tries < 3; tries += 1) {
       const token = `t${seed}-${id}-${tries}`;
-      const intent: Moved | undefined = yield* move((slot) =>
+      const intent: ChannelChanges | undefined = yield* move((slot) =>
         begun(slot, { target: wanted, id, tokenHash: token, untilMs: nowMs + 30 * dayMs, nowMs }),
       );
       const asked = intent?.put.find((one) => idOf(one) === id && one.tokenHash === token);

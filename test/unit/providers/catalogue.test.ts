@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { attachedNames, attachmentOf } from "../../../src/auth/attachment.ts";
 import { checkConnectionConfig } from "../../../src/core/connection-rules.ts";
 import { bindingOf } from "../../../src/core/outgoing/binding.ts";
-import { filledUrl, Unbound } from "../../../src/core/outgoing/filled-url.ts";
+import { filledUrl, UnboundHost } from "../../../src/core/outgoing/filled-url.ts";
 import { ConnectionSchema } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import { CredentialsSchema } from "../../../src/gen/latchkey/v1/credentials_pb.ts";
 import { IntegrationSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
@@ -260,7 +260,7 @@ function outcome<T>(act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {
-    if (error instanceof Unbound) return undefined;
+    if (error instanceof UnboundHost) return undefined;
     throw error;
   }
 }
@@ -290,7 +290,7 @@ describe("the particulars", () => {
       expect({ evil, url: outcome(() => fill(name, tokenUrl, { [field]: evil })) }).toEqual({ evil, url: undefined });
       expect(checkConnectionConfig({ [field]: evil }, get(name).connectionFields)).toHaveLength(1);
     }
-    expect(() => fill(name, tokenUrl, {})).toThrow(Unbound);
+    expect(() => fill(name, tokenUrl, {})).toThrow(UnboundHost);
   });
 
   it("believes Salesforce where the API is, within Salesforce", () => {
@@ -315,7 +315,7 @@ describe("the particulars", () => {
     const { tokenUrl } = oauth2Of("salesforce");
     expect(fill("salesforce", tokenUrl, {})).toBe("https://login.salesforce.com/services/oauth2/token");
     expect(fill("salesforce", tokenUrl, { domain: "test.salesforce.com" })).toContain("https://test.salesforce.com/");
-    expect(() => fill("salesforce", tokenUrl, { domain: "evil.test" })).toThrow(Unbound);
+    expect(() => fill("salesforce", tokenUrl, { domain: "evil.test" })).toThrow(UnboundHost);
   });
 
   it("knows Microsoft's tenants, and takes none for a path", () => {

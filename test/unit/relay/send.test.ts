@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { type Send, Unanswered } from "../../../src/base/small-requests.ts";
+import { RequestFailed, type SendSmallRequest } from "../../../src/base/small-requests.ts";
 import { createEgress } from "../../../src/relay/egress.ts";
-import type { Receiver } from "../../../src/relay/http1/connection.ts";
+import type { ResponseReceiver } from "../../../src/relay/http1/connection.ts";
 import { createSend } from "../../../src/relay/send.ts";
 import { createUpstream } from "../../../src/relay/upstream.ts";
 import { type Answering, startProvider } from "../../support/peers/provider.ts";
@@ -21,11 +21,11 @@ async function sending(answer: Answering = () => {}, more: Partial<typeof limits
   return { provider, upstream, send: createSend(upstream), url: `https://127.0.0.1:${provider.port}/here?a=1` };
 }
 
-async function unanswered(asked: ReturnType<Send>): Promise<Unanswered> {
+async function unanswered(asked: ReturnType<SendSmallRequest>): Promise<RequestFailed> {
   try {
     await asked;
   } catch (error) {
-    if (error instanceof Unanswered) return error;
+    if (error instanceof RequestFailed) return error;
     throw error;
   }
   throw new Error("there was an answer");
@@ -166,7 +166,7 @@ it("still knows it once the request was given up", async () => {
   const { upstream, provider } = await sending();
   const origin = upstream.admit({ scheme: "https", host: "127.0.0.1", port: provider.port });
   const head = `GET / HTTP/1.1\r\nhost: 127.0.0.1:${provider.port}\r\n\r\n`;
-  const ignoring: Receiver = {
+  const ignoring: ResponseReceiver = {
     onInformational() {},
     onHead() {},
     onContent: () => true,

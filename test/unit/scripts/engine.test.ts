@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { createEngine, type Machine, type Outside } from "../../../src/scripts/engine.ts";
+import { createEngine, type Machine, type MachineHost } from "../../../src/scripts/engine.ts";
 
 const limits = { memoryBytes: 64 * 2 ** 20 };
-const outside: Outside = { called: () => undefined, mustStop: () => false };
+const outside: MachineHost = { called: () => undefined, mustStop: () => false };
 
 async function openPictured() {
   const engine = await createEngine();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { createMetrics } from "../../../src/base/metrics/metrics.ts";
-import { type Asked, createCommitQueue, type Outcome } from "../../../src/store/commit-queue.ts";
+import { type CommitOutcome, type CommitRequest, createCommitQueue } from "../../../src/store/commit-queue.ts";
 import { type Change, StaleWrite, StoreUnavailable } from "../../../src/store/contract.ts";
 
 const put = (key: string, bytes = 1): Change => ({ key, value: new Uint8Array(bytes) });
@@ -8,8 +8,8 @@ const metrics = createMetrics();
 
 /** A write that ends when a test says so. */
 function stalling() {
-  const groups: (readonly Asked[])[] = [];
-  const ends: ((outcomes: readonly Outcome[] | Error) => void)[] = [];
+  const groups: (readonly CommitRequest[])[] = [];
+  const ends: ((outcomes: readonly CommitOutcome[] | Error) => void)[] = [];
   const queue = createCommitQueue({
     metrics,
     write: (group) => {

@@ -1,7 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { notMade } from "./making.ts";
-import { applied, type Happening, joined, type Moved, nothing } from "./move.ts";
+import { applied, type ChannelChanges, type ChannelNotice, joined, nothing } from "./move.ts";
 import { successor } from "./request.ts";
 import {
   expiresAtMs,
@@ -19,10 +19,10 @@ import {
   shown,
 } from "./slot.ts";
 import { keptMs, turned } from "./states.ts";
-import { answerMs, maxWaitMs, minRestMs, type Now } from "./times.ts";
+import { answerMs, maxWaitMs, minRestMs, type TransitionTime } from "./times.ts";
 
 /** What time alone brings about. `newId` is asked for where another channel is wanted. */
-export function timePasses(slot: Slot, now: Now, newId: () => string): Moved {
+export function timePasses(slot: Slot, now: TransitionTime, newId: () => string): ChannelChanges {
   for (const one of slot) {
     const moved = aged(slot, one, now, newId);
     if (moved === undefined) continue;
@@ -32,7 +32,7 @@ export function timePasses(slot: Slot, now: Now, newId: () => string): Moved {
   return nothing;
 }
 
-function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Moved | undefined {
+function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => string): ChannelChanges | undefined {
   const { nowMs } = now;
   if (isOver(one)) return one.dueMs <= nowMs ? forgotten(slot, one, nowMs) : undefined;
   if (isWish(one)) {
@@ -56,17 +56,17 @@ function aged(slot: Slot, one: StoredChannel, now: Now, newId: () => string): Mo
 }
 
 /** What nothing has come after since is kept where it says that nothing shall: one a connection. */
-function forgotten(slot: Slot, one: StoredChannel, nowMs: number): Moved {
+function forgotten(slot: Slot, one: StoredChannel, nowMs: number): ChannelChanges {
   const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || isLastWord(other)));
   const isKept = one.isDefault && isLastWord(one) && !isSuperseded;
   return isKept ? { ...nothing, put: [{ ...one, dueMs: nowMs + keptMs }] } : { ...nothing, gone: [one] };
 }
 
-function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): Moved {
+function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => string): ChannelChanges {
   const { stateReason, createdAt } = shown(one);
   const past = turned(one, "expired", { nowMs, shown: { stateReason: stateReason || "expired" } });
   if (isStopping(one)) return { ...nothing, put: [past] };
-  const told: Happening[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
+  const told: ChannelNotice[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
   const candidate = slot.find(isToCome);
   // Once there is another, what nobody was told of meanwhile is looked for.
   const catchUp = "expired";

@@ -3,11 +3,11 @@ import type { SmallAnswer } from "../../../base/small-requests.ts";
 import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 import type { ChannelRules, WatchableResource } from "../../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../../providers/dotted-path.ts";
-import type { Answered } from "./making.ts";
+import type { WatchAnswer } from "./making.ts";
 
 /** What an answer to a watch call means. */
 export type WatchVerdict =
-  | ({ readonly kind: "made" } & Answered)
+  | ({ readonly kind: "made" } & WatchAnswer)
   | { readonly kind: "id_taken"; readonly code: string }
   | NoChannel;
 
@@ -27,7 +27,7 @@ export type StopVerdict =
       readonly isHopeless: boolean;
     };
 
-interface Reading {
+interface ChannelAnswerInput {
   readonly answer: SmallAnswer;
   readonly body: JsonValue | undefined;
   readonly nowMs: number;
@@ -40,7 +40,7 @@ interface WatchDescription {
 
 export function watchVerdict(
   { watch: resource, rules }: WatchDescription,
-  { answer, body, nowMs }: Reading,
+  { answer, body, nowMs }: ChannelAnswerInput,
 ): WatchVerdict {
   const { status } = answer;
   if (status >= 200 && status < 300) {
@@ -67,7 +67,7 @@ export function watchVerdict(
   return { kind: status >= 500 ? "unheard" : "refused", code, retryAfterMs: wait };
 }
 
-export function stopVerdict({ answer, body, nowMs }: Reading): StopVerdict {
+export function stopVerdict({ answer, body, nowMs }: ChannelAnswerInput): StopVerdict {
   const { status } = answer;
   // Not there any more is what was wanted.
   if ((status >= 200 && status < 300) || status === 404 || status === 410) return { kind: "stopped" };

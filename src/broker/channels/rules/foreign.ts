@@ -1,16 +1,21 @@
 import { Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { type Moved, nothing } from "./move.ts";
+import { type ChannelChanges, nothing } from "./move.ts";
 import { wished } from "./request.ts";
-import { currentOf, isForeign, isToCome, oneOf, type Place, type Slot, shown } from "./slot.ts";
+import { currentOf, isForeign, isToCome, oneOf, type Slot, shown, type WatchedResource } from "./slot.ts";
 
 /** A channel that a customer's script has made, and that the metadata of its connection tells of. */
-export interface Told {
+export interface MetadataChannel {
   readonly id: string;
   readonly resourceId: string;
 }
 
 /** It is known from now on, and nothing more. */
-export function adopted(slot: Slot, place: Place, { id, resourceId }: Told, nowMs: number): Moved {
+export function adopted(
+  slot: Slot,
+  place: WatchedResource,
+  { id, resourceId }: MetadataChannel,
+  nowMs: number,
+): ChannelChanges {
   if (oneOf(slot, id) !== undefined) return nothing;
   const foreign = wished({ ...place, id, nowMs, askedLifeMs: 0, isDefault: true, kept: false });
   const channel = { ...shown(foreign), resourceId, managed: false, state: State.ACTIVE };
@@ -18,13 +23,13 @@ export function adopted(slot: Slot, place: Place, { id, resourceId }: Told, nowM
 }
 
 /** It is not told of any more. */
-export function disowned(slot: Slot, id: string): Moved {
+export function disowned(slot: Slot, id: string): ChannelChanges {
   const found = oneOf(slot, id);
   return found !== undefined && isForeign(found) ? { ...nothing, gone: [found] } : nothing;
 }
 
 /** Ours takes the place of one that came after it: the script may have stopped ours. */
-export function overtaken(slot: Slot, nowMs: number): Moved {
+export function overtaken(slot: Slot, nowMs: number): ChannelChanges {
   const current = currentOf(slot);
   if (current === undefined || slot.some(isToCome) || current.dueMs <= nowMs) return nothing;
   return { ...nothing, put: [{ ...current, dueMs: nowMs }] };

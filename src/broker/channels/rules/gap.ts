@@ -6,12 +6,12 @@ import { type ChannelRhythm, ChannelRhythmSchema } from "../../../gen/latchkey/s
  * looks remember, what was last heard, and which messages have come. Numbers come in any order and more than once,
  * and may be on their way still: what is missing is a loss only once it has been missing for a while.
  */
-export interface Look {
+export interface ChannelScan {
   readonly nowMs: number;
   /** Since when whatever came could have been heard here, as far as that is known. */
   readonly listeningSinceMs: number;
   /** Undefined: nothing yet. */
-  readonly heard: Heard | undefined;
+  readonly heard: HeardNotification | undefined;
   /** Whether its numbers are without gaps. */
   readonly isSequential: boolean;
   /** Of the numbers of `toVerify`, those that came. */
@@ -20,7 +20,7 @@ export interface Look {
   readonly isAnnounced: boolean;
 }
 
-export interface Heard {
+export interface HeardNotification {
   /** As received. */
   readonly number: string;
   readonly atMs: number;
@@ -31,7 +31,7 @@ export interface Loss {
   readonly code: "numbers_missing" | "numbers_restarted" | "beyond_its_rhythm" | "never_heard";
 }
 
-export interface Judged {
+export interface GapJudgement {
   readonly after: ChannelRhythm;
   /** Each is told once. */
   readonly losses: readonly Loss[];
@@ -54,13 +54,13 @@ const pauseHalvesInMs = 30 * 86_400_000;
 const mostVerified = 500;
 
 /** More digits than 64 bits hold are no number that anything can be said of. */
-const numberOf = (heard: Heard | undefined): bigint =>
+const numberOf = (heard: HeardNotification | undefined): bigint =>
   heard !== undefined && /^\d{1,19}$/.test(heard.number) ? BigInt(heard.number) : 0n;
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 /** The numbers of which it must be known whether they came. The first of them came, if such is still remembered. */
-export function toVerify(before: ChannelRhythm | undefined, heard: Heard | undefined): readonly bigint[] {
+export function toVerify(before: ChannelRhythm | undefined, heard: HeardNotification | undefined): readonly bigint[] {
   const top = larger(before?.highest ?? 0n, numberOf(heard));
   const from = before === undefined || before.settled === 0n ? 1n : before.settled;
   if (top <= from) return [];
@@ -68,7 +68,7 @@ export function toVerify(before: ChannelRhythm | undefined, heard: Heard | undef
   return Array.from({ length: count }, (_, i) => from + BigInt(i));
 }
 
-export function judged(before: ChannelRhythm | undefined, look: Look): Judged {
+export function judged(before: ChannelRhythm | undefined, look: ChannelScan): GapJudgement {
   const known = before ?? create(ChannelRhythmSchema, { sinceMs: look.nowMs });
   const numbers = judgedNumbers(known, look);
   const rhythm = judgedRhythm(numbers.after, look);
@@ -79,7 +79,7 @@ export function judged(before: ChannelRhythm | undefined, look: Look): Judged {
 export const inherited = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
   create(ChannelRhythmSchema, { sinceMs: nowMs, pauseMs, pauses, toldSilent });
 
-function judgedNumbers(before: ChannelRhythm, look: Look): Judged {
+function judgedNumbers(before: ChannelRhythm, look: ChannelScan): GapJudgement {
   const number = numberOf(look.heard);
   if (number === 0n) return { after: before, losses: [] };
   const restarted = judgedOrder(before, number, look.nowMs);
@@ -88,7 +88,7 @@ function judgedNumbers(before: ChannelRhythm, look: Look): Judged {
 }
 
 /** One number that is lower than another before it is late; when lower ones go on, the channel is not what it was. */
-function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): Judged {
+function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): GapJudgement {
   const { highest, backAt, backSinceMs } = before;
   if (number >= highest) return { after: { ...before, highest: number, backAt: 0n, backSinceMs: 0 }, losses: [] };
   // A clock that was set back begins anew.
@@ -99,7 +99,7 @@ function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): Judg
   return { after: { ...before, ...anew }, losses: [{ kind: "gap", code: "numbers_restarted" }] };
 }
 
-function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: Look): Judged {
+function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: ChannelScan): GapJudgement {
   const { highest } = before;
   const settledOn = (settled: bigint): ChannelRhythm => ({ ...before, settled, missingBelow: 0n, missingSinceMs: 0 });
   const first = before.settled === 0n ? 1n : before.settled;
@@ -119,7 +119,7 @@ function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: Look): Judged {
   return { after: settledOn(missingBelow), losses: [{ kind: "gap", code: "numbers_missing" }] };
 }
 
-function judgedRhythm(before: ChannelRhythm, look: Look): Judged {
+function judgedRhythm(before: ChannelRhythm, look: ChannelScan): GapJudgement {
   const { nowMs, listeningSinceMs, heard, isAnnounced } = look;
   if (heard === undefined) {
     const sinceMs = Math.max(before.sinceMs, listeningSinceMs);

@@ -1,7 +1,7 @@
-import { type Moved, nothing } from "./move.ts";
+import { type ChannelChanges, nothing } from "./move.ts";
 import { isResting, oneOf, type Slot } from "./slot.ts";
 
-export interface Lost {
+export interface LossReport {
   readonly kind: "gap" | "silent";
   readonly code: string;
   /** Another in its place may be heard. */
@@ -9,7 +9,12 @@ export interface Lost {
 }
 
 /** It has lost something, or may have: the application hears of it, and what is to catch up is run. */
-export function lossFound(slot: Slot, id: string, { kind, code, isToRenew }: Lost, nowMs: number): Moved {
+export function lossFound(
+  slot: Slot,
+  id: string,
+  { kind, code, isToRenew }: LossReport,
+  nowMs: number,
+): ChannelChanges {
   const found = oneOf(slot, id);
   if (found === undefined) return nothing;
   const isRenewed = isToRenew && isResting(found);
@@ -18,7 +23,7 @@ export function lossFound(slot: Slot, id: string, { kind, code, isToRenew }: Los
 }
 
 /** What was to catch up was asked to. */
-export function caughtUp(slot: Slot, id: string): Moved {
+export function caughtUp(slot: Slot, id: string): ChannelChanges {
   const found = oneOf(slot, id);
   return found === undefined || found.catchUp === "" ? nothing : { ...nothing, put: [{ ...found, catchUp: "" }] };
 }

@@ -1,6 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Happening, type Moved, nothing } from "./move.ts";
+import { type ChannelChanges, type ChannelNotice, nothing } from "./move.ts";
 import { successor } from "./request.ts";
 import {
   currentOf,
@@ -23,13 +23,13 @@ import {
 } from "./slot.ts";
 import { turned } from "./states.ts";
 import { endOf, stoppableFrom } from "./stopping.ts";
-import { answerMs, claimMs, type Now, renewalAtMs, usualLifeMs, waitMs } from "./times.ts";
+import { answerMs, claimMs, renewalAtMs, type TransitionTime, usualLifeMs, waitMs } from "./times.ts";
 
 /**
  * A provider is to be asked for a channel, the first of a slot or the next one. The record that says `creating` until
  * its time is over is a lease: nobody else asks meanwhile.
  */
-export interface Asking {
+export interface WatchAttempt {
   /** Whom it is asked for: a wish, or the channel that it is to replace. */
   readonly target: string;
   readonly id: string;
@@ -40,7 +40,7 @@ export interface Asking {
 }
 
 /** Before the provider is asked. Undefined: somebody else is at it, or it is not wanted any more. */
-export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: Asking): Moved | undefined {
+export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: WatchAttempt): ChannelChanges | undefined {
   const found = oneOf(slot, target);
   if (found === undefined) return undefined;
   const making = { nowMs, tokenHash, dueMs: nowMs + answerMs, shown: { expiresAt: timestampFromMs(untilMs) } };
@@ -64,7 +64,7 @@ export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: Ask
 export const mayAsk = (asked: StoredChannel, nowMs: number): boolean =>
   nowMs < asked.dueMs - answerMs / 2 && nowMs >= asked.dueMs - answerMs;
 
-export interface Answered {
+export interface WatchAnswer {
   readonly resourceId: string;
   readonly resourceUri: string;
   /** Undefined: the provider did not say. */
@@ -72,7 +72,7 @@ export interface Answered {
 }
 
 /** The provider has made it. What it was asked for as is given, for the case that nobody remembers. */
-export function made(slot: Slot, asked: StoredChannel, answer: Answered, now: Now): Moved {
+export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
   const { nowMs } = now;
   const { resourceId, resourceUri } = answer;
   const candidate = oneOf(slot, idOf(asked)) ?? asked;
@@ -108,7 +108,7 @@ export function made(slot: Slot, asked: StoredChannel, answer: Answered, now: No
 }
 
 /** The provider does not take the id: what is wanted is wanted under another. */
-export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: Now): Moved {
+export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: TransitionTime): ChannelChanges {
   const candidate = oneOf(slot, id);
   if (candidate === undefined || !isMaking(candidate)) return nothing;
   const old = currentOf(slot);
@@ -120,7 +120,7 @@ export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: Now)
   return { ...nothing, put: [back], gone: [candidate] };
 }
 
-export interface NotMade {
+export interface WatchFailure {
   /**
    * `refused`: for good. `put_off`: certainly not made, and worth asking for again. `unheard`: it may have been made.
    * `unsent`: nothing can be asked, such as for a connection that must be authorised again.
@@ -136,7 +136,12 @@ export interface NotMade {
 const warnShare = 0.1;
 
 /** It was not made, or nobody knows. `id` is of what was being made, or of what was to be asked for. */
-export function notMade(slot: Slot, id: string, { kind, code, retryAfterMs, newId }: NotMade, now: Now): Moved {
+export function notMade(
+  slot: Slot,
+  id: string,
+  { kind, code, retryAfterMs, newId }: WatchFailure,
+  now: TransitionTime,
+): ChannelChanges {
   const { nowMs } = now;
   const found = oneOf(slot, id);
   if (found === undefined || isOver(found) || isStopping(found)) return nothing;
@@ -144,7 +149,7 @@ export function notMade(slot: Slot, id: string, { kind, code, retryAfterMs, newI
   const candidate = isToCome(found) ? found : undefined;
   const put: StoredChannel[] = [];
   const gone: StoredChannel[] = [];
-  const told: Happening[] = [];
+  const told: ChannelNotice[] = [];
   const reason = { stateReason: code };
   const wait = (of: StoredChannel) => nowMs + waitMs(of, retryAfterMs, now.random);
   if (candidate !== undefined && kind === "unheard") {

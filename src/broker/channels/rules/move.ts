@@ -6,14 +6,14 @@ import { idOf, type Slot } from "./slot.ts";
  * `channel-stopping`, `channel-aging`, `channel-foreign`, `channel-loss`). Whoever makes one commits it as a whole, each
  * record expecting what was read, so that of two who decide at once the second decides anew.
  */
-export interface Moved {
+export interface ChannelChanges {
   readonly put: readonly StoredChannel[];
   readonly gone: readonly StoredChannel[];
-  readonly told: readonly Happening[];
+  readonly told: readonly ChannelNotice[];
 }
 
 /** What the application hears of; the last two only the operator does. */
-export interface Happening {
+export interface ChannelNotice {
   readonly kind:
     | "expiring"
     | "renewal_failed"
@@ -27,17 +27,17 @@ export interface Happening {
   readonly code: string;
 }
 
-export const nothing: Moved = { put: [], gone: [], told: [] };
-export const isNothing = ({ put, gone }: Moved): boolean => put.length === 0 && gone.length === 0;
+export const nothing: ChannelChanges = { put: [], gone: [], told: [] };
+export const isNothing = ({ put, gone }: ChannelChanges): boolean => put.length === 0 && gone.length === 0;
 
 /** A slot as a move leaves it. */
-export function applied(slot: Slot, { put, gone }: Moved): Slot {
+export function applied(slot: Slot, { put, gone }: ChannelChanges): Slot {
   const changed = new Set([...put, ...gone].map(idOf));
   return [...slot.filter((one) => !changed.has(idOf(one))), ...put];
 }
 
 /** Two moves as one: of a channel that both change, the later counts. */
-export function joined(first: Moved, second: Moved): Moved {
+export function joined(first: ChannelChanges, second: ChannelChanges): ChannelChanges {
   const later = new Set([...second.put, ...second.gone].map(idOf));
   const isLater = (one: StoredChannel) => later.has(idOf(one));
   return {

@@ -2,9 +2,9 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type StoredChannel, StoredChannelSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import { ChannelSchema, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { type Place, placeOf, shown } from "./slot.ts";
+import { placeOf, shown, type WatchedResource } from "./slot.ts";
 
-export interface Wish extends Place {
+export interface WatchRequest extends WatchedResource {
   readonly id: string;
   readonly nowMs: number;
   readonly askedLifeMs: number;
@@ -17,7 +17,7 @@ export interface Wish extends Place {
 }
 
 /** A channel that somebody wants, and nobody has been asked for yet. */
-export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: Wish): StoredChannel {
+export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: WatchRequest): StoredChannel {
   const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
   const now = timestampFromMs(nowMs);
   return create(StoredChannelSchema, {
@@ -33,7 +33,10 @@ export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wis
 }
 
 /** One that is wanted in the place of another. */
-export const successor = (old: StoredChannel, more: Pick<Wish, "id" | "nowMs"> & Partial<Wish>): StoredChannel =>
+export const successor = (
+  old: StoredChannel,
+  more: Pick<WatchRequest, "id" | "nowMs"> & Partial<WatchRequest>,
+): StoredChannel =>
   wished({
     ...placeOf(old),
     ...{ askedLifeMs: old.askedLifeMs, isDefault: old.isDefault, kept: true, catchUp: old.catchUp },

@@ -7,7 +7,7 @@ import { lastMs } from "./answer.ts";
 import { usualMaxLifeMs } from "./times.ts";
 
 /** What is to be watched, by a provider's description. */
-export interface Watched {
+export interface WatchRule {
   readonly rules: ChannelRules;
   readonly kind: string;
   readonly watch: WatchableResource;
@@ -27,7 +27,7 @@ const invalid = (field: string, message: string) =>
   new Fault("invalid_body", "the channel is not valid", { mistakes: [{ path: [field], message }] });
 
 /** What is watched when nothing is named; undefined: nothing. */
-export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): Watched | undefined {
+export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): WatchRule | undefined {
   const [first] = Object.entries(rules?.resources ?? {});
   if (rules === undefined || first === undefined) return undefined;
   const [kind, watch] = first;
@@ -35,7 +35,7 @@ export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): W
   return wantsResource(watch) && resource === "" ? undefined : { rules, kind, watch, resource, isDefault: true };
 }
 
-export function watchedBy(provider: Provider, { resourceKind, resource: asked }: Names): Watched {
+export function watchedBy(provider: Provider, { resourceKind, resource: asked }: Names): WatchRule {
   const rules = provider.channel;
   const kinds = Object.keys(rules?.resources ?? {});
   const kind = resourceKind === "" ? (kinds[0] ?? "") : resourceKind;
@@ -87,7 +87,7 @@ export const mayLiveUntilMs = (rules: ChannelRules, lifeMs: number, nowMs: numbe
   askedExpirationMs(rules, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
 
 /** What a connection's metadata says once this channel is there. */
-export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: Made): JsonObject {
+export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: ScriptChannel): JsonObject {
   const { channelIdKey, resourceIdKey, resourceUrisKey } = rules;
   const { id, resourceId, resourceUri } = made.channel;
   const after = { ...metadata };
@@ -104,7 +104,7 @@ export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: Ma
   return after;
 }
 
-interface Made {
+interface ScriptChannel {
   readonly channel: Channel;
   readonly isDefault: boolean;
 }

@@ -10,7 +10,7 @@ import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 export type Slot = readonly StoredChannel[];
 
 /** What a slot is. */
-export interface Place {
+export interface WatchedResource {
   readonly ref: ConnectionRef;
   readonly kind: string;
   readonly resource: string;
@@ -23,7 +23,7 @@ export function shown({ channel }: StoredChannel): Channel {
 
 export const idOf = (stored: StoredChannel): string => shown(stored).id;
 export const stateOf = (stored: StoredChannel): State => shown(stored).state;
-export function placeOf(stored: StoredChannel): Place {
+export function placeOf(stored: StoredChannel): WatchedResource {
   const { connection: ref, resourceKind: kind, resource } = shown(stored);
   if (ref === undefined) throw new Error("a channel has a connection");
   return { ref, kind, resource };

@@ -4,7 +4,7 @@ import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/c
 import { isOver, shown } from "./slot.ts";
 
 /** What happens to a channel, and where it leads. What is not in the table does not happen. */
-const table: Readonly<Record<State, Partial<Readonly<Record<Event, State>>>>> = {
+const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, State>>>>> = {
   [State.UNSPECIFIED]: {},
   [State.CREATING]: {
     asked: State.CREATING,
@@ -46,7 +46,7 @@ const table: Readonly<Record<State, Partial<Readonly<Record<Event, State>>>>> = 
   [State.FAILED]: { made: State.STOPPING },
 };
 
-type Event =
+type ChannelTransition =
   | "asked"
   | "put_off"
   | "made"
@@ -64,7 +64,7 @@ type Event =
 export const keptMs = 7 * 86_400_000;
 
 type Patch = Partial<Omit<StoredChannel, "channel" | "$typeName" | "$unknown">>;
-interface Turn extends Patch {
+interface ChannelStep extends Patch {
   readonly nowMs: number;
   readonly shown?: Partial<Omit<Channel, "$typeName" | "$unknown">>;
 }
@@ -72,8 +72,8 @@ interface Turn extends Patch {
 /** A channel after an event, with what else the event changes. */
 export function turned(
   stored: StoredChannel,
-  event: Event,
-  { nowMs, shown: change = {}, ...patch }: Turn,
+  event: ChannelTransition,
+  { nowMs, shown: change = {}, ...patch }: ChannelStep,
 ): StoredChannel {
   const before = shown(stored);
   const state = table[before.state]?.[event];

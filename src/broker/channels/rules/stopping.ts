@@ -1,7 +1,7 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Channel } from "../../../gen/latchkey/v1/channel_pb.ts";
-import { type Moved, nothing } from "./move.ts";
+import { type ChannelChanges, nothing } from "./move.ts";
 import {
   expiresAtMs,
   isCurrent,
@@ -18,10 +18,10 @@ import {
   stopIdOf,
 } from "./slot.ts";
 import { keptMs, turned } from "./states.ts";
-import { claimMs, type Now, usualMaxLifeMs, waitMs } from "./times.ts";
+import { claimMs, type TransitionTime, usualMaxLifeMs, waitMs } from "./times.ts";
 
 /** Somebody wants it stopped, and with it what is being made in its place. */
-export function stopAsked(slot: Slot, id: string, nowMs: number): Moved {
+export function stopAsked(slot: Slot, id: string, nowMs: number): ChannelChanges {
   const found = oneOf(slot, id);
   if (found === undefined || isOver(found)) return nothing;
   const put: StoredChannel[] = [];
@@ -43,20 +43,25 @@ export function stopAsked(slot: Slot, id: string, nowMs: number): Moved {
   return { ...nothing, put };
 }
 
-export function stopped(slot: Slot, id: string, nowMs: number): Moved {
+export function stopped(slot: Slot, id: string, nowMs: number): ChannelChanges {
   const found = oneOf(slot, id);
   if (found === undefined || !isStopping(found)) return nothing;
   return { ...nothing, put: [turned(found, "stopped", { nowMs })] };
 }
 
-export interface NotStopped {
+export interface StopFailure {
   readonly code: string;
   readonly retryAfterMs?: number | undefined;
   /** Nothing but its expiry will end it: it was made by another client, say. */
   readonly isHopeless: boolean;
 }
 
-export function notStopped(slot: Slot, id: string, { code, retryAfterMs, isHopeless }: NotStopped, now: Now): Moved {
+export function notStopped(
+  slot: Slot,
+  id: string,
+  { code, retryAfterMs, isHopeless }: StopFailure,
+  now: TransitionTime,
+): ChannelChanges {
   const found = oneOf(slot, id);
   if (found === undefined || !isStopping(found)) return nothing;
   const endMs = expiresAtMs(found);
@@ -67,7 +72,7 @@ export function notStopped(slot: Slot, id: string, { code, retryAfterMs, isHopel
 }
 
 /** Notifications say what it watches: now it can be stopped. */
-export function resourceLearned(slot: Slot, id: string, resourceId: string, nowMs: number): Moved {
+export function resourceLearned(slot: Slot, id: string, resourceId: string, nowMs: number): ChannelChanges {
   const found = oneOf(slot, id);
   const isOrphan = found !== undefined && isStopping(found) && stopIdOf(slot, found) === "";
   if (!isOrphan || !isManaged(found)) return nothing;
@@ -75,7 +80,7 @@ export function resourceLearned(slot: Slot, id: string, resourceId: string, nowM
 }
 
 /** Nobody can ask for anything any more: what is there runs out by itself. */
-export function connectionGone(slot: Slot, nowMs: number): Moved {
+export function connectionGone(slot: Slot, nowMs: number): ChannelChanges {
   const shownAs = { stateReason: "connection_gone" };
   const isForgotten = (one: StoredChannel) => isWish(one) || isForeign(one) || (isOver(one) && isOld(one, nowMs));
   return {

@@ -1,5 +1,5 @@
 import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Moved, nothing } from "./move.ts";
+import { type ChannelChanges, nothing } from "./move.ts";
 import {
   idOf,
   isMaking,
@@ -33,7 +33,7 @@ export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
 }
 
 /** What a move has claimed to be stopped by whoever made it. */
-export const claimedIn = ({ put }: Moved, slot: Slot, nowMs: number): readonly StopTask[] =>
+export const claimedIn = ({ put }: ChannelChanges, slot: Slot, nowMs: number): readonly StopTask[] =>
   put.filter((one) => isStopping(one) && one.dueMs === nowMs + claimMs).flatMap((one) => stopOf(slot, one));
 
 function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
@@ -42,7 +42,7 @@ function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
 }
 
 /** Other credentials are there: what they can make is to be made with them, and now. */
-export function renewSoon(slot: Slot, nowMs: number): Moved {
+export function renewSoon(slot: Slot, nowMs: number): ChannelChanges {
   const isOurs = (one: StoredChannel) => isManaged(one) || isStopping(one);
   const due = slot.filter((one) => !isOver(one) && isOurs(one) && !isMaking(one) && !isRenewing(one));
   return { ...nothing, put: due.map((one) => ({ ...one, dueMs: Math.min(one.dueMs, nowMs) })) };

@@ -3,7 +3,7 @@ import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts
 // How long channels live where nobody says so, when they are renewed, and how long is waited for what.
 
 /** When a move is made, and what its jitter is made of. */
-export interface Now {
+export interface TransitionTime {
   readonly nowMs: number;
   /** From 0 up to 1. */
   readonly random: number;
@@ -25,7 +25,7 @@ const renewFromShare = 0.8;
 const renewToShare = 0.85;
 
 /** When a channel that was made now is to be renewed. */
-export function renewalAtMs(lifeMs: number, { nowMs, random }: Now): number {
+export function renewalAtMs(lifeMs: number, { nowMs, random }: TransitionTime): number {
   const share = renewFromShare + (renewToShare - renewFromShare) * random;
   return Math.trunc(Math.max(nowMs + lifeMs * share, nowMs + minRestMs));
 }

@@ -7,7 +7,7 @@ import {
   DeleteResultSchema,
   GetConnectionResponseSchema,
 } from "../../../gen/latchkey/v1/connection_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
 import { readJsonObject } from "../../terminal/json-object.ts";
@@ -26,7 +26,7 @@ const defaultLimit = 100;
 const maxPageSize = 2_000;
 const maxBatch = 1_000;
 
-interface Filter extends Extent {
+interface ConnectionListOptions extends Extent {
   readonly integration?: readonly string[];
   readonly tag?: Readonly<Record<string, string>>;
   readonly search?: string;
@@ -69,7 +69,7 @@ function addList(group: Command, act: Act): void {
       act(
         async (
           { client, output, environment },
-          { integration = [], tag, search = "", id = "", state = [], limit, all }: Filter,
+          { integration = [], tag, search = "", id = "", state = [], limit, all }: ConnectionListOptions,
         ) => {
           const filter = { integrations: [...integration], tags: { ...tag }, search, id, states: [...state] };
           const most = limit ?? (all === true ? undefined : defaultLimit);
@@ -201,7 +201,7 @@ function addDelete(group: Command, act: Act): void {
 }
 
 /** Each for itself: one that cannot be deleted keeps no other from it. */
-async function deleteMany(session: Session, names: readonly ConnectionName[]): Promise<number> {
+async function deleteMany(session: CommandSession, names: readonly ConnectionName[]): Promise<number> {
   const { client, output } = session;
   let failed = 0;
   for (let at = 0; at < names.length; at += maxBatch) {

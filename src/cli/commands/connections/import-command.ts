@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import type { Command } from "commander";
 import { ConnectionService } from "../../../gen/latchkey/v1/connection_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { counted } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { describeFailure, failureText, isRefusal } from "../../terminal/failure.ts";
@@ -21,7 +21,7 @@ import { BrokenStream, importLines } from "./import-stream.ts";
 const maxInFlight = 2_000;
 const readBytes = 256 * 1024;
 
-interface Given {
+interface ImportCommandOptions {
   readonly errors?: string;
   readonly fromLine?: number;
   readonly runHooks?: true;
@@ -52,7 +52,7 @@ a number: of seconds since 1970 below 100,000,000,000, of milliseconds from ther
 
 Exit code: 0 when every line was imported, 3 when some were not, 1 when the stream broke.`;
 
-async function importFile(session: Session, file: string, given: Given): Promise<number> {
+async function importFile(session: CommandSession, file: string, given: ImportCommandOptions): Promise<number> {
   const { terminal, client, output, environment } = session;
   const { errors, fromLine = 1, runHooks = false, quiet = false } = given;
   const input = await openInput(file, terminal);
@@ -132,7 +132,11 @@ const summaryOf = ({ counts, ignored }: ImportReport, elapsedMs: number) => ({
 });
 
 /** What is certain, what is not, and how to go on: whoever moves a million connections must not have to guess. */
-async function tellBroken({ terminal, address }: Session, { counts }: ImportReport, thrown: unknown): Promise<number> {
+async function tellBroken(
+  { terminal, address }: CommandSession,
+  { counts }: ImportReport,
+  thrown: unknown,
+): Promise<number> {
   const { cause, unsettled } = thrown instanceof BrokenStream ? thrown : { cause: thrown, unsettled: undefined };
   if (settledOf(counts) === counts.failed && isRefusal(cause)) throw cause;
   const interrupted = terminal.signal.aborted;

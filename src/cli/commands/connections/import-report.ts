@@ -1,17 +1,17 @@
 import { appendFileSync } from "node:fs";
 import { amount, counted, span } from "../../terminal/amounts.ts";
 import { visible } from "../../terminal/visible.ts";
-import type { LineFailure, Outcome } from "./import-stream.ts";
+import type { LineFailure, LineOutcome } from "./import-stream.ts";
 
 /** Counts what became of a file's lines, and tells what went wrong with which. */
 export interface ImportReport {
-  settle(outcome: Outcome): void;
-  readonly counts: Counts;
+  settle(outcome: LineOutcome): void;
+  readonly counts: ImportCounts;
   /** Every field that was ignored, and on how many lines. */
   readonly ignored: ReadonlyMap<string, number>;
 }
 
-export interface Counts {
+export interface ImportCounts {
   readonly created: number;
   readonly replaced: number;
   readonly failed: number;
@@ -66,10 +66,10 @@ const failureRecord = (line: number, { code, message, violations }: LineFailure)
   violations: violations.map(({ path, message: wrong }) => ({ path, message: wrong })),
 });
 
-export const settledOf = ({ created, replaced, failed }: Counts): number => created + replaced + failed;
+export const settledOf = ({ created, replaced, failed }: ImportCounts): number => created + replaced + failed;
 
 /** `imported 999,990 of 1,000,000 connections (999,990 new, 10 failed) in 41 s` */
-export function summaryLine(counts: Counts, elapsedMs: number): string {
+export function summaryLine(counts: ImportCounts, elapsedMs: number): string {
   const { created, replaced, failed } = counts;
   const parts = [
     `${amount(created)} new`,

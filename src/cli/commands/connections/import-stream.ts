@@ -8,7 +8,7 @@ import {
 import type { NdjsonLine } from "../../terminal/ndjson.ts";
 
 /** What became of one line. */
-export interface Outcome {
+export interface LineOutcome {
   readonly line: number;
   readonly end: number;
   readonly fate: "created" | "replaced" | LineFailure;
@@ -22,12 +22,12 @@ export interface LineFailure {
   readonly violations: readonly { readonly path: string; readonly message: string }[];
 }
 
-type Request = MessageInitShape<typeof StreamImportConnectionsRequestSchema>;
+type ImportRequest = MessageInitShape<typeof StreamImportConnectionsRequestSchema>;
 
 interface ImportOptions {
   readonly lines: AsyncIterable<NdjsonLine>;
   /** Sends connections and hears of each, in their order: the control plane's StreamImportConnections. */
-  readonly send: (requests: AsyncIterable<Request>) => AsyncIterable<StreamImportConnectionsResponse>;
+  readonly send: (requests: AsyncIterable<ImportRequest>) => AsyncIterable<StreamImportConnectionsResponse>;
   /** Lines that may be read and not yet settled: what bounds memory. */
   readonly maxInFlight: number;
   /** For lines that name no environment of their own. */
@@ -35,11 +35,11 @@ interface ImportOptions {
   /** What scripts have to do with a connection that is made is done for these, too. */
   readonly runHooks?: boolean;
   /** Called once for each line, in the order of the file, as soon as its fate is certain. */
-  readonly settle: (outcome: Outcome) => void;
+  readonly settle: (outcome: LineOutcome) => void;
 }
 
 /** How far a stream had come when it broke. */
-export interface Unsettled {
+export interface InterruptedImport {
   /** Lines that were sent and never answered: each may or may not be imported. */
   readonly sent: number;
   /** Of these, those without a `connection_id`: sent once more, they would become another connection. */
@@ -49,16 +49,16 @@ export interface Unsettled {
 /** The stream ended before every line was settled. What had been settled stays so. */
 export class BrokenStream extends Error {
   override readonly name = "BrokenStream";
-  readonly unsettled: Unsettled;
+  readonly unsettled: InterruptedImport;
 
-  constructor(cause: unknown, unsettled: Unsettled) {
+  constructor(cause: unknown, unsettled: InterruptedImport) {
     super("the import broke off", { cause });
     this.unsettled = unsettled;
   }
 }
 
 /** A line that waits: for its answer, or, when it failed here already, for those before it. */
-interface Waiting {
+interface QueuedLine {
   readonly line: number;
   readonly end: number;
   readonly ignored: readonly string[];
@@ -69,7 +69,7 @@ interface Waiting {
 /** Sends every line that holds a connection, in order and with bounded memory. Throws BrokenStream. */
 export async function importLines(options: ImportOptions): Promise<void> {
   const { lines, send, maxInFlight, environment, runHooks = false, settle } = options;
-  const waiting: Waiting[] = [];
+  const waiting: QueuedLine[] = [];
   const room = createBell();
   let answered = 0n;
   let ended = false;
@@ -83,7 +83,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
     }
   };
 
-  async function* requests(): AsyncGenerator<Request> {
+  async function* requests(): AsyncGenerator<ImportRequest> {
     try {
       for await (const line of lines) {
         while (waiting.length >= maxInFlight && !ended) await room.rung();
@@ -123,7 +123,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
   if (readError !== undefined) throw readError;
 }
 
-function unsettledOf(waiting: readonly Waiting[]): Unsettled {
+function unsettledOf(waiting: readonly QueuedLine[]): InterruptedImport {
   const sent = waiting.filter(({ failure }) => failure === undefined);
   return { sent: sent.length, nameless: sent.filter(({ nameless }) => nameless).length };
 }
@@ -137,7 +137,7 @@ const surelySmallBytes = 512 * 1024;
 function prepare(
   { line, end, content }: NdjsonLine,
   environment: string,
-): Waiting & { readonly request: Request | undefined } {
+): QueuedLine & { readonly request: ImportRequest | undefined } {
   const failed = (failure: LineFailure) => ({ line, end, ignored: [], nameless: false, failure, request: undefined });
   if ("wrong" in content) return failed({ ...content.wrong, violations: [] });
   try {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
-import type { Session } from "../../session.ts";
+import type { CommandSession } from "../../session.ts";
 
 /** A connection as a person names it: `calendar/ada`. */
 export interface ConnectionName {
@@ -24,7 +24,7 @@ export const connectionNames = (text: string, before: readonly ConnectionName[] 
   connectionName(text),
 ];
 
-export const refOf = ({ environment }: Pick<Session, "environment">, { integration, id }: ConnectionName) => ({
+export const refOf = ({ environment }: Pick<CommandSession, "environment">, { integration, id }: ConnectionName) => ({
   environment,
   integration,
   id,

@@ -14,7 +14,7 @@ import { visible, visibleLines } from "../../terminal/visible.ts";
 import { nameOf } from "./names.ts";
 import { stateText, stateTone } from "./states.ts";
 
-interface From {
+interface WatchFrom {
   readonly integration?: string;
   readonly fromRevision?: bigint;
   readonly changesOnly?: boolean;
@@ -29,7 +29,7 @@ export function addWatch(connections: Command, act: Act): void {
     .option("--changes-only", "leave out what there is already")
     .summary("an environment's connections, and then every change to them")
     .action(
-      act(async ({ client, output, environment, terminal }, given: From) => {
+      act(async ({ client, output, environment, terminal }, given: WatchFrom) => {
         const { integration = "", fromRevision = 0n, changesOnly = false } = given;
         const request = { environment, integration, fromRevision, changesOnly };
         let seen = fromRevision;

@@ -3,7 +3,7 @@ import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import type { Command } from "commander";
 import { RunSchema, ScriptErrorSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { codeOf } from "../../terminal/failure.ts";
 import { readJsonArgument } from "../../terminal/input.ts";
@@ -12,7 +12,7 @@ import { type ConnectionName, connectionName, nameOf, refOf } from "../connectio
 import { stackOf } from "./run-states.ts";
 import { linesOf, runTimeoutMs } from "./run-waiting.ts";
 
-interface Given {
+interface ActionOptions {
   readonly input?: string;
   readonly async?: boolean;
 }
@@ -31,20 +31,24 @@ export function addActions(program: Command, act: Act): void {
     .option("--async", "do not wait for it")
     .summary("run an action and print its output")
     .action(
-      act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: Given) =>
+      act(async (session, name: ConnectionName, action: string, { input, async: isAsync = false }: ActionOptions) =>
         runAction(session, name, { action, input: await readValue(input, session.terminal), isAsync }),
       ),
     );
 }
 
-interface Asked {
+interface ActionRunRequest {
   readonly action: string;
   readonly input: Value | undefined;
   readonly isAsync: boolean;
 }
 
 /** Its output goes out as it is, to be piped on. */
-export async function runAction(session: Session, place: ConnectionName, asked: Asked): Promise<number> {
+export async function runAction(
+  session: CommandSession,
+  place: ConnectionName,
+  asked: ActionRunRequest,
+): Promise<number> {
   const { client, output, timeoutMs = runTimeoutMs } = session;
   const { action, input, isAsync } = asked;
   const request = { connection: refOf(session, place), name: action, ...(input && { input }), async: isAsync };
@@ -65,7 +69,7 @@ export async function runAction(session: Session, place: ConnectionName, asked: 
 }
 
 /** The error says why, the run says where; in JSON the run says both. */
-async function tellWhere(session: Session, error: ConnectError): Promise<void> {
+async function tellWhere(session: CommandSession, error: ConnectError): Promise<void> {
   const { client, output, environment } = session;
   const id = error.findDetails(ScriptErrorSchema)[0]?.runId ?? "";
   if (id === "") return;

@@ -7,7 +7,7 @@ import {
   type TestScriptResponse,
   TestScriptResponseSchema,
 } from "../../../gen/latchkey/v1/sync_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { counted } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
@@ -20,7 +20,7 @@ import { trigger } from "./syncs.ts";
 
 const kinds = { sync: Script_Kind.SYNC, action: Script_Kind.ACTION, event: Script_Kind.EVENT } as const;
 
-interface Given {
+interface DryRunOptions {
   readonly kind?: keyof typeof kinds;
   readonly dryRun?: true;
   readonly input?: string;
@@ -45,7 +45,12 @@ export function addTrial(group: Command, act: Act): void {
 const helpText = `
 Exit code: 0 when the script came to its end, 1 when it did not.`;
 
-async function run(session: Session, place: ConnectionName, name: string, given: Given): Promise<number> {
+async function run(
+  session: CommandSession,
+  place: ConnectionName,
+  name: string,
+  given: DryRunOptions,
+): Promise<number> {
   if (given.dryRun === true) return dryRun(session, place, name, given);
   if (given.webhook === true) throw new UsageMistake("--webhook is for --dry-run: notifications are sent by providers");
   const kind = await kindOf(session, place, name, given);
@@ -62,7 +67,12 @@ async function run(session: Session, place: ConnectionName, name: string, given:
   return tellRun(session, await runOver(session, id));
 }
 
-async function dryRun(session: Session, place: ConnectionName, name: string, given: Given): Promise<number> {
+async function dryRun(
+  session: CommandSession,
+  place: ConnectionName,
+  name: string,
+  given: DryRunOptions,
+): Promise<number> {
   const { client, output, timeoutMs = runTimeoutMs } = session;
   const { kind, webhook = false } = given;
   const input = await readValue(given.input, session.terminal);
@@ -102,7 +112,12 @@ function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointClea
 }
 
 /** Which there is of that name; of several the person must say. */
-async function kindOf(session: Session, place: ConnectionName, name: string, { kind }: Given): Promise<Script_Kind> {
+async function kindOf(
+  session: CommandSession,
+  place: ConnectionName,
+  name: string,
+  { kind }: DryRunOptions,
+): Promise<Script_Kind> {
   if (kind !== undefined) return kinds[kind];
   const { scripts } = await session.client(SyncService).listScripts({ integration: place.integration });
   const found = scripts.filter((script) => script.name === name);

@@ -3,7 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
 import { LogService } from "../../../gen/latchkey/v1/log_pb.ts";
 import { type Run, Run_State, RunSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
-import type { Session } from "../../session.ts";
+import type { CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { isOver, runStory } from "./run-states.ts";
 
@@ -15,7 +15,7 @@ const firstLookMs = 100;
 const lastLookMs = 2_000;
 
 /** Waits until a run is over, however long that takes. */
-export async function runOver({ client, environment, terminal }: Session, id: string): Promise<Run> {
+export async function runOver({ client, environment, terminal }: CommandSession, id: string): Promise<Run> {
   for (let waitMs = firstLookMs; ; waitMs = Math.min(waitMs * 2, lastLookMs)) {
     const { run } = await client(SyncService).getRun({ environment, id });
     if (run === undefined) throw new Error(`there is no run ${id} any more`);
@@ -25,7 +25,7 @@ export async function runOver({ client, environment, terminal }: Session, id: st
 }
 
 /** What was said in it; nothing while it has no log, or when that is gone. */
-export async function linesOf({ client, environment }: Session, { logId }: Run): Promise<readonly LogLine[]> {
+export async function linesOf({ client, environment }: CommandSession, { logId }: Run): Promise<readonly LogLine[]> {
   if (logId === "") return [];
   try {
     const { log } = await client(LogService).getLog({ environment, id: logId });
@@ -38,7 +38,7 @@ export async function linesOf({ client, environment }: Session, { logId }: Run):
 }
 
 /** Tells of a run that is over; the exit code says how it ended. */
-export async function tellRun(session: Session, run: Run): Promise<number> {
+export async function tellRun(session: CommandSession, run: Run): Promise<number> {
   const { output } = session;
   if (output.json) await output.one(RunSchema, run);
   else await output.line(runStory(run, await linesOf(session, run), output.paint));

@@ -9,13 +9,13 @@ import { visible } from "../../terminal/visible.ts";
 import { checkCommand } from "./check.ts";
 import { addTrial } from "./dry-run.ts";
 
-interface Around {
+interface ScriptCommandContext {
   readonly terminal: Terminal;
   readonly keepExitCode: (code: number) => void;
 }
 
 /** The verbs over the customer's scripts, as files. */
-export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: Around): void {
+export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: ScriptCommandContext): void {
   const group = program.command("scripts").summary("your own code on connections: which there is, is it good, try it");
   addList(group, act);
   addOwnCommand(group, checkCommand(terminal), keepExitCode);

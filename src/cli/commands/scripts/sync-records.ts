@@ -1,7 +1,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Command, Option } from "commander";
 import { type Record, RecordSchema, SyncService } from "../../../gen/latchkey/v1/sync_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { moment } from "../../terminal/moment.ts";
 import { count, listed, past } from "../../terminal/option-values.ts";
 import { createOutput } from "../../terminal/output.ts";
@@ -14,7 +14,7 @@ import { gist } from "../webhooks/names.ts";
 const defaultLimit = 100;
 const maxPageSize = 10_000;
 
-interface Wanted extends Extent {
+interface RecordListOptions extends Extent {
   readonly variant?: string;
   readonly cursor?: string;
   readonly action?: string;
@@ -39,7 +39,12 @@ export function addRecords(group: Command, act: Act): void {
     .action(act(list));
 }
 
-async function list(session: Session, name: ConnectionName, model: string, given: Wanted): Promise<void> {
+async function list(
+  session: CommandSession,
+  name: ConnectionName,
+  model: string,
+  given: RecordListOptions,
+): Promise<void> {
   const { client, terminal } = session;
   const { variant = "", cursor = "", action, id = [], since, limit, all = false } = given;
   if (all && limit !== undefined) throw new UsageMistake("--all has no limit");

@@ -14,7 +14,7 @@ import { linesOf } from "./run-waiting.ts";
 
 const defaultLimit = 50;
 
-interface Filter extends Extent {
+interface RunListOptions extends Extent {
   readonly script?: string;
   readonly state?: readonly Run_State[];
 }
@@ -30,7 +30,7 @@ export function addRuns(group: Command, act: Act): void {
     .option("--all", "all of them")
     .summary("what scripts did: syncs, actions and hooks; the newest first")
     .action(
-      act(async ({ client, output, environment }, place: ConnectionName | undefined, given: Filter) => {
+      act(async ({ client, output, environment }, place: ConnectionName | undefined, given: RunListOptions) => {
         const { script = "", state = [], limit, all } = given;
         const most = limit ?? (all === true ? undefined : defaultLimit);
         const filter = { integration: place?.integration ?? "", connectionId: place?.id ?? "", script };

@@ -11,7 +11,7 @@ import {
   SyncService,
   TriggerSyncResponseSchema,
 } from "../../../gen/latchkey/v1/sync_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { amount, took } from "../../terminal/amounts.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { moment } from "../../terminal/moment.ts";
@@ -39,11 +39,11 @@ interface SyncName {
   readonly variant: string;
 }
 
-interface Expecting {
+interface SyncRevisionOption {
   readonly expectedRevision?: bigint;
 }
 
-interface Triggering {
+interface TriggerOptions {
   readonly mode: keyof typeof modes;
   readonly wait?: true;
 }
@@ -127,7 +127,7 @@ function addTrigger(group: Command, act: Act): void {
     .option("--wait", "until they are over; exit code 1 when one of them failed")
     .summary("run syncs now")
     .action(
-      act(async (session, place: ConnectionName, names: string[], { mode, wait }: Triggering) => {
+      act(async (session, place: ConnectionName, names: string[], { mode, wait }: TriggerOptions) => {
         const { output } = session;
         const answer = await trigger(session, place, { names, mode });
         if (wait === true) return waitFor(session, answer.runIds);
@@ -142,7 +142,7 @@ function addTrigger(group: Command, act: Act): void {
 
 /** What is to run, and by which runs it does. */
 export const trigger = (
-  { client, environment }: Session,
+  { client, environment }: CommandSession,
   place: ConnectionName,
   { names, mode }: { readonly names: readonly string[]; readonly mode: keyof typeof modes },
 ) =>
@@ -155,7 +155,7 @@ export const trigger = (
   });
 
 /** Until each is over. Of one alone everything is told, of several a line. */
-async function waitFor(session: Session, ids: readonly string[]): Promise<number> {
+async function waitFor(session: CommandSession, ids: readonly string[]): Promise<number> {
   const [only] = ids;
   if (ids.length === 1 && only !== undefined) return tellRun(session, await runOver(session, only));
   const ended: Run[] = [];
@@ -190,7 +190,7 @@ function addSwitch(group: Command, act: Act, verb: "start" | "pause"): void {
     .option("--expected-revision <revision>", "refuse when it has changed since", revision)
     .summary(does[verb])
     .action(
-      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: Expecting) => {
+      act(async (session, place: ConnectionName, name: SyncName, { expectedRevision = 0n }: SyncRevisionOption) => {
         const client = session.client(SyncService);
         const request = { ref: refOfSync(session, place, name), expectedRevision };
         const { sync } = await (verb === "start" ? client.startSync(request) : client.pauseSync(request));
@@ -211,7 +211,7 @@ function addFrequency(group: Command, act: Act): void {
           place: ConnectionName,
           name: SyncName,
           frequency: string,
-          { expectedRevision = 0n }: Expecting,
+          { expectedRevision = 0n }: SyncRevisionOption,
         ) => {
           const request = { ref: refOfSync(session, place, name), frequency, expectedRevision };
           const { sync } = await session.client(SyncService).setSyncFrequency(request);
@@ -240,7 +240,7 @@ function frequencyOf(text: string): string {
   return text;
 }
 
-const refOfSync = (session: Session, place: ConnectionName, { name, variant }: SyncName) => ({
+const refOfSync = (session: CommandSession, place: ConnectionName, { name, variant }: SyncName) => ({
   connection: refOf(session, place),
   name,
   variant,

@@ -7,7 +7,7 @@ import {
   GetForwardResponseSchema,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { took } from "../../terminal/amounts.ts";
 import { moment } from "../../terminal/moment.ts";
 import { count, past } from "../../terminal/option-values.ts";
@@ -75,7 +75,7 @@ export function forwardFilterOf({ integration, connection, state = [], destinati
   };
 }
 
-async function list({ client, output, environment }: Session, given: ForwardsFilter & Extent): Promise<void> {
+async function list({ client, output, environment }: CommandSession, given: ForwardsFilter & Extent): Promise<void> {
   const filter = forwardFilterOf(given);
   const { limit, all } = given;
   const most = limit ?? (all === true ? undefined : defaultLimit);

@@ -6,7 +6,7 @@ import {
   NotificationSchema,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { moment } from "../../terminal/moment.ts";
 import { count, past } from "../../terminal/option-values.ts";
 import { type Extent, pagesOf } from "../../terminal/paging.ts";
@@ -20,7 +20,7 @@ import { bodyText, bound, connectionsOf, messageOf, subjectOf, textOf } from "./
 
 const defaultLimit = 50;
 
-interface Filter extends Extent {
+interface NotificationListOptions extends Extent {
   readonly integration?: string;
   readonly connection?: ConnectionName;
   readonly unmatched?: boolean;
@@ -56,7 +56,7 @@ export function addNotifications(group: Command, act: Act): void {
     );
 }
 
-async function list({ client, output, environment }: Session, given: Filter): Promise<void> {
+async function list({ client, output, environment }: CommandSession, given: NotificationListOptions): Promise<void> {
   const { connection, unmatched = false, since, until, limit, all } = given;
   const integration = connection?.integration ?? given.integration ?? "";
   if (connection !== undefined && given.integration !== undefined && given.integration !== connection.integration)

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { ReplayForwardsResponseSchema, WebhookService } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { counted } from "../../terminal/amounts.ts";
 import { confirmed } from "../../terminal/confirm.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
@@ -11,7 +11,7 @@ import { type ForwardsFilter, forwardFilterOf, withForwardFilter } from "./forwa
 
 const maxIds = 1_000;
 
-interface Given extends ForwardsFilter {
+interface ReplayOptions extends ForwardsFilter {
   readonly yes?: boolean;
 }
 
@@ -22,7 +22,7 @@ export function addReplay(group: Command, act: Act): void {
     .summary("send forwards again, under the ids that they have")
     .addHelpText("after", help)
     .action(
-      act(async (session, ids: readonly string[], { yes = false, ...given }: Given) => {
+      act(async (session, ids: readonly string[], { yes = false, ...given }: ReplayOptions) => {
         const isByFilter = Object.keys(given).length > 0;
         if (ids.length > 0 && isByFilter) throw new UsageMistake("name forwards, or give a filter, and not both");
         if (ids.length > 0) return replayEach(session, ids);
@@ -37,7 +37,7 @@ const help = `
 What has been delivered before goes out again as well where it is named, or --state delivered asks for it. The
 application knows it by its webhook-id, which stays the same.`;
 
-async function replayEach(session: Session, ids: readonly string[]): Promise<number> {
+async function replayEach(session: CommandSession, ids: readonly string[]): Promise<number> {
   const { client, environment } = session;
   let worst: number = exitCodes.ok;
   for (let at = 0; at < ids.length; at += maxIds) {
@@ -47,7 +47,7 @@ async function replayEach(session: Session, ids: readonly string[]): Promise<num
   return worst;
 }
 
-async function replayFound(session: Session, given: ForwardsFilter, isSure: boolean): Promise<number> {
+async function replayFound(session: CommandSession, given: ForwardsFilter, isSure: boolean): Promise<number> {
   const { client, output, environment, terminal } = session;
   const filter = forwardFilterOf(given);
   if (!isSure) {
@@ -63,7 +63,10 @@ async function replayFound(session: Session, given: ForwardsFilter, isSure: bool
   return tell(session, await client(WebhookService).replayForwards({ environment, filter }));
 }
 
-async function countOf({ client, environment }: Session, filter: ReturnType<typeof forwardFilterOf>): Promise<number> {
+async function countOf(
+  { client, environment }: CommandSession,
+  filter: ReturnType<typeof forwardFilterOf>,
+): Promise<number> {
   let found = 0;
   const pages = pagesOf({
     maxPageSize: 1_000,
@@ -76,10 +79,10 @@ async function countOf({ client, environment }: Session, filter: ReturnType<type
   return found;
 }
 
-type Answer = Awaited<ReturnType<ReturnType<typeof clientOf>["replayForwards"]>>;
-const clientOf = ({ client }: Session) => client(WebhookService);
+type ReplayPage = Awaited<ReturnType<ReturnType<typeof clientOf>["replayForwards"]>>;
+const clientOf = ({ client }: CommandSession) => client(WebhookService);
 
-async function tell({ output }: Session, answer: Answer): Promise<number> {
+async function tell({ output }: CommandSession, answer: ReplayPage): Promise<number> {
   const refused = Object.entries(answer.refused);
   const sentence = `${counted(Number(answer.replayed), "forward")} on the way again`;
   await output.done(ReplayForwardsResponseSchema, answer, sentence);

@@ -41,9 +41,9 @@ export function addTail(group: Command, act: Act): void {
     );
 }
 
-type Event = WatchNotificationsResponse["event"];
+type TailEvent = WatchNotificationsResponse["event"];
 
-const columns: readonly Column<Event>[] = [
+const columns: readonly Column<TailEvent>[] = [
   { title: "WHEN", text: whenOf, tone: () => "dim" },
   { title: "WHAT", text: ({ case: kind, value }) => (kind === "forward" ? wordOf(value) : "came") },
   { title: "OF", text: ofWhat },
@@ -53,24 +53,24 @@ const columns: readonly Column<Event>[] = [
 
 const wordOf = ({ type }: Forward): string => (type === "forward" ? "goes" : type);
 
-function whenOf({ case: kind, value }: Event): string {
+function whenOf({ case: kind, value }: TailEvent): string {
   if (kind === undefined) return "";
   return moment(kind === "forward" ? value.updatedAt : value.receivedAt);
 }
 
-function ofWhat({ case: kind, value }: Event): string {
+function ofWhat({ case: kind, value }: TailEvent): string {
   if (kind === undefined) return "";
   return kind === "forward" ? subjectOf(value) : `${value.integration} ${messageOf(value)}`.trim();
 }
 
-function outcomeOf({ case: kind, value }: Event): string {
+function outcomeOf({ case: kind, value }: TailEvent): string {
   if (kind === undefined) return "";
   if (kind === "notification") return value.matches.length === 0 ? "for no connection" : `for ${connectionsOf(value)}`;
   const { attemptCount } = value;
   return attemptCount === 0 ? forwardStateText(value) : `${forwardStateText(value)}, attempt ${attemptCount}`;
 }
 
-function toneOf({ case: kind, value }: Event): Tone {
+function toneOf({ case: kind, value }: TailEvent): Tone {
   if (kind === "forward") return forwardStateTone(value);
   return kind === "notification" && value.matches.length === 0 ? "warning" : "plain";
 }

@@ -5,7 +5,7 @@ import {
   SendTestNotificationResponseSchema,
   WebhookService,
 } from "../../../gen/latchkey/v1/webhook_pb.ts";
-import type { Act, Session } from "../../session.ts";
+import type { Act, CommandSession } from "../../session.ts";
 import { counted } from "../../terminal/amounts.ts";
 import { readInputBytes } from "../../terminal/input.ts";
 import type { Paint } from "../../terminal/paint.ts";
@@ -14,7 +14,7 @@ import { connectionsOf } from "./names.ts";
 
 type HeaderLine = readonly [name: string, value: string];
 
-interface Given {
+interface TrialOptions {
   readonly header?: readonly HeaderLine[];
   readonly body?: string;
 }
@@ -24,7 +24,7 @@ export function addTrials(group: Command, act: Act): void {
   withNotification(group.command("explain"))
     .summary("which connections a notification would reach, by which rule, or why it would be refused; nothing is sent")
     .action(
-      act(async (session, integration: string, given: Given) => {
+      act(async (session, integration: string, given: TrialOptions) => {
         const request = await requestOf(session, integration, given);
         const answer = await session.client(WebhookService).explainWebhook(request);
         if (session.output.json) return session.output.one(ExplainWebhookResponseSchema, answer);
@@ -35,7 +35,7 @@ export function addTrials(group: Command, act: Act): void {
   withNotification(group.command("send"))
     .summary("treat a notification as if its provider had sent it, and proven it")
     .action(
-      act(async (session, integration: string, given: Given) => {
+      act(async (session, integration: string, given: TrialOptions) => {
         const request = await requestOf(session, integration, given);
         const answer = await session.client(WebhookService).sendTestNotification(request);
         const { id = "", matches = [] } = answer.notification ?? {};
@@ -59,7 +59,11 @@ function headers(text: string, before: readonly HeaderLine[] = []): readonly Hea
   return [...before, [name.toLowerCase(), value]];
 }
 
-async function requestOf({ environment, terminal }: Session, integration: string, { header = [], body }: Given) {
+async function requestOf(
+  { environment, terminal }: CommandSession,
+  integration: string,
+  { header = [], body }: TrialOptions,
+) {
   return {
     environment,
     integration,

@@ -1,10 +1,10 @@
 import type { AccessCheck } from "../auth/access.ts";
 import { claimsOf } from "../auth/id-tokens.ts";
 import { json } from "../call.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 
 /** An API that takes every kind of credentials, and says what it saw. */
-export function apiRoutes(access: AccessCheck): readonly Route[] {
+export function apiRoutes(access: AccessCheck): readonly SandboxRoute[] {
   const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
   return [
     {
@@ -17,7 +17,7 @@ export function apiRoutes(access: AccessCheck): readonly Route[] {
       },
     },
     ...methods.map(
-      (method): Route => ({
+      (method): SandboxRoute => ({
         method,
         path: "/api/echo/*",
         endpoint: "api",

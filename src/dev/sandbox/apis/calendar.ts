@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import type { AccessCheck, Caller } from "../auth/access.ts";
-import { type Answer, type Call, json, objectOf, refuse } from "../call.ts";
+import type { AccessCheck, SandboxCaller } from "../auth/access.ts";
+import { type Call, json, objectOf, refuse, type SandboxAnswer } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 import { pageOf } from "./paging.ts";
 
 /** One calendar of one user. */
@@ -27,9 +27,9 @@ interface CalendarEvent {
 
 /** Each user's calendars. The primary one has the user's address for its id. */
 export interface Calendars {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   /** The calendar that a path names, if the caller may see it. Throws 404. */
-  required(caller: Pick<Caller, "person">, id: string): Calendar;
+  required(caller: Pick<SandboxCaller, "person">, id: string): Calendar;
   /** Puts an event into somebody's primary calendar. */
   add(person: Person, said: Readonly<Record<string, unknown>>): void;
   reset(): void;
@@ -75,7 +75,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
     return stored;
   }
 
-  function required({ person }: Pick<Caller, "person">, id: string): Calendar {
+  function required({ person }: Pick<SandboxCaller, "person">, id: string): Calendar {
     furnish(person);
     const found = calendars.get(keyOf(person, id === "primary" ? person.email : id));
     if (found === undefined) throw refuse(404, "notFound", "Not Found");
@@ -92,13 +92,13 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
     return event;
   }
 
-  function change(calendar: Calendar, event: Omit<CalendarEvent, "revision" | "updated">): Answer {
+  function change(calendar: Calendar, event: Omit<CalendarEvent, "revision" | "updated">): SandboxAnswer {
     const stored = put(calendar, { ...event, updated: new Date(now()).toISOString() });
     onChange(calendar);
     return json(shownEvent(stored));
   }
 
-  function insert(calendar: Calendar, { id, ...said }: Readonly<Record<string, unknown>>): Answer {
+  function insert(calendar: Calendar, { id, ...said }: Readonly<Record<string, unknown>>): SandboxAnswer {
     if (typeof id === "string" && calendar.events.has(id)) {
       throw refuse(409, "duplicate", "The requested identifier already exists.");
     }
@@ -107,7 +107,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
     return change(calendar, { id: given, status: "confirmed", created: new Date(now()).toISOString(), said });
   }
 
-  function list(call: Call): Answer {
+  function list(call: Call): SandboxAnswer {
     const calendar = calendarOf(call, toReadCalendars);
     const { query } = call;
     const since = query.has("syncToken") ? revisionIn(query.get("syncToken") ?? "", calendar) : undefined;
@@ -127,7 +127,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
     });
   }
 
-  function listCalendars(call: Call): Answer {
+  function listCalendars(call: Call): SandboxAnswer {
     const caller = access.require(call, toReadCalendars);
     furnish(caller.person);
     const own = [...calendars.values()].filter(({ owner }) => owner.id === caller.person.id);
@@ -140,7 +140,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
 
   /** Some call the API by its host alone, some with its name before the version. */
   const bases = ["/v3", "/calendar/v3"];
-  const routes = bases.flatMap((base): Route[] => {
+  const routes = bases.flatMap((base): SandboxRoute[] => {
     const events = `${base}/calendars/:calendar/events`;
     return [
       { method: "GET", path: `${base}/users/me/calendarList`, endpoint: "calendar", answer: listCalendars },
@@ -167,7 +167,7 @@ export function createCalendars({ now, access, onChange }: CalendarsOptions): Ca
         answer: (call) => json(shownEvent(eventOf(calendarOf(call, toReadCalendars), call))),
       },
       ...["PATCH", "PUT"].map(
-        (method): Route => ({
+        (method): SandboxRoute => ({
           method,
           path: `${events}/:event`,
           endpoint: "calendar",

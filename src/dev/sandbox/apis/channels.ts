@@ -2,11 +2,11 @@ import { hash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { AccessCheck } from "../auth/access.ts";
 import { isLoopback } from "../auth/clients.ts";
-import type { Settings } from "../behaviour.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
-import { type Answer, type Call, json, objectOf, refuse } from "../call.ts";
-import type { Route } from "../router.ts";
-import type { Seen } from "../seen.ts";
+import { type Call, json, objectOf, refuse, type SandboxAnswer } from "../call.ts";
+import type { SandboxRoute } from "../router.ts";
+import type { SandboxTraffic } from "../seen.ts";
 import { type Calendar, type Calendars, toReadCalendars } from "./calendar.ts";
 
 /** A subscription to the changes of one calendar. */
@@ -29,21 +29,21 @@ export interface Channel {
 }
 
 /** Notification channels: made, stopped, run out; what changes is said to their addresses, without saying what. */
-export interface Channels {
-  readonly routes: readonly Route[];
+export interface SandboxChannels {
+  readonly routes: readonly SandboxRoute[];
   /** Notifies those that watch this calendar. */
   changed(calendar: Calendar): void;
   live(): readonly Channel[];
   reset(): void;
 }
 
-interface ChannelsOptions {
+interface SandboxChannelsOptions {
   readonly now: () => number;
   readonly origin: () => string;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
   readonly access: AccessCheck;
   readonly calendars: Calendars;
-  readonly seen: Seen;
+  readonly seen: SandboxTraffic;
   /** Aborted when the sandbox closes. */
   readonly closing: AbortSignal;
 }
@@ -52,14 +52,14 @@ const longestId = 64;
 const mostWaiting = 1_000;
 const answerMs = 10_000;
 
-export function createChannels(options: ChannelsOptions): Channels {
+export function createChannels(options: SandboxChannelsOptions): SandboxChannels {
   const { now, origin, settings, access, calendars, seen, closing } = options;
   const channels = new Map<string, Channel>();
   /** An id is never good a second time, not even once its channel was stopped. */
   const used = createBounded<true>(100_000);
   const isLive = ({ expiration }: Channel) => expiration > now();
 
-  function watch(call: Call): Answer {
+  function watch(call: Call): SandboxAnswer {
     const caller = access.require(call, toReadCalendars);
     const calendar = calendars.required(caller, call.params["calendar"] ?? "");
     const asked = objectOf(call);
@@ -132,7 +132,7 @@ export function createChannels(options: ChannelsOptions): Channels {
     return Math.min(value, now() + maxChannelLifetimeS * 1_000);
   }
 
-  function stop(call: Call): Answer {
+  function stop(call: Call): SandboxAnswer {
     const { clientId, person } = access.require(call, toReadCalendars);
     const { id, resourceId } = objectOf(call);
     const found = typeof id === "string" ? channels.get(id) : undefined;
@@ -196,7 +196,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   }
 
   return {
-    routes: ["/v3", "/calendar/v3"].flatMap((base): Route[] => [
+    routes: ["/v3", "/calendar/v3"].flatMap((base): SandboxRoute[] => [
       { method: "POST", path: `${base}/calendars/:calendar/events/watch`, endpoint: "watch", answer: watch },
       { method: "POST", path: `${base}/channels/stop`, endpoint: "stop", answer: stop },
     ]),

@@ -1,8 +1,8 @@
 import { hash, randomBytes } from "node:crypto";
 import type { AccessCheck } from "../auth/access.ts";
-import { type Answer, type Call, json, mediaType, objectOf, refuse } from "../call.ts";
+import { type Call, json, mediaType, objectOf, refuse, type SandboxAnswer } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 import { pageOf } from "./paging.ts";
 
 interface StoredFile {
@@ -16,7 +16,7 @@ interface StoredFile {
 
 /** Each user's files: listed, downloaded, also in part, uploaded and deleted. */
 export interface Files {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   reset(): void;
 }
 
@@ -63,7 +63,7 @@ export function createFiles({ now, access }: FilesOptions): Files {
     person: Person,
     { name, mimeType, content }: Pick<StoredFile, "name" | "mimeType" | "content">,
     before?: StoredFile,
-  ): Answer {
+  ): SandboxAnswer {
     const grown = content.length - (before?.content.length ?? 0);
     if (stored + grown > mostStored)
       throw refuse(403, "storageQuotaExceeded", "The sandbox holds no more than 256 MiB.");
@@ -220,14 +220,14 @@ function partsOf(body: Buffer, boundary: string): { readonly type: string; reado
   return parts;
 }
 
-function conditional(file: StoredFile, { headers }: Call): Answer | undefined {
+function conditional(file: StoredFile, { headers }: Call): SandboxAnswer | undefined {
   const known = (headers["if-none-match"] ?? "").split(",").map((one) => one.trim().replace(/^W\//, ""));
   if (!known.includes(etagOf(file)) && !known.includes("*")) return undefined;
   return { status: 304, headers: { etag: etagOf(file) } };
 }
 
 /** RFC 9110, section 14: one range; several are answered with the whole. */
-function download(file: StoredFile, call: Call): Answer {
+function download(file: StoredFile, call: Call): SandboxAnswer {
   const unchanged = conditional(file, call);
   if (unchanged !== undefined) return unchanged;
   const { content } = file;

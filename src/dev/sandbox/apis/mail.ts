@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { AccessCheck } from "../auth/access.ts";
 import { type Call, json, objectOf, refuse } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 import { pageOf } from "./paging.ts";
 
 interface Message {
@@ -17,7 +17,7 @@ interface Message {
 
 /** Each user's mail: listed, searched by word, read and sent. Nothing leaves the sandbox. */
 export interface Mail {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   reset(): void;
 }
 

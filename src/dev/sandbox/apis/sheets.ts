@@ -3,19 +3,19 @@ import type { AccessCheck } from "../auth/access.ts";
 import { createBounded } from "../bounded.ts";
 import { type Call, json, objectOf, refuse } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 
-type Cell = string | number | boolean;
+type CellValue = string | number | boolean;
 
 interface Spreadsheet {
   readonly id: string;
   readonly title: string;
   readonly ownerId: string;
   /** Rows of cells, by the sheet's name. */
-  readonly sheets: Map<string, (Cell | undefined)[][]>;
+  readonly sheets: Map<string, (CellValue | undefined)[][]>;
 }
 
-interface Range {
+interface CellRange {
   readonly sheet: string;
   /** From 0; the end is not part of it, and may be open. */
   readonly top: number;
@@ -26,7 +26,7 @@ interface Range {
 
 /** Each user's spreadsheets: made, and read and written by range in A1 notation. */
 export interface Sheets {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   reset(): void;
 }
 
@@ -147,7 +147,7 @@ export function createSheets({ access }: { readonly access: AccessCheck }): Shee
 const keyOf = (person: Person, id: string) => `${person.id}\0${id}`;
 
 /** `Sheet1!A1:C3`, `'My sheet'!A1`, `A1:C3`, `Sheet1`. */
-function rangeOf(text: string, sheets: Spreadsheet["sheets"]): Range {
+function rangeOf(text: string, sheets: Spreadsheet["sheets"]): CellRange {
   const bad = refuse(400, "badRequest", `Unable to parse range: ${text}`);
   const bang = text.lastIndexOf("!");
   const [first = ""] = sheets.keys();
@@ -175,21 +175,22 @@ const columnOf = (letters: string) =>
 const lettersOf = (column: number): string =>
   column < 26 ? String.fromCharCode(65 + column) : `${lettersOf(Math.floor(column / 26) - 1)}${lettersOf(column % 26)}`;
 
-const a1 = ({ sheet, top, left, bottom, right }: Range) =>
+const a1 = ({ sheet, top, left, bottom, right }: CellRange) =>
   `${/^\w+$/.test(sheet) ? sheet : `'${sheet}'`}!${lettersOf(left)}${top + 1}:${lettersOf(Math.max(left, right - 1))}${Math.max(top + 1, bottom)}`;
 
-function valuesOf(values: unknown): readonly (readonly (Cell | null)[])[] {
-  const isCell = (cell: unknown): cell is Cell | null => cell === null || /^(string|number|boolean)$/.test(typeof cell);
+function valuesOf(values: unknown): readonly (readonly (CellValue | null)[])[] {
+  const isCell = (cell: unknown): cell is CellValue | null =>
+    cell === null || /^(string|number|boolean)$/.test(typeof cell);
   if (
     !Array.isArray(values) ||
-    !values.every((row): row is (Cell | null)[] => Array.isArray(row) && row.every(isCell))
+    !values.every((row): row is (CellValue | null)[] => Array.isArray(row) && row.every(isCell))
   ) {
     throw refuse(400, "badRequest", "'values' must be rows of cells");
   }
   return values;
 }
 
-function withoutTail(row: Cell[]): Cell[] {
+function withoutTail(row: CellValue[]): CellValue[] {
   while (row.at(-1) === "") row.pop();
   return row;
 }

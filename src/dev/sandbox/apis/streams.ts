@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { AccessCheck } from "../auth/access.ts";
 import { numberIn } from "../call.ts";
-import type { Route } from "../router.ts";
+import type { SandboxRoute } from "../router.ts";
 
 const pieceBytes = 65_536;
 const tickMs = 100;
@@ -9,7 +9,7 @@ const tickMs = 100;
 const pattern = Buffer.alloc(pieceBytes, "0123456789abcdef");
 
 /** Answers that take their time: a body of so many bytes in so many seconds, and server-sent events. */
-export function streamRoutes(access: AccessCheck): readonly Route[] {
+export function streamRoutes(access: AccessCheck): readonly SandboxRoute[] {
   return [
     {
       method: "GET",
@@ -44,13 +44,13 @@ export function streamRoutes(access: AccessCheck): readonly Route[] {
   ];
 }
 
-interface Slowly {
+interface SlowBody {
   readonly bytes: number;
   readonly seconds: number;
   readonly signal: AbortSignal;
 }
 
-async function* slowly({ bytes, seconds, signal }: Slowly): AsyncGenerator<Buffer> {
+async function* slowly({ bytes, seconds, signal }: SlowBody): AsyncGenerator<Buffer> {
   const ticks = Math.max(1, Math.ceil((seconds * 1_000) / tickMs));
   for (let tick = 1, sent = 0; tick <= ticks; tick += 1) {
     const due = Math.floor((bytes * tick) / ticks);
@@ -64,13 +64,13 @@ async function* slowly({ bytes, seconds, signal }: Slowly): AsyncGenerator<Buffe
   }
 }
 
-interface Events {
+interface EventStream {
   readonly count: number;
   readonly everyMs: number;
   readonly signal: AbortSignal;
 }
 
-async function* events({ count, everyMs, signal }: Events): AsyncGenerator<string> {
+async function* events({ count, everyMs, signal }: EventStream): AsyncGenerator<string> {
   for (let i = 1; i <= count; i += 1) {
     yield `id: ${i}\nevent: tick\ndata: {"number":${i}}\n\n`;
     if (i < count) await pause(everyMs, undefined, { signal });

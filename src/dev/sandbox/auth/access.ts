@@ -1,13 +1,13 @@
 import type { Call } from "../call.ts";
 import { refuse } from "../call.ts";
 import { type Person, people, robot } from "../people.ts";
-import type { Seen } from "../seen.ts";
+import type { SandboxTraffic } from "../seen.ts";
 import { basicPair, isSame } from "./clients.ts";
 import type { OAuth1 } from "./oauth1.ts";
-import type { Tokens } from "./tokens.ts";
+import type { SandboxTokens } from "./tokens.ts";
 
 /** Who calls an API, and what they may do there. */
-export interface Caller {
+export interface SandboxCaller {
   readonly person: Person;
   /** The app that calls for them. */
   readonly clientId: string;
@@ -18,23 +18,23 @@ export interface Caller {
 /** Lets callers in: by a bearer token or an OAuth 1 signature, and to `/api` by a key or a password. */
 export interface AccessCheck {
   /** Throws 401 without good credentials, 403 without one of the scopes. */
-  require(call: Call, scopes: readonly string[]): Caller;
+  require(call: Call, scopes: readonly string[]): SandboxCaller;
   /** As `require`, and whoever has a key or a password may come in, too. */
-  requireAny(call: Call): Caller & { readonly by: "bearer" | "oauth1" | "api_key" | "basic" };
+  requireAny(call: Call): SandboxCaller & { readonly by: "bearer" | "oauth1" | "api_key" | "basic" };
 }
 
 /** Fixed, printed, and good for nothing else. */
 export const readyApiKey = "sandbox-api-key";
 export const readyUser = { name: "sandbox", password: "sandbox-password" } as const;
 
-interface AccessOptions {
-  readonly tokens: Tokens;
+interface AccessCheckOptions {
+  readonly tokens: SandboxTokens;
   readonly oauth1: OAuth1;
-  readonly seen: Seen;
+  readonly seen: SandboxTraffic;
 }
 
-export function createAccessCheck({ tokens, oauth1, seen }: AccessOptions): AccessCheck {
-  function require(call: Call, scopes: readonly string[]): Caller {
+export function createAccessCheck({ tokens, oauth1, seen }: AccessCheckOptions): AccessCheck {
+  function require(call: Call, scopes: readonly string[]): SandboxCaller {
     const { authorization = "" } = call.headers;
     if (/^oauth\s/i.test(authorization)) {
       return { person: oauth1.authenticate(call), clientId: "oauth1", scopes: "all" };

@@ -1,24 +1,24 @@
-import type { Settings } from "../behaviour.ts";
-import { type Answer, type Call, formOf } from "../call.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
+import { type Call, formOf, type SandboxAnswer } from "../call.ts";
 import { errorPage, redirect } from "../pages.ts";
-import type { Route } from "../router.ts";
-import { type Client, type Clients, mayRedirect } from "./clients.ts";
+import type { SandboxRoute } from "../router.ts";
+import { type Clients, mayRedirect, type SandboxClient } from "./clients.ts";
 import type { Codes } from "./codes.ts";
 import type { Consent } from "./consent.ts";
 
 interface AuthorizationOptions {
   readonly origin: () => string;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
   readonly clients: Clients;
   readonly codes: Codes;
   readonly consent: Consent;
 }
 
 /** The authorization endpoint (RFC 6749, section 4.1.1), and the page's way back. */
-export function authorizationRoutes(options: AuthorizationOptions): readonly Route[] {
+export function authorizationRoutes(options: AuthorizationOptions): readonly SandboxRoute[] {
   const { origin, settings, clients, codes, consent } = options;
 
-  function authorize(parameters: URLSearchParams): Answer {
+  function authorize(parameters: URLSearchParams): SandboxAnswer {
     const client = clients.get(parameters.get("client_id") ?? "");
     if (client === undefined) return errorPage(400, "The app that sent you here is not known.");
     const redirectUri = parameters.get("redirect_uri") ?? soleRedirect(client);
@@ -76,12 +76,12 @@ export function authorizationRoutes(options: AuthorizationOptions): readonly Rou
   ];
 }
 
-const soleRedirect = ({ redirectUris }: Client) => (redirectUris.length === 1 ? redirectUris[0] : undefined);
+const soleRedirect = ({ redirectUris }: SandboxClient) => (redirectUris.length === 1 ? redirectUris[0] : undefined);
 
 function mistakeIn(
   parameters: URLSearchParams,
-  client: Client,
-  { pkce }: Settings,
+  client: SandboxClient,
+  { pkce }: BehaviourSettings,
 ): Record<string, string> | undefined {
   const invalid = (error_description: string) => ({ error: "invalid_request", error_description });
   for (const name of new Set(parameters.keys())) {
@@ -99,7 +99,7 @@ function mistakeIn(
 }
 
 /** RFC 9207: who answers, so that the client does not take one provider's answer for another's. */
-function issuerOf({ iss }: Settings, origin: string): string | null {
+function issuerOf({ iss }: BehaviourSettings, origin: string): string | null {
   if (iss === "missing") return null;
   return iss === "right" ? origin : "https://another-issuer.example";
 }

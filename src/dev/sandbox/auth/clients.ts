@@ -14,24 +14,28 @@ export const clientSchema = v.strictObject({
   /** The one way in which it may show its secret; either, unless said. */
   authMethod: v.optional(v.picklist(["client_secret_basic", "client_secret_post"])),
 });
-export type Client = v.InferOutput<typeof clientSchema>;
+export type SandboxClient = v.InferOutput<typeof clientSchema>;
 export type ClientInput = v.InferInput<typeof clientSchema>;
 
 /** Ready to use. There is nothing here to protect. */
-export const readyClient: Client = {
+export const readyClient: SandboxClient = {
   id: "sandbox",
   name: "Sandbox app",
   secret: "sandbox-secret",
   redirectUris: [],
 };
-export const publicClient: Client = { id: "sandbox-public", name: "Sandbox app without a secret", redirectUris: [] };
+export const publicClient: SandboxClient = {
+  id: "sandbox-public",
+  name: "Sandbox app without a secret",
+  redirectUris: [],
+};
 
-export type Clients = Bounded<Client>;
+export type Clients = Bounded<SandboxClient>;
 
 const mostClients = 10_000;
 
 export function createClients(more: readonly ClientInput[]): Clients {
-  const clients = createBounded<Client>(mostClients);
+  const clients = createBounded<SandboxClient>(mostClients);
   for (const client of [readyClient, publicClient, ...more]) clients.set(client.id, v.parse(clientSchema, client));
   return clients;
 }
@@ -52,7 +56,7 @@ export function parametersOf(call: Call): URLSearchParams {
 }
 
 /** RFC 6749, section 2.3: by Basic, in the body, or, for a public client, by its name alone; never in two ways. */
-export function authenticateClient(clients: Clients, call: Call, parameters: URLSearchParams): Client {
+export function authenticateClient(clients: Clients, call: Call, parameters: URLSearchParams): SandboxClient {
   const basic = basicPair(call.headers.authorization, "form");
   const posted = parameters.get("client_secret");
   if (basic !== undefined && posted !== null) {
@@ -103,7 +107,7 @@ export const isSame = (one: string, other: string): boolean =>
   timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));
 
 /** Exactly one of those registered; for a client that registered none, any address on this machine. */
-export function mayRedirect(client: Client, uri: string): boolean {
+export function mayRedirect(client: SandboxClient, uri: string): boolean {
   if (client.redirectUris.length > 0) return client.redirectUris.some((one) => isRegistered(one, uri));
   return URL.canParse(uri) && isLoopback(new URL(uri)) && new URL(uri).hash === "";
 }

@@ -2,13 +2,13 @@ import { hash, randomBytes } from "node:crypto";
 import { createBounded } from "../bounded.ts";
 import { refuseOAuth } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Seen } from "../seen.ts";
-import type { Client } from "./clients.ts";
-import type { Grant } from "./tokens.ts";
+import type { SandboxTraffic } from "../seen.ts";
+import type { SandboxClient } from "./clients.ts";
+import type { SandboxGrant } from "./tokens.ts";
 
 /** What a user allowed, until the client comes for it. */
-export interface Allowed {
-  readonly client: Client;
+export interface AuthorizedConsent {
+  readonly client: SandboxClient;
   readonly person: Person;
   readonly scopes: readonly string[];
   readonly redirectUri: string;
@@ -21,28 +21,30 @@ export interface Allowed {
 
 /** Authorization codes: short-lived, and good once. */
 export interface Codes {
-  make(allowed: Allowed, lifetimeS: number): string;
+  make(allowed: AuthorizedConsent, lifetimeS: number): string;
   /** Takes the code and exchanges it. A second use revokes what the first brought (RFC 6749, section 4.1.2). */
-  take(code: string, exchange: Exchange): Allowed;
+  take(code: string, exchange: CodeExchange): AuthorizedConsent;
   /** Remembers what came of a code. */
-  became(code: string, grant: Grant): void;
+  became(code: string, grant: SandboxGrant): void;
   reset(): void;
 }
 
-interface Exchange {
-  readonly client: Client;
+interface CodeExchange {
+  readonly client: SandboxClient;
   readonly redirectUri: string | null;
   readonly verifier: string | null;
 }
 
 interface CodesOptions {
   readonly now: () => number;
-  readonly seen: Seen;
-  readonly revoke: (grant: Grant) => void;
+  readonly seen: SandboxTraffic;
+  readonly revoke: (grant: SandboxGrant) => void;
 }
 
 export function createCodes({ now, seen, revoke }: CodesOptions): Codes {
-  const codes = createBounded<Allowed & { readonly expiresAt: number; isTaken: boolean; grant?: Grant }>(10_000);
+  const codes = createBounded<
+    AuthorizedConsent & { readonly expiresAt: number; isTaken: boolean; grant?: SandboxGrant }
+  >(10_000);
   const bad = (why: string) => refuseOAuth(400, "invalid_grant", why);
 
   return {

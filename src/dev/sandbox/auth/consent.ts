@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { html } from "../../../base/html.ts";
-import type { Settings } from "../behaviour.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
-import { type Answer, type Call, formOf } from "../call.ts";
+import { type Call, formOf, type SandboxAnswer } from "../call.ts";
 import { errorPage, page } from "../pages.ts";
 import { type Person, people, personByEmail } from "../people.ts";
 
@@ -14,20 +14,20 @@ export interface Question {
   readonly hint: string | null;
   /** Where the browser may be sent afterwards. */
   readonly formActions: readonly string[];
-  readonly allowed: (decision: Decision) => Answer;
-  readonly denied: () => Answer;
+  readonly allowed: (decision: ConsentDecision) => SandboxAnswer;
+  readonly denied: () => SandboxAnswer;
 }
 
-export interface Decision {
+export interface ConsentDecision {
   readonly person: Person;
   readonly scopes: readonly string[];
 }
 
 /** The page on which a user allows or denies: the same for OAuth 2, OAuth 1 and devices. */
 export interface Consent {
-  ask(question: Question): Answer;
+  ask(question: Question): SandboxAnswer;
   /** The page's form, sent back. Each page is good once, for ten minutes. */
-  decide(call: Call): Answer;
+  decide(call: Call): SandboxAnswer;
   reset(): void;
 }
 
@@ -39,7 +39,7 @@ export function createConsent({
   settings,
 }: {
   readonly now: () => number;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
 }): Consent {
   const open = createBounded<{ readonly question: Question; readonly expiresAt: number }>(10_000);
   const granted = (scopes: readonly string[]) =>
@@ -77,7 +77,11 @@ export function createConsent({
   };
 }
 
-function consentPage(id: string, { clientName, scopes, formActions }: Question, chosen: Person | undefined): Answer {
+function consentPage(
+  id: string,
+  { clientName, scopes, formActions }: Question,
+  chosen: Person | undefined,
+): SandboxAnswer {
   const users = people.map(
     ({ email, name }) =>
       html`<label><input type="radio" name="user" value="${email}"${

@@ -1,35 +1,35 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { html } from "../../../base/html.ts";
-import type { Settings } from "../behaviour.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
-import { type Answer, type Call, formOf, json, refuseOAuth } from "../call.ts";
+import { type Call, formOf, json, refuseOAuth, type SandboxAnswer } from "../call.ts";
 import { errorPage, page } from "../pages.ts";
-import type { Route } from "../router.ts";
-import { authenticateClient, type Client, type Clients, parametersOf } from "./clients.ts";
-import type { Consent, Decision } from "./consent.ts";
+import type { SandboxRoute } from "../router.ts";
+import { authenticateClient, type Clients, parametersOf, type SandboxClient } from "./clients.ts";
+import type { Consent, ConsentDecision } from "./consent.ts";
 
 /** RFC 8628: a device shows a short code, and a user enters it elsewhere. */
 export interface Devices {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   /** What the device's poll brings. Throws what it must be told as long as there is nothing. */
-  take(deviceCode: string, client: Client): Decision;
+  take(deviceCode: string, client: SandboxClient): ConsentDecision;
   reset(): void;
 }
 
 interface Device {
-  readonly client: Client;
+  readonly client: SandboxClient;
   readonly scopes: readonly string[];
   readonly userCode: string;
   readonly expiresAt: number;
   intervalMs: number;
   polledAt: number;
-  decision: Decision | "pending" | "denied";
+  decision: ConsentDecision | "pending" | "denied";
 }
 
 interface DevicesOptions {
   readonly now: () => number;
   readonly origin: () => string;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
   readonly clients: Clients;
   readonly consent: Consent;
 }
@@ -46,7 +46,7 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
   const devices = createBounded<Device>(10_000);
   const byUserCode = createBounded<Device>(10_000);
 
-  function begin(call: Call): Answer {
+  function begin(call: Call): SandboxAnswer {
     const parameters = parametersOf(call);
     const client = authenticateClient(clients, call, parameters);
     const { deviceIntervalS: interval, deviceLifetimeS: lifetime } = settings();
@@ -76,7 +76,7 @@ export function createDevices({ now, origin, settings, clients, consent }: Devic
     );
   }
 
-  function verify(userCode: string): Answer {
+  function verify(userCode: string): SandboxAnswer {
     const device = byUserCode.get(plain(userCode));
     if (device === undefined || device.decision !== "pending" || now() >= device.expiresAt) {
       return errorPage(400, "This code is not known, or no longer good.");

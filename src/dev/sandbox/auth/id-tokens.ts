@@ -1,15 +1,15 @@
 import { createHash, createSign, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { json } from "../call.ts";
-import type { Route } from "../router.ts";
-import type { Grant } from "./tokens.ts";
+import type { SandboxRoute } from "../router.ts";
+import type { SandboxGrant } from "./tokens.ts";
 
 /** Who the user is, signed (OpenID Connect Core 1.0, section 2), for grants that have the scope `openid`. */
-export interface IdTokens {
-  readonly routes: readonly Route[];
-  fieldFor(grant: Grant, nonce: string | undefined): { readonly id_token?: string };
+export interface SandboxIdTokens {
+  readonly routes: readonly SandboxRoute[];
+  fieldFor(grant: SandboxGrant, nonce: string | undefined): { readonly id_token?: string };
 }
 
-interface IdTokensOptions {
+interface SandboxIdTokensOptions {
   readonly now: () => number;
   readonly origin: () => string;
 }
@@ -17,7 +17,7 @@ interface IdTokensOptions {
 const lifetimeS = 3_600;
 const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-export function createIdTokens({ now, origin }: IdTokensOptions): IdTokens {
+export function createIdTokens({ now, origin }: SandboxIdTokensOptions): SandboxIdTokens {
   let pair: { readonly publicKey: KeyObject; readonly privateKey: KeyObject } | undefined;
   // Made when it is first wanted: it takes a tenth of a second, and most who start a sandbox never need it.
   const keys = () => {
@@ -56,7 +56,10 @@ export function createIdTokens({ now, origin }: IdTokensOptions): IdTokens {
 }
 
 /** What the scopes `email` and `profile` say of a person (section 5.4). */
-export const claimsOf = ({ person, scopes }: Pick<Grant, "person" | "scopes">): Readonly<Record<string, unknown>> => ({
+export const claimsOf = ({
+  person,
+  scopes,
+}: Pick<SandboxGrant, "person" | "scopes">): Readonly<Record<string, unknown>> => ({
   ...(scopes.includes("email") ? { email: person.email, email_verified: true } : {}),
   ...(scopes.includes("profile") ? { name: person.name } : {}),
 });

@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Misstep } from "../behaviour.ts";
-import { type Answer, apiError, json, oauthError } from "../call.ts";
-import { type Known, speaksOAuth } from "../endpoints.ts";
+import { apiError, json, oauthError, type SandboxAnswer } from "../call.ts";
+import { type KnownEndpoint, speaksOAuth } from "../endpoints.ts";
 
 /** What is answered instead; undefined where the ordinary answer is made, whatever becomes of it on its way. */
-export function answerInstead(misstep: Misstep, endpoint: Known): Answer | undefined {
+export function answerInstead(misstep: Misstep, endpoint: KnownEndpoint): SandboxAnswer | undefined {
   switch (misstep.kind) {
     case "error": {
       const { status, error, description, headers } = misstep;
@@ -69,7 +69,7 @@ export function reset({ socket }: ServerResponse): void {
 }
 
 /** Half of a body, promised whole, and then a reset once that half has left. */
-export function cut(response: ServerResponse, { status, headers, body = "" }: Answer): void {
+export function cut(response: ServerResponse, { status, headers, body = "" }: SandboxAnswer): void {
   const whole = Buffer.from(body);
   response.writeHead(status, { ...headers, "content-length": whole.length });
   response.write(whole.subarray(0, Math.floor(whole.length / 2)), () => reset(response));

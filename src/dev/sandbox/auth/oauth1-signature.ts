@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { type Call, mediaType, Refusal } from "../call.ts";
+import { type Call, mediaType, SandboxRefusal } from "../call.ts";
 import { isSame } from "./clients.ts";
 
 /** A signed request as RFC 5849 sees it: its protocol parameters, and what its signature must be. */
@@ -9,7 +9,7 @@ export interface SignedRequest {
   isSignedWith(secrets: { readonly consumerSecret: string; readonly tokenSecret: string }): boolean;
 }
 
-type Pair = readonly [name: string, value: string];
+type Parameter = readonly [name: string, value: string];
 
 /** RFC 5849, section 3.5: from the header, the form and the query. Each protocol parameter once. */
 export function readSignedRequest(call: Call): SignedRequest {
@@ -35,7 +35,7 @@ export function readSignedRequest(call: Call): SignedRequest {
       if (algorithm === undefined) throw problem(400, "signature_method_rejected", `${method} is not known here`);
       const normalized = pairs
         .filter(([name]) => name !== "oauth_signature")
-        .map(([name, value]): Pair => [encode(name), encode(value)])
+        .map(([name, value]): Parameter => [encode(name), encode(value)])
         .sort(([a, x], [b, y]) => compare(a, b) || compare(x, y))
         .map(([name, value]) => `${name}=${value}`)
         .join("&");
@@ -60,14 +60,14 @@ function hostFor(scheme: string, host: string): string {
 }
 
 /** Section 3.5.1. The realm is not signed. */
-function headerPairs(header: string): Pair[] {
+function headerPairs(header: string): Parameter[] {
   const [, list] = /^oauth\s+(.*)$/is.exec(header) ?? [];
-  return [...(list ?? "").matchAll(/([^\s,="]+)="([^"]*)"/g)].flatMap(([, name = "", value = ""]): Pair[] =>
+  return [...(list ?? "").matchAll(/([^\s,="]+)="([^"]*)"/g)].flatMap(([, name = "", value = ""]): Parameter[] =>
     name.toLowerCase() === "realm" ? [] : [[decode(name), decode(value)]],
   );
 }
 
-const formPairs = (text: string): Pair[] =>
+const formPairs = (text: string): Parameter[] =>
   text
     .split("&")
     .filter((part) => part !== "")
@@ -87,11 +87,11 @@ const encode = (bytes: string) =>
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** What is said of a request that is not let in, in the form of the OAuth problem reporting extension. */
-export function problem(status: number, name: string, message: string): Refusal {
+export function problem(status: number, name: string, message: string): SandboxRefusal {
   const body = new URLSearchParams({ oauth_problem: name, oauth_problem_advice: message }).toString();
   const headers = {
     "content-type": "application/x-www-form-urlencoded",
     "www-authenticate": `OAuth realm="sandbox", oauth_problem="${name}"`,
   };
-  return new Refusal({ status, headers, body });
+  return new SandboxRefusal({ status, headers, body });
 }

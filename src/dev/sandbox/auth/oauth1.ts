@@ -1,24 +1,24 @@
 import { randomBytes } from "node:crypto";
 import { html } from "../../../base/html.ts";
-import type { Settings } from "../behaviour.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
-import type { Answer, Call } from "../call.ts";
+import type { Call, SandboxAnswer } from "../call.ts";
 import { errorPage, page, redirect } from "../pages.ts";
 import type { Person } from "../people.ts";
-import type { Route } from "../router.ts";
-import type { Seen } from "../seen.ts";
+import type { SandboxRoute } from "../router.ts";
+import type { SandboxTraffic } from "../seen.ts";
 import { withFields } from "./authorization.ts";
-import { type Client, type Clients, mayRedirect } from "./clients.ts";
+import { type Clients, mayRedirect, type SandboxClient } from "./clients.ts";
 import type { Consent } from "./consent.ts";
 import { problem, readSignedRequest, type SignedRequest } from "./oauth1-signature.ts";
 
 /** OAuth 1.0a (RFC 5849): three steps to a token, and every request signed. */
 export interface OAuth1 {
-  readonly routes: readonly Route[];
+  readonly routes: readonly SandboxRoute[];
   /** Who sent a signed request. Throws what such a request is answered when it is not good. */
   authenticate(call: Call): Person;
   /** A token as the three steps bring it. */
-  issue(client: Client, person: Person): OAuth1Token;
+  issue(client: SandboxClient, person: Person): OAuth1Token;
   revoke(which: (token: OAuth1Token) => boolean): number;
   reset(): void;
 }
@@ -30,10 +30,10 @@ export interface OAuth1Token {
   readonly person: Person;
 }
 
-interface Temporary {
+interface TemporaryCredentials {
   readonly token: string;
   readonly secret: string;
-  readonly client: Client;
+  readonly client: SandboxClient;
   readonly callback: string;
   readonly expiresAt: number;
   person?: Person;
@@ -42,24 +42,24 @@ interface Temporary {
 
 interface OAuth1Options {
   readonly now: () => number;
-  readonly settings: () => Settings;
+  readonly settings: () => BehaviourSettings;
   readonly clients: Clients;
   readonly consent: Consent;
-  readonly seen: Seen;
+  readonly seen: SandboxTraffic;
 }
 
 const temporaryLifetimeMs = 600_000;
 const outOfBand = "oob";
 
 export function createOAuth1({ now, settings, clients, consent, seen }: OAuth1Options): OAuth1 {
-  const temporary = createBounded<Temporary>(10_000);
+  const temporary = createBounded<TemporaryCredentials>(10_000);
   const tokens = createBounded<OAuth1Token>(100_000);
   const nonces = createBounded<true>(100_000);
 
   /** Sections 3.2 and 3.3: signed by who it says, now, and never before. */
   function requireSigned(
     signed: SignedRequest,
-    client: Client,
+    client: SandboxClient,
     token?: { readonly token: string; readonly secret: string },
   ): void {
     const { parameters } = signed;
@@ -85,14 +85,14 @@ export function createOAuth1({ now, settings, clients, consent, seen }: OAuth1Op
     nonces.set(key, true);
   }
 
-  function clientOf({ parameters }: SignedRequest): Client {
+  function clientOf({ parameters }: SignedRequest): SandboxClient {
     const client = clients.get(parameters.get("oauth_consumer_key") ?? "");
     if (client === undefined) throw problem(401, "consumer_key_unknown", "no such consumer");
     return client;
   }
 
   /** Section 2.1. */
-  function initiate(call: Call): Answer {
+  function initiate(call: Call): SandboxAnswer {
     const signed = readSignedRequest(call);
     const client = clientOf(signed);
     requireSigned(signed, client);
@@ -101,13 +101,13 @@ export function createOAuth1({ now, settings, clients, consent, seen }: OAuth1Op
     if (callback !== outOfBand && !mayRedirect(client, callback)) {
       throw problem(400, "parameter_rejected", "oauth_callback is not one of the consumer's");
     }
-    const made: Temporary = { ...newPair("tt"), client, callback, expiresAt: now() + temporaryLifetimeMs };
+    const made: TemporaryCredentials = { ...newPair("tt"), client, callback, expiresAt: now() + temporaryLifetimeMs };
     temporary.set(made.token, made);
     return pairAnswer(made, settings().callbackConfirmed ? { oauth_callback_confirmed: "true" } : {});
   }
 
   /** Section 2.2. */
-  function authorize({ query }: Call): Answer {
+  function authorize({ query }: Call): SandboxAnswer {
     const token = query.get("oauth_token") ?? "";
     const found = temporary.get(token);
     if (found === undefined || found.verifier !== undefined || now() >= found.expiresAt) {
@@ -135,7 +135,7 @@ export function createOAuth1({ now, settings, clients, consent, seen }: OAuth1Op
   }
 
   /** Section 2.3. Temporary credentials are good once. */
-  function exchange(call: Call): Answer {
+  function exchange(call: Call): SandboxAnswer {
     const signed = readSignedRequest(call);
     const client = clientOf(signed);
     const found = temporary.get(signed.parameters.get("oauth_token") ?? "");
@@ -151,7 +151,7 @@ export function createOAuth1({ now, settings, clients, consent, seen }: OAuth1Op
     return pairAnswer(issue(client, person), { user_id: person.id, screen_name: person.name });
   }
 
-  function issue(client: Client, person: Person): OAuth1Token {
+  function issue(client: SandboxClient, person: Person): OAuth1Token {
     const made = { ...newPair("ot"), clientId: client.id, person };
     tokens.set(made.token, made);
     seen.count("tokensIssued");
@@ -196,7 +196,7 @@ const newPair = (kind: string) => ({
 function pairAnswer(
   { token, secret }: { readonly token: string; readonly secret: string },
   more: Readonly<Record<string, string>>,
-): Answer {
+): SandboxAnswer {
   const body = new URLSearchParams({ oauth_token: token, oauth_token_secret: secret, ...more }).toString();
   return {
     status: 200,

@@ -1,29 +1,29 @@
-import type { Settings } from "../behaviour.ts";
-import { type Answer, type Call, json, refuseOAuth } from "../call.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
+import { type Call, json, refuseOAuth, type SandboxAnswer } from "../call.ts";
 import { robot } from "../people.ts";
-import type { Route } from "../router.ts";
-import { authenticateClient, type Client, type Clients, parametersOf } from "./clients.ts";
+import type { SandboxRoute } from "../router.ts";
+import { authenticateClient, type Clients, parametersOf, type SandboxClient } from "./clients.ts";
 import type { Codes } from "./codes.ts";
 import type { Devices } from "./devices.ts";
-import type { IdTokens } from "./id-tokens.ts";
-import type { Issued, Tokens } from "./tokens.ts";
+import type { SandboxIdTokens } from "./id-tokens.ts";
+import type { IssuedTokens, SandboxTokens } from "./tokens.ts";
 
-interface TokenEndpointOptions {
-  readonly settings: () => Settings;
+interface SandboxTokenEndpointOptions {
+  readonly settings: () => BehaviourSettings;
   readonly clients: Clients;
   readonly codes: Codes;
   readonly devices: Devices;
-  readonly tokens: Tokens;
-  readonly idTokens: IdTokens;
+  readonly tokens: SandboxTokens;
+  readonly idTokens: SandboxIdTokens;
 }
 
-interface TokenRequest {
-  readonly client: Client;
+interface SandboxTokenRequest {
+  readonly client: SandboxClient;
   readonly parameters: URLSearchParams;
 }
 
 /** What a grant brings, beside the tokens themselves. */
-interface Outcome extends Issued {
+interface GrantOutcome extends IssuedTokens {
   /** A user has just said who they are; what the client sent to find its request again is in `nonce`. */
   readonly isFresh?: boolean;
   readonly nonce?: string | undefined;
@@ -35,10 +35,10 @@ export const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
 export const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 /** The token endpoint (RFC 6749, section 3.2) and revocation (RFC 7009). */
-export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
+export function tokenRoutes(options: SandboxTokenEndpointOptions): readonly SandboxRoute[] {
   const { settings, clients, codes, devices, tokens, idTokens } = options;
 
-  const grants: Readonly<Record<string, (request: TokenRequest) => Outcome>> = {
+  const grants: Readonly<Record<string, (request: SandboxTokenRequest) => GrantOutcome>> = {
     authorization_code({ client, parameters }) {
       const code = required(parameters, "code");
       const allowed = codes.take(code, {
@@ -85,7 +85,7 @@ export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
     return subject;
   }
 
-  function token(call: Call): Answer {
+  function token(call: Call): SandboxAnswer {
     const parameters = parametersOf(call);
     const client = authenticateClient(clients, call, parameters);
     const grantType = required(parameters, "grant_type");
@@ -103,7 +103,7 @@ export function tokenRoutes(options: TokenEndpointOptions): readonly Route[] {
     });
   }
 
-  function revoke(call: Call): Answer {
+  function revoke(call: Call): SandboxAnswer {
     const parameters = parametersOf(call);
     const client = authenticateClient(clients, call, parameters);
     tokens.revoke(required(parameters, "token"), client);
@@ -129,7 +129,10 @@ function scopesOf(parameters: URLSearchParams): readonly string[] | undefined {
 }
 
 /** The answer as RFC 6749, section 5.1 has it, and then bent as it was asked for. */
-function tokenAnswer({ tokenAnswer: bent }: Settings, ordinary: Readonly<Record<string, unknown>>): Answer {
+function tokenAnswer(
+  { tokenAnswer: bent }: BehaviourSettings,
+  ordinary: Readonly<Record<string, unknown>>,
+): SandboxAnswer {
   const all: Record<string, unknown> = { ...ordinary, ...bent.fields };
   const kept = Object.entries(all).filter(([name]) => !bent.omit.includes(name));
   const fields = Object.fromEntries(kept);

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
-import type { Settings } from "../behaviour.ts";
+import type { BehaviourSettings } from "../behaviour.ts";
 import { createBounded } from "../bounded.ts";
 import { refuseOAuth } from "../call.ts";
 import type { Person } from "../people.ts";
-import type { Seen } from "../seen.ts";
-import type { Client } from "./clients.ts";
+import type { SandboxTraffic } from "../seen.ts";
+import type { SandboxClient } from "./clients.ts";
 
 /** What one consent brought: every token that comes of it belongs to its family, and ends with it. */
-export interface Grant {
+export interface SandboxGrant {
   readonly id: string;
   readonly clientId: string;
   readonly person: Person;
@@ -19,23 +19,23 @@ export interface Grant {
   revoked: boolean;
 }
 
-export interface Access {
-  readonly grant: Grant;
+export interface AccessToken {
+  readonly grant: SandboxGrant;
   readonly scopes: readonly string[];
   readonly expiresAt: number;
 }
 
-export interface Issued {
+export interface IssuedTokens {
   readonly accessToken: string;
   readonly refreshToken?: string;
   readonly expiresInS: number;
   readonly scopes: readonly string[];
-  readonly grant: Grant;
+  readonly grant: SandboxGrant;
 }
 
 interface RefreshToken {
   readonly text: string;
-  readonly grant: Grant;
+  readonly grant: SandboxGrant;
   readonly expiresAt: number;
   /** The one that it took the place of. */
   readonly before: string | undefined;
@@ -46,23 +46,23 @@ interface RefreshToken {
 }
 
 /** Grants, their access tokens and their refresh tokens. */
-export interface Tokens {
-  grant(wish: GrantWish): Issued;
+export interface SandboxTokens {
+  grant(wish: GrantWish): IssuedTokens;
   /** Another access token of a grant, without a refresh token. */
-  access(grant: Grant, scopes: readonly string[]): Issued;
+  access(grant: SandboxGrant, scopes: readonly string[]): IssuedTokens;
   /** RFC 6749, section 6, with rotation (RFC 9700, section 4.14.2). Throws the refusal. */
-  refresh(text: string, client: Client, scopes: readonly string[] | undefined): Issued;
+  refresh(text: string, client: SandboxClient, scopes: readonly string[] | undefined): IssuedTokens;
   /** What a good access token opens; of one that has expired or was revoked, nothing. */
-  find(accessToken: string): Access | undefined;
-  revokeGrants(which: (grant: Grant) => boolean): number;
+  find(accessToken: string): AccessToken | undefined;
+  revokeGrants(which: (grant: SandboxGrant) => boolean): number;
   /** RFC 7009: a refresh token ends its grant, an access token itself. */
-  revoke(text: string, client?: Client): boolean;
-  grants(): readonly Grant[];
+  revoke(text: string, client?: SandboxClient): boolean;
+  grants(): readonly SandboxGrant[];
   reset(): void;
 }
 
 export interface GrantWish {
-  readonly client: Client;
+  readonly client: SandboxClient;
   readonly person: Person;
   readonly scopes: readonly string[];
   readonly withRefreshToken: boolean;
@@ -70,8 +70,8 @@ export interface GrantWish {
 
 interface TokensOptions {
   readonly now: () => number;
-  readonly settings: () => Settings;
-  readonly seen: Seen;
+  readonly settings: () => BehaviourSettings;
+  readonly seen: SandboxTraffic;
 }
 
 const mostTokens = 100_000;
@@ -82,14 +82,14 @@ const newToken = (kind: string) => `sbx_${kind}_${randomBytes(24).toString("base
 
 const gone = () => refuseOAuth(400, "invalid_grant", "Token has been expired or revoked.");
 
-export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
-  const grants = createBounded<Grant>(mostGrants);
-  const accesses = createBounded<Access>(mostTokens);
+export function createTokens({ now, settings, seen }: TokensOptions): SandboxTokens {
+  const grants = createBounded<SandboxGrant>(mostGrants);
+  const accesses = createBounded<AccessToken>(mostTokens);
   const refreshTokens = createBounded<RefreshToken>(mostTokens);
   /** By client and person, the refresh tokens that have not been replaced, the oldest first. */
   const live = new Map<string, Set<string>>();
 
-  function access(grant: Grant, scopes: readonly string[]): Issued {
+  function access(grant: SandboxGrant, scopes: readonly string[]): IssuedTokens {
     const expiresInS = settings().accessTokenLifetimeS;
     const accessToken = newToken("at");
     accesses.set(accessToken, { grant, scopes, expiresAt: now() + expiresInS * 1_000 });
@@ -97,7 +97,7 @@ export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
     return { accessToken, expiresInS, scopes, grant };
   }
 
-  function newRefreshToken(grant: Grant, before?: RefreshToken): string {
+  function newRefreshToken(grant: SandboxGrant, before?: RefreshToken): string {
     const { refreshTokenLifetimeS: lifetime } = settings();
     const expiresAt = before?.expiresAt ?? (lifetime === null ? Number.POSITIVE_INFINITY : now() + lifetime * 1_000);
     const text = newToken("rt");
@@ -106,20 +106,20 @@ export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
     return text;
   }
 
-  const liveOf = ({ clientId, person }: Grant): Set<string> => {
+  const liveOf = ({ clientId, person }: SandboxGrant): Set<string> => {
     const key = `${clientId}\0${person.id}`;
     const found = live.get(key) ?? new Set();
     live.set(key, found);
     return found;
   };
 
-  function revokeFamily(grant: Grant): void {
+  function revokeFamily(grant: SandboxGrant): void {
     if (!grant.revoked) seen.count("familiesRevoked");
     grant.revoked = true;
   }
 
   /** The oldest beyond the limit stop working, and nobody is told. */
-  function dropOverflow(latest: Grant): void {
+  function dropOverflow(latest: SandboxGrant): void {
     const texts = liveOf(latest);
     for (const text of texts) {
       if (refreshTokens.get(text)?.grant.revoked !== false) texts.delete(text);
@@ -134,7 +134,7 @@ export function createTokens({ now, settings, seen }: TokensOptions): Tokens {
   return {
     access,
     grant({ client, person, scopes, withRefreshToken }) {
-      const grant: Grant = {
+      const grant: SandboxGrant = {
         id: randomBytes(9).toString("base64url"),
         clientId: client.id,
         person,

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Draft } from "../../../../src/auth/attachment.ts";
+import type { RequestDraft } from "../../../../src/auth/attachment.ts";
 import { attachSigning, draftOf, form, refusalOf, rsaKey, type Setting } from "../fixtures.ts";
 
 const client = { id: "ck-1", secret: "c&s" };
@@ -10,14 +10,14 @@ const settingOf = (method: string, rest: Partial<Setting> = {}): Setting => ({
   ...rest,
 });
 
-function authorization(setting: Setting, draft: Draft): string {
+function authorization(setting: Setting, draft: RequestDraft): string {
   const { headers } = attachSigning(setting).sign(draft);
   expect(headers.map(([name]) => name)).toEqual(["authorization"]);
   return headers[0]?.[1] ?? "";
 }
 const signatureIn = (header: string) => decodeURIComponent(/oauth_signature="([^"]*)"/.exec(header)?.[1] ?? "");
 
-const at = (method: string, url: string, rest: Partial<Draft> = {}) =>
+const at = (method: string, url: string, rest: Partial<RequestDraft> = {}) =>
   draftOf(method, url, { nowMs: 1_700_000_000_999, nonce: "n0nce", ...rest });
 const status = "Ladies + Gentlemen! it's 100% (ok)* ☃";
 

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import type { Draft, Pair } from "../../../../src/auth/attachment.ts";
+import type { NameValue, RequestDraft } from "../../../../src/auth/attachment.ts";
 import { createSigner, type SignatureMethod } from "../../../../src/auth/oauth1/signature.ts";
 import { draftOf, form, rsaKey } from "../fixtures.ts";
 
 interface Vector {
   readonly name: string;
-  readonly draft: Draft;
+  readonly draft: RequestDraft;
   readonly method?: SignatureMethod;
   readonly consumer: readonly [id: string, secret: string];
   readonly token?: readonly [id: string, secret: string];
@@ -102,7 +102,7 @@ const vectors: readonly Vector[] = [
 
 function sign({ draft, method = "HMAC-SHA1", consumer: [id, secret], token, parameters }: Vector): string {
   const signer = createSigner({ method, client: { id, secret, privateKey: rsaKey }, tokenSecret: token?.[1] ?? "" });
-  const all: Pair[] = [
+  const all: NameValue[] = [
     ["oauth_consumer_key", id],
     ["oauth_signature_method", method],
     ...(token === undefined ? [] : [["oauth_token", token[0]] as const]),
@@ -116,7 +116,7 @@ it.each(vectors)("signs $name", (vector) => {
 });
 
 const [photo] = vectors.filter(({ name }) => name.includes("appendix A.5"));
-const signatureOf = (draft: Partial<Draft>) => {
+const signatureOf = (draft: Partial<RequestDraft>) => {
   if (photo === undefined) throw new Error("there is no such vector");
   return sign({ ...photo, draft: { ...resource, ...draft } });
 };

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
 import { createCollections, lookupSpace } from "../../../../src/broker/collections.ts";
 import { lookupDigest } from "../../../../src/broker/connections/connection-lookups.ts";
-import { type LookupFiling, openLookupFiling } from "../../../../src/broker/connections/reindex.ts";
+import { openReindex, type Reindex } from "../../../../src/broker/connections/reindex.ts";
 import { createLookupFields } from "../../../../src/broker/setup/lookup-fields.ts";
 import { ConnectionImportSchema, ConnectionSchema } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../../../../src/gen/latchkey/v1/integration_pb.ts";
@@ -112,14 +112,14 @@ it("leaves it to whoever has the lease, and goes on where that one stopped", asy
 });
 
 /** Files as a broker does, over a store that a test steps into, for a provider whose fields a test says. */
-async function openFiling(before: (changes: readonly Change[], filing: LookupFiling) => Promise<void>) {
+async function openFiling(before: (changes: readonly Change[], filing: Reindex) => Promise<void>) {
   const world = testWorld();
   const { store } = await openTestBroker(world);
   let provider = withField("metadata.email");
   const fields = createLookupFields();
   fields.askOf({ lookUp: () => provider });
   const collections = createCollections(store, { fieldsOf: fields.of });
-  const filing: LookupFiling = await openLookupFiling({
+  const filing: Reindex = await openReindex({
     store: {
       ...store,
       async commit(changes, conditions) {

@@ -2,9 +2,9 @@ import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
 import { type Collections, createCollections } from "../../../../src/broker/collections.ts";
 import {
+  type ConnectionListing,
   type ConnectionQuery,
-  createListing,
-  type Listing,
+  createConnectionListing,
   lookedAtPerCall,
 } from "../../../../src/broker/connections/search.ts";
 import { Connection_State, ConnectionSchema } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
@@ -48,15 +48,15 @@ async function openListing(places: readonly Place[]) {
     ),
   );
   await put(collections, store, places);
-  return { store, collections, listing: createListing(collections) };
+  return { store, collections, listing: createConnectionListing(collections) };
 }
 
-const refsOf = ({ items }: Awaited<ReturnType<Listing["list"]>>) =>
+const refsOf = ({ items }: Awaited<ReturnType<ConnectionListing["list"]>>) =>
   items.map(({ ref }) => `${ref?.integration}/${ref?.id}`);
 
 /** All pages of this size, from the first to the last. */
 async function pagesOf(
-  listing: Listing,
+  listing: ConnectionListing,
   query: ConnectionQuery,
   size: number,
 ): Promise<readonly (readonly string[])[]> {

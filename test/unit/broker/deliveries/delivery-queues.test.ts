@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { type Begun, createDeliveryLines } from "../../../../src/broker/deliveries/delivery-queues.ts";
-import type { Waiting } from "../../../../src/broker/deliveries/outbox.ts";
+import { createDestinationQueues, type StartedDelivery } from "../../../../src/broker/deliveries/delivery-queues.ts";
+import type { QueuedForward } from "../../../../src/broker/deliveries/outbox.ts";
 import { StoredForward_Address as Address } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 
 let made = 0;
-function waiting(about: Partial<Waiting> = {}): Waiting {
+function waiting(about: Partial<QueuedForward> = {}): QueuedForward {
   made += 1;
   const id = `msg_${made}`;
   return {
@@ -23,19 +23,19 @@ function waiting(about: Partial<Waiting> = {}): Waiting {
   };
 }
 
-const to = (overrideUrl: string, about: Partial<Waiting> = {}): Waiting =>
+const to = (overrideUrl: string, about: Partial<QueuedForward> = {}): QueuedForward =>
   waiting({ address: Address.OVERRIDE, overrideUrl, ...about });
 
 function linesOf({ perLine = 2, most = 1_000, held = new Set<string>() } = {}) {
-  const isHeld = ({ overrideUrl }: Pick<Waiting, "overrideUrl">) => held.has(overrideUrl);
-  const lines = createDeliveryLines({ perLine: () => perLine, most, isHeld });
+  const isHeld = ({ overrideUrl }: Pick<QueuedForward, "overrideUrl">) => held.has(overrideUrl);
+  const lines = createDestinationQueues({ perLine: () => perLine, most, isHeld });
   /** All that can be begun now. */
-  function begin(nowMs = 1_000): Begun[] {
-    const all: Begun[] = [];
+  function begin(nowMs = 1_000): StartedDelivery[] {
+    const all: StartedDelivery[] = [];
     for (let one = lines.next(nowMs); one !== undefined; one = lines.next(nowMs)) all.push(one);
     return all;
   }
-  function endAll(begun: readonly Begun[], wentWell = true): void {
+  function endAll(begun: readonly StartedDelivery[], wentWell = true): void {
     for (const one of begun) {
       if (wentWell) lines.remove(one.waiting);
       lines.ended(one, wentWell);

@@ -9,7 +9,7 @@ import {
   StoredForwardSchema,
 } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 import { Forward_State } from "../../../../src/gen/latchkey/v1/webhook_pb.ts";
-import type { Stored } from "../../../../src/store/records.ts";
+import type { StoredRecordOf } from "../../../../src/store/records.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
 import { openTestStore, testWorld } from "../world.ts";
 
@@ -39,7 +39,7 @@ it("knows which has waited longest, whatever comes, goes, or is made anew", asyn
     // The clock is set back now and then.
     world.advance(below(random, 1_000) - 300);
     const id = `f${below(random, 6)}`;
-    const before: Stored<StoredForward> | undefined = await forwards.get(environment, id);
+    const before: StoredRecordOf<StoredForward> | undefined = await forwards.get(environment, id);
     const state = random() < 0.5 ? Forward_State.PENDING : Forward_State.DELIVERED;
     const { createdAt } = before?.value ?? {};
     await put(forward(id, { state, ...(createdAt !== undefined && random() < 0.5 && { createdAt }) }));

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { nextAttempt, type Scheduled } from "../../../../src/broker/deliveries/retry-schedule.ts";
+import { nextAttempt, type SchedulePosition } from "../../../../src/broker/deliveries/retry-schedule.ts";
 
 const hour = 3_600_000;
 
 /** Every attempt of a forward whose application never says yes, in milliseconds from the first. */
 function attempts(options: { readonly random: number; readonly retryAfterMs?: number }): number[] {
   const made = [0];
-  for (let at: Scheduled & { readonly dueMs: number } = { step: 0, forMs: 0, dueMs: 0 }; ; ) {
+  for (let at: SchedulePosition & { readonly dueMs: number } = { step: 0, forMs: 0, dueMs: 0 }; ; ) {
     const next = nextAttempt({ retryAfterMs: undefined, ...at, ...options, nowMs: at.dueMs });
     if (next === undefined) return made;
     made.push(next.dueMs);

@@ -5,7 +5,7 @@ import { createCollections } from "../../../../src/broker/collections.ts";
 import { openAccess } from "../../../../src/broker/setup/access.ts";
 import { createEnvironments } from "../../../../src/broker/setup/environments.ts";
 import { openSigningSecrets } from "../../../../src/broker/setup/signing-secrets.ts";
-import { createTouches } from "../../../../src/broker/stored/last-used.ts";
+import { createLastUsedTimes } from "../../../../src/broker/stored/last-used.ts";
 import { signingSecretOf } from "../../../../src/core/notifications/webhook-signature.ts";
 import type { Backend } from "../../../../src/store/contract.ts";
 import { keyOf } from "../../../../src/store/keys.ts";
@@ -33,7 +33,7 @@ async function replica(backend: Backend, world: TestWorld, { reading = async () 
   });
   const collections = createCollections(store, { fieldsOf: () => [] });
   const audit = createAudit({ collections, world });
-  const touches = createTouches({ store, world });
+  const touches = createLastUsedTimes({ store, world });
   const access = await openAccess({ store, collections, touches, audit, world });
   const records = collections.signingSecrets;
   const signingSecrets = await openSigningSecrets({

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { createTouches, touchedBy } from "../../../../src/broker/stored/last-used.ts";
+import { createLastUsedTimes, touchedBy } from "../../../../src/broker/stored/last-used.ts";
 import { type Store, StoreUnavailable } from "../../../../src/store/contract.ts";
 import { furnish, keyedConnection, startTestSidecar, temporaryFolder } from "../../../support/sidecar/harness.ts";
 import { openTestStore, type TestWorld, testWorld } from "../world.ts";
@@ -14,7 +14,7 @@ async function openTouches(given: Store | undefined = undefined) {
   onTestFinished(() => void vi.useRealTimers());
   const world: TestWorld = testWorld();
   const store = given ?? (await openTestStore(world));
-  const touches = createTouches({ store, world });
+  const touches = createLastUsedTimes({ store, world });
   onTestFinished(() => touches.close());
   /** Lets the writing-behind come, and waits until it has been written. */
   async function flushed(): Promise<number> {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createCollections } from "../../../../src/broker/collections.ts";
 import { createRunPace } from "../../../../src/broker/syncs/run-pace.ts";
-import { createRunQueue, type Waiting } from "../../../../src/broker/syncs/run-queue.ts";
+import { createRunQueue, type QueuedRun } from "../../../../src/broker/syncs/run-queue.ts";
 import { newRun } from "../../../../src/core/scripts/sync-state.ts";
 import { Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../../../src/store/contract.ts";
@@ -26,7 +26,7 @@ async function openQueue() {
 }
 
 const all = () => true;
-const ofOther = ({ integration }: Waiting) => integration === "dev\0other";
+const ofOther = ({ integration }: QueuedRun) => integration === "dev\0other";
 
 it("finds what may begin behind thousands that may not", async () => {
   const { store, queue, run } = await openQueue();
@@ -63,7 +63,7 @@ it("hears of what was put down since, gives the longest due first, and each once
   expect(queue.take(({ id }) => id === "later")?.id).toBe("later");
 });
 
-const ofLane = ({ lane }: Waiting) => lane === "one";
+const ofLane = ({ lane }: QueuedRun) => lane === "one";
 
 it("gives those of a lane in their order, whatever it heard of and however many wait before them", async () => {
   const { store, queue, run } = await openQueue();

@@ -1,6 +1,6 @@
 import { createHmac, createSign, generateKeyPairSync, type JsonWebKey, type KeyObject } from "node:crypto";
 import { expect, it } from "vitest";
-import type { Grant } from "../../../../src/broker/tokens/token-endpoint.ts";
+import type { TokenGrant } from "../../../../src/broker/tokens/token-endpoint.ts";
 import { asking, expectFailure, type OAuth2, oauth2, secure, serve, wayfarer } from "../asking.ts";
 
 const pairOf = () => generateKeyPairSync("rsa", { modulusLength: 2_048 });
@@ -66,7 +66,13 @@ async function provider({
     const iat = Math.floor(now() / 1_000);
     return { iss: "https://issuer.example", aud: "app", sub: "ada", iat, exp: iat + 3_600, nonce: "n", ...more };
   };
-  const code: Grant = { type: "authorization_code", code: "c", redirectUri: "u", codeVerifier: undefined, nonce: "n" };
+  const code: TokenGrant = {
+    type: "authorization_code",
+    code: "c",
+    redirectUri: "u",
+    codeVerifier: undefined,
+    nonce: "n",
+  };
   return {
     said,
     logged,

@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import type { TokenFailureKind } from "../../../../src/auth/oauth2/tokens.ts";
 import { pollDevice } from "../../../../src/broker/connect/device-polls.ts";
-import type { Asking, Grant } from "../../../../src/broker/tokens/token-endpoint.ts";
+import type { TokenGrant, TokenParties } from "../../../../src/broker/tokens/token-endpoint.ts";
 import type { BehaviourChange } from "../../../../src/dev/sandbox/behaviour.ts";
 import { allowPrivateFor } from "../../../../src/dev/sandbox/providers.ts";
 import {
@@ -41,7 +41,7 @@ it("O20: exchanges a code with its verifier, and neither is ever logged", async 
   const more = { code_challenge: challengeOf(codeVerifier), code_challenge_method: "S256", access_type: "offline" };
   const code = await codeFor(sandbox, more);
   const before = Date.now();
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
+  const grant: TokenGrant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
   const got = await tokens.ask({ ...who, grant });
   expect(got.accessToken).toMatch(/^sbx_at_/);
   expect(got.refreshToken).toMatch(/^sbx_rt_/);
@@ -67,7 +67,7 @@ it("O20: asks with each code over a connection of its own, since nobody could as
   });
   const { tokens } = wayfarer({ allow: [allowPrivateFor(`http://127.0.0.1:${provider.port}`)] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
-  const refresh: Grant = { type: "refresh_token", refreshToken: "rt" };
+  const refresh: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   for (let i = 0; i < 2; i += 1) await tokens.ask({ ...who, grant: refresh, mayFollow: true });
   const without = { codeVerifier: undefined, nonce: undefined };
   for (const code of ["a", "b"]) {
@@ -80,7 +80,7 @@ it("O20: sends no verifier to a provider that cannot do PKCE", async () => {
   const { sandbox, tokens, who } = await toSandbox({ pkce: "refused" });
   const code = await codeFor(sandbox);
   const without = { codeVerifier: undefined, nonce: undefined };
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, ...without };
+  const grant: TokenGrant = { type: "authorization_code", code, redirectUri: callback, ...without };
   expect((await tokens.ask({ ...who, grant })).accessToken).toMatch(/^sbx_at_/);
 });
 
@@ -111,7 +111,7 @@ it("asks for a token of the application's own, and exchanges one for another", a
   expect(own.scopes).toEqual(["drive", "calendar"]);
   // None asked for: the integration's, else the provider's.
   const provider = oauth2({ tokenUrl: `${at}/oauth2/token`, defaultScopes: ["gmail"] });
-  const none: Grant = { type: "client_credentials", scopes: [] };
+  const none: TokenGrant = { type: "client_credentials", scopes: [] };
   const usual = await tokens.ask({ ...asking({ provider }), grant: none });
   const integrations = await tokens.ask({ ...asking({ provider, scopes: ["drive"] }), grant: none });
   expect([usual.scopes, integrations.scopes]).toEqual([["gmail"], ["drive"]]);
@@ -286,7 +286,7 @@ it("knows of certain that nothing was sent, and when it cannot know", async () =
   await new Promise((resolve) => closed.close(resolve));
   const at = (url: string, way: Partial<Parameters<typeof wayfarer>[0]> = {}) => {
     const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${port}`], ...way });
-    const grant: Grant = { type: "refresh_token", refreshToken: "rt" };
+    const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
     return tokens.ask({ ...asking({ provider: oauth2({ tokenUrl: url }) }), grant });
   };
   await expectFailure(at(`https://127.0.0.1:${port}/t`), "passing", "refused");
@@ -316,7 +316,7 @@ it("does not go over a connection that lay idle, of which nobody could say wheth
   });
   const { tokens, send } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
   const who = asking({ provider: oauth2({ tokenUrl: `https://127.0.0.1:${provider.port}/token` }) });
-  const grant: Grant = { type: "refresh_token", refreshToken: "rt" };
+  const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   for (let i = 0; i < 5; i += 1) expect((await tokens.ask({ ...who, grant })).accessToken).toBe("at");
   expect(provider.connections).toHaveLength(5);
   // What may be asked twice goes over what is there.
@@ -327,7 +327,7 @@ it("does not go over a connection that lay idle, of which nobody could say wheth
 it("gives up when nobody waits any more, and says whether it had been sent", async () => {
   const { sandbox, tokens, who } = await toSandbox({ answers: token({ kind: "silent" }) });
   const leaving = new AbortController();
-  const grant: Grant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
+  const grant: TokenGrant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
   const asked = tokens.ask({ ...who, grant, signal: leaving.signal });
   setTimeout(() => leaving.abort(), 200);
   await expectFailure(asked, "uncertain", "left");
@@ -376,7 +376,7 @@ it("takes an address from an answer only as far as its field allows", async () =
       ...oauth2({ tokenUrl: `${at}/oauth2/token`, ...rules }),
       connectionFields: [{ name: "instance_url", suffixes: ["salesforce.com"], required: true }],
     };
-    const grant: Grant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
+    const grant: TokenGrant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
     return tokens.ask({ ...asking({ provider }), grant });
   };
   const good = await tried("https://acme.my.salesforce.com");
@@ -413,8 +413,8 @@ it("fills in addresses with a connection's own values, and asks nobody where the
     ...oauth2({ tokenUrl: `${at}/\${connectionConfig.version}/token` }),
     connectionFields: [{ name: "version", pattern: "oauth[0-9]" }],
   };
-  const grant: Grant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
-  const from = (who: Partial<Parameters<typeof asking>[0]>): Asking => asking({ provider, ...who });
+  const grant: TokenGrant = { type: "refresh_token", refreshToken: sandbox.grant().refresh_token };
+  const from = (who: Partial<Parameters<typeof asking>[0]>): TokenParties => asking({ provider, ...who });
   const own = await tokens.ask({ ...from({ connectionConfig: { version: "oauth2" } }), grant });
   expect(own.accessToken).toMatch(/^sbx_at_/);
   const before = requestsTo(sandbox);
@@ -451,7 +451,7 @@ it("renews elsewhere, by another grant and parameter, and with what goes along",
   const got = await tokens.ask({ ...who, grant: { type: "renewal", accessToken: "short" } });
   expect(got.accessToken).toBe("longer");
   const without = { codeVerifier: undefined, nonce: undefined };
-  const grant: Grant = { type: "authorization_code", code: "c", redirectUri: callback, ...without };
+  const grant: TokenGrant = { type: "authorization_code", code: "c", redirectUri: callback, ...without };
   await tokens.ask({ ...who, grant });
   expect(asked.map((one) => Object.fromEntries(one))).toEqual([
     {
@@ -482,7 +482,7 @@ it("sends JSON where the provider wants it", async () => {
   });
   const { tokens } = wayfarer({ allow: [`http://127.0.0.1:${provider.port}`] });
   const rules = { tokenUrl: `https://127.0.0.1:${provider.port}/token`, tokenRequestFormat: "json" };
-  const grant: Grant = { type: "refresh_token", refreshToken: "rt" };
+  const grant: TokenGrant = { type: "refresh_token", refreshToken: "rt" };
   await tokens.ask({ ...asking({ provider: oauth2(rules) }), grant });
   const posting = oauth2({ ...rules, tokenEndpointAuthMethod: "client_secret_post" });
   await tokens.ask({ ...asking({ provider: posting }), grant });
@@ -520,7 +520,7 @@ it("authenticates in one way, and with any characters", async () => {
     const { tokens } = wayfarer({ allow: [allowPrivateFor(sandbox.origin)] });
     const tokenUrl = `${secure(sandbox.origin)}/oauth2/token`;
     const provider = oauth2({ tokenUrl, tokenEndpointAuthMethod: authMethod });
-    const grant: Grant = { type: "client_credentials", scopes: [] };
+    const grant: TokenGrant = { type: "client_credentials", scopes: [] };
     const got = await tokens.ask({ ...asking({ provider, clientId: id, clientSecret: secret }), grant });
     expect(got.accessToken).toMatch(/^sbx_at_/);
     // A connection's own app counts for more than its integration's.
@@ -556,7 +556,7 @@ it("is a public client without a secret, and says what is missing where one is n
     code_challenge_method: "S256",
   });
   const publicly = asking({ provider: oauth2({ tokenUrl }), clientId: "sandbox-public", clientSecret: "" });
-  const grant: Grant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
+  const grant: TokenGrant = { type: "authorization_code", code, redirectUri: callback, codeVerifier, nonce: undefined };
   expect((await tokens.ask({ ...publicly, grant })).accessToken).toMatch(/^sbx_at_/);
   for (const tokenEndpointAuthMethod of [
     "client_secret_basic",
@@ -716,7 +716,7 @@ it("O24: takes endpoints from metadata of the issuer that was named, and once", 
   const { sandbox, tokens, at } = await toSandbox();
   const rules = { metadataUrl: `${at}/.well-known/oauth-authorization-server`, issuer: sandbox.origin };
   const who = asking({ provider: oauth2(rules) });
-  const grant: Grant = { type: "client_credentials", scopes: [] };
+  const grant: TokenGrant = { type: "client_credentials", scopes: [] };
   const all = await Promise.all([1, 2, 3].map(() => tokens.ask({ ...who, grant })));
   expect(all).toHaveLength(3);
   await tokens.ask({ ...who, grant });
@@ -732,7 +732,7 @@ it("O24: takes endpoints from metadata of the issuer that was named, and once", 
 it("O24: refuses metadata whose issuer differs, be it by a slash, and sends the client's secret nowhere", async () => {
   const { sandbox, tokens, at } = await toSandbox();
   const metadataUrl = `${at}/.well-known/openid-configuration`;
-  const grant: Grant = { type: "client_credentials", scopes: [] };
+  const grant: TokenGrant = { type: "client_credentials", scopes: [] };
   for (const issuer of [`${sandbox.origin}/`, sandbox.origin.toUpperCase(), "https://another.example"]) {
     const asked = tokens.ask({ ...asking({ provider: oauth2({ metadataUrl, issuer }) }), grant });
     await expectFailure(asked, "misconfigured", "issuer_mismatch");

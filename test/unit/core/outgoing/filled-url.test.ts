@@ -1,6 +1,6 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { filledUrl, Unbound } from "../../../../src/core/outgoing/filled-url.ts";
+import { filledUrl, UnboundHost } from "../../../../src/core/outgoing/filled-url.ts";
 import { ConnectionFieldSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
 
 const fields = [
@@ -41,8 +41,8 @@ it("puts a field of the credentials into a path, and into no host", () => {
   const credentials = { installation_id: "123" };
   const at = (url: string) => fill(url, {}, { credentials });
   expect(at("https://api.test/app/${credentials.installation_id}/tokens")).toBe("https://api.test/app/123/tokens");
-  expect(() => at("https://${credentials.installation_id}.api.test/")).toThrow(Unbound);
-  expect(() => at("https://api.test/${credentials.other}")).toThrow(Unbound);
+  expect(() => at("https://${credentials.installation_id}.api.test/")).toThrow(UnboundHost);
+  expect(() => at("https://api.test/${credentials.other}")).toThrow(UnboundHost);
 });
 
 it.each([
@@ -61,7 +61,7 @@ it.each([
   ],
   ...["\u212a", "acme\n", "a/../b", "acme:443", null, 1, ["acme"], {}],
 ])("makes no shop of %j", (value) => {
-  expect(() => fill(shop, { shop: value as never })).toThrow(Unbound);
+  expect(() => fill(shop, { shop: value as never })).toThrow(UnboundHost);
 });
 
 it.each([
@@ -80,19 +80,19 @@ it.each([
     "\u212a.crm.test",
   ],
 ])("makes no instance of %j", (value) => {
-  expect(() => fill(instance, { instance: value })).toThrow(Unbound);
+  expect(() => fill(instance, { instance: value })).toThrow(UnboundHost);
 });
 
 it.each(["..", ".", "a/b", "a%2fb", "a?b", "a#b", "a\\b", "", "ä", "a b", "x".repeat(256)])(
   "makes no segment of a path of %j",
   (value) => {
-    expect(() => fill("https://login.test/${connectionConfig.any}/token", { any: value })).toThrow(Unbound);
+    expect(() => fill("https://login.test/${connectionConfig.any}/token", { any: value })).toThrow(UnboundHost);
   },
 );
 
 it("takes no number for a name, nor one that is not written as names are", () => {
   for (const any of ["127.1", "2130706433", "0x7f.1", "ACME.example"]) {
-    expect(() => fill("https://${connectionConfig.any}/", { any })).toThrow(Unbound);
+    expect(() => fill("https://${connectionConfig.any}/", { any })).toThrow(UnboundHost);
   }
 });
 

@@ -2,7 +2,7 @@ import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { secretValues } from "../../../../src/broker/audit/secret-values.ts";
-import { keptFields, keptText, type LogFields, maxTextLength } from "../../../../src/core/logs/log-fields.ts";
+import { keptFields, keptText, type LogFieldValues, maxTextLength } from "../../../../src/core/logs/log-fields.ts";
 import { createRedaction } from "../../../../src/core/secrets/redaction.ts";
 import { CredentialsSchema } from "../../../../src/gen/latchkey/v1/credentials_pb.ts";
 import { formsOf } from "../../../support/wire/secret-forms.ts";
@@ -92,8 +92,8 @@ describe("the fields of a line", () => {
 
   it("are those of the table, each of its kind", () => {
     const wrong = { body: "x", status: "200", code: "two words", ms: Number.NaN, detail: 7, host: "a\nb" };
-    expect(keptFields(wrong as unknown as LogFields, none)).toEqual({ code: "[redacted]", host: "[redacted]" });
-    const right: LogFields = {
+    expect(keptFields(wrong as unknown as LogFieldValues, none)).toEqual({ code: "[redacted]", host: "[redacted]" });
+    const right: LogFieldValues = {
       status: 400,
       code: "invalid_grant",
       next_attempt_at: 0,

@@ -2,18 +2,18 @@ import { once } from "node:events";
 import http from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { Caller } from "../../../../src/relay/client/http1-client.ts";
+import { Http1Client } from "../../../../src/relay/client/http1-client.ts";
 import { createHeadReader } from "../../../../src/relay/http1/response-head.ts";
 
 /** Callers on a real door: one for each request of these bytes. */
 async function callersFor(bytes: string, count: number) {
-  const callers: Caller[] = [];
+  const callers: Http1Client[] = [];
   const left: number[] = [];
   const arrived = Promise.withResolvers<void>();
   const server = http.createServer((request, response) => {
     const at = callers.length;
     callers.push(
-      new Caller(request, response, {
+      new Http1Client(request, response, {
         fieldsFor: ({ fields }) => [...fields],
         linesFor: () => "",
         answerFailure: () => response.destroy(),

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Send, Unanswered } from "../../../../src/base/small-requests.ts";
+import { RequestFailed, type SendSmallRequest } from "../../../../src/base/small-requests.ts";
 import { createEgress, createTrustedEgress, type Egress } from "../../../../src/relay/egress.ts";
 import { createSend } from "../../../../src/relay/send.ts";
 import { createUpstream } from "../../../../src/relay/upstream.ts";
@@ -16,7 +16,7 @@ const limits = { connectMs: 1_000, answerMs: 2_000, idleMs: 2_000, perOrigin: 8,
 const toThisMachine = async () => [{ address: "127.0.0.1", family: 4 }];
 const maxBytes = 64 * 1024;
 
-function sendBy(egress: Egress, extraCa?: string): Send {
+function sendBy(egress: Egress, extraCa?: string): SendSmallRequest {
   const upstream = createUpstream({ egress, limits, extraCa });
   onTestFinished(() => upstream.destroy());
   return createSend(upstream);
@@ -31,9 +31,9 @@ const repeatable = (url: string) => ({ ...post(url), mayRepeat: true });
 const at = ({ port }: RecordingProvider, path = "/hooks?a=1") => `http://127.0.0.1:${port}${path}`;
 const all = ({ connections }: RecordingProvider) => connections.map((one) => one.requests().length);
 
-async function unanswered(asked: ReturnType<Send>): Promise<Unanswered> {
+async function unanswered(asked: ReturnType<SendSmallRequest>): Promise<RequestFailed> {
   const [outcome] = await Promise.allSettled([asked]);
-  if (outcome?.status === "rejected" && outcome.reason instanceof Unanswered) return outcome.reason;
+  if (outcome?.status === "rejected" && outcome.reason instanceof RequestFailed) return outcome.reason;
   throw new Error("there was an answer, or no outcome of a request");
 }
 

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import {
+  type BatchMember,
   finishTurn,
-  type Gathered,
   hasEnd,
   setCrowd,
   waitsForOthers,
@@ -19,8 +19,8 @@ afterEach(async () => {
 });
 
 /** Notes when it works and writes; what it works on it has ready to be written. */
-function noting(name: string, notes: string[]): Gathered {
-  const one: Gathered = {
+function noting(name: string, notes: string[]): BatchMember {
+  const one: BatchMember = {
     workNow() {
       notes.push(`work ${name}`);
       expect(hasEnd()).toBe(true);
@@ -31,7 +31,7 @@ function noting(name: string, notes: string[]): Gathered {
   return one;
 }
 
-function gather(...all: readonly Gathered[]): void {
+function gather(...all: readonly BatchMember[]): void {
   for (const one of all) {
     expect(waitsForOthers()).toBe(true);
     workSoon(one);
@@ -56,7 +56,7 @@ it("works at once on what has come for whoever judges by time, also from within,
   setCrowd(0);
   const notes: string[] = [];
   const late = noting("late", notes);
-  const hurried: Gathered = {
+  const hurried: BatchMember = {
     workNow() {
       notes.push("hurry");
       finishTurn();
@@ -75,7 +75,7 @@ it("works at once on what has come for whoever judges by time, also from within,
 it("goes on with the others after one that throws", async () => {
   setCrowd(0);
   const notes: string[] = [];
-  const throwing: Gathered = {
+  const throwing: BatchMember = {
     workNow() {
       throw new Error("of one");
     },

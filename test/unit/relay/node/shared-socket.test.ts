@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it } from "vitest";
-import type { Line } from "../../../../src/relay/client/client-connection.ts";
-import type { Answering } from "../../../../src/relay/client/client-side.ts";
-import { createLines } from "../../../../src/relay/client/clients.ts";
+import type { ClientConnection } from "../../../../src/relay/client/client-connection.ts";
+import type { AnswerRules } from "../../../../src/relay/client/client-side.ts";
+import { createClients } from "../../../../src/relay/client/clients.ts";
 import { setCrowd } from "../../../../src/relay/node/batching.ts";
 import { canShareReads, type SharedSocket, sharedSocketOf } from "../../../../src/relay/node/shared-socket.ts";
 import { below, seeded } from "../../../support/runner/seeded.ts";
@@ -12,7 +12,7 @@ it("finds at start that this Node reads accepted connections into a buffer of ou
   expect(await canShareReads()).toBe(true);
 });
 
-const nothing: Answering = {
+const nothing: AnswerRules = {
   fieldsFor: () => [],
   linesFor: () => "",
   answerFailure() {},
@@ -23,7 +23,7 @@ const nothing: Answering = {
 };
 
 /** Answers each request with its body, which it keeps until all of it is there. */
-function echo(line: Line, length: number): void {
+function echo(line: ClientConnection, length: number): void {
   const pieces: Buffer[] = [];
   line.begin(nothing, { over() {} });
   const answer = () => line.answer({ status: 200, headers: {}, body: Buffer.concat(pieces).toString("latin1") });
@@ -46,7 +46,7 @@ const textOf = (caller: number, length: number): string =>
 
 async function serve(inPlaceOf: (accepted: Socket, server: ReturnType<typeof createServer>) => Socket) {
   const handedOver = new Map<Socket, string>();
-  const lines = createLines({
+  const lines = createClients({
     take(line, { fields }) {
       echo(line, fields.contentLength);
       return true;

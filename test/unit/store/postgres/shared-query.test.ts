@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createSharedAsk } from "../../../../src/store/postgres/shared-query.ts";
+import { createSharedQuery } from "../../../../src/store/postgres/shared-query.ts";
 
 it("asks once for all who ask at the same time, and gives nobody what was asked for before they came", async () => {
   let asks = 0;
   let now = 0;
-  const ask = createSharedAsk(async () => {
+  const ask = createSharedQuery(async () => {
     asks += 1;
     const read = now;
     await sleep(2);
@@ -25,7 +25,7 @@ it("asks once for all who ask at the same time, and gives nobody what was asked 
 
 it("fails those who shared an ask that failed, and nobody after them", async () => {
   let asks = 0;
-  const ask = createSharedAsk(async () => {
+  const ask = createSharedQuery(async () => {
     asks += 1;
     const mine = asks;
     await sleep(1);

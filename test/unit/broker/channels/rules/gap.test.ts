@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import {
+  type ChannelScan,
   firstWithinMs,
   graceMs,
   inherited,
   judged,
-  type Look,
   type Loss,
   silenceMs,
   toVerify,
@@ -22,7 +22,7 @@ function channel({ isSequential = true, isAnnounced = true, sinceMs = 0 } = {}) 
   const came = new Set<bigint>();
   const told: Loss["code"][] = [];
   let nowMs = t0;
-  let heard: Look["heard"];
+  let heard: ChannelScan["heard"];
   let rhythm: ChannelRhythm | undefined;
   return {
     told,
