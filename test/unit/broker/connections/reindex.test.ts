@@ -53,6 +53,9 @@ it("files what an older version left in the store, page by page", async () => {
     "metadata.calendarWatchResourceUris",
     "metadata.email",
     "metadata.emailAddress",
+    "metadata.googleCalendarChannelId",
+    "metadata.googleCalendarResourceId",
+    "metadata.googleCalendarWatchResourceUris",
   ]);
 });
 
