@@ -62,7 +62,7 @@ import { type WebhookFeedRequest, type WebhookStep, webhookFeed } from "./webhoo
 import type { WebhookReceivers } from "./webhooks/webhook-receivers.ts";
 import type { WebhookLimits, Webhooks } from "./webhooks/webhooks.ts";
 
-/** The verbs, joined. Faces call these and know nothing of the store. */
+/** The operations of all rooms in one object. The APIs call these and know nothing of the store. */
 export interface Broker {
   readonly access: Access;
   readonly audit: Audit;
@@ -85,7 +85,7 @@ export interface Broker {
   readonly resources: LookupIndex;
   readonly attachments: Attachments;
   readonly explain: Explain;
-  /** What providers are asked for tokens. */
+  /** Sends token requests to providers. */
   readonly tokens: TokenEndpoint;
   readonly webhookUrls: WebhookUrls;
   readonly webhooks: Webhooks;
@@ -94,14 +94,13 @@ export interface Broker {
   readonly forwards: Forwards;
   readonly destinations: Destinations;
   readonly destinationsOf: (environment: string) => readonly Destination[];
-  /** The customer's scripts. */
   readonly scripts: ScriptHost;
   readonly syncs: Syncs;
   readonly runs: Runs;
   readonly actions: Actions;
   readonly runNow: RunNow;
   readonly variables: ScriptVariables;
-  /** What syncs save. */
+  /** Records that syncs saved. */
   readonly records: SyncRecords;
   readonly feeds: {
     readonly connections: (request: FeedRequest) => AsyncGenerator<FeedStep<Connection>>;
@@ -116,32 +115,32 @@ export interface Broker {
   readonly declare: (declared: DeclaredSetup) => Promise<void>;
   readonly retain: (retention: RetentionPeriods) => void;
   readonly configureWebhooks: (limits: WebhookLimits & DeliveryLimits) => void;
-  /** What is done once a minute, now. */
+  /** Runs the housekeeping that is otherwise done once a minute. */
   readonly keepHouse: () => Promise<void>;
-  /** What is due of scripts, and what that brings about. */
+  /** Runs what is due of syncs, actions and other scripts, and its consequences. */
   readonly keepRuns: () => Promise<void>;
-  /** Of it, what is due of channels. */
+  /** Runs only what is due of notification channels. */
   readonly keepChannels: () => Promise<void>;
   /** Asks providers about the imported connections that are due, now. */
   readonly describeImported: () => Promise<void>;
-  /** Takes up nothing more of what another replica can do as well, and lets go of it. What is asked for is still done. */
+  /** Stops and hands over the background work that another replica can do as well. Requests are still served. */
   retire(): Promise<void>;
   close(): Promise<void>;
 }
 
 interface BrokerOptions {
   readonly store: SealedStore;
-  /** What the store lies in, for what looks after it as a whole. */
+  /** The storage under `store`, for maintenance of the store as a whole. */
   readonly backend: Backend;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly publicUrl: () => string;
   readonly retention: RetentionPeriods;
-  /** The way to providers, for requests of our own. */
+  /** Sends our own requests to providers. */
   readonly send: SendSmallRequest;
-  /** The way to the environments' own forward addresses. */
+  /** Sends requests to the environments' own forward addresses. */
   readonly sendToApplication: SendSmallRequest;
   readonly webhooks: WebhookLimits & DeliveryLimits;
-  /** As usual where it is not said. */
+  /** Default limits if undefined. */
   readonly runs?: ScriptsLimits;
   readonly refreshLeaseMs?: number | undefined;
   readonly deliveryLeaseMs?: number | undefined;
@@ -238,7 +237,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await declare(declared);
       lookupFiling.look();
       accounts.authorizations.resume();
-      // Not before it is known where to, and with what it is signed.
+      // Deliveries start only now: their destinations and signing secrets are known from here on.
       await notified.deliveries.start();
       watched.keeper.start();
       scripted.keeper.start();

@@ -16,13 +16,13 @@ interface DeclarationsOptions {
 }
 
 /**
- * Brings the store into line with the file. What the file no longer declares is not deleted, for it may have
- * connections: it becomes changeable again. Applied twice, the second time changes nothing.
+ * Brings the store in line with the configuration file. Entries that the file no longer declares are not deleted, since
+ * they may have connections. They become editable through the API again. Applying the same file twice changes nothing.
  */
 export const createDeclarations =
   ({ environments, access, signingSecrets, variables, integrations, providers }: DeclarationsOptions) =>
   async (declared: DeclaredSetup): Promise<void> => {
-    // Checked before anything is changed: a file that cannot be applied whole is not applied at all.
+    // Check before any change: a file is applied whole or not at all.
     const known = new Set(declared.providers.map(({ name }) => name));
     for (const { provider } of declared.integrations) if (!known.has(provider)) providers.findBuiltIn(provider);
     for (const integration of declared.integrations) await integrations.requireSameProvider(integration);

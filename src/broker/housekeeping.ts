@@ -15,18 +15,21 @@ import type { Providers } from "./setup/providers.ts";
 import { createRunSweep } from "./syncs/run-retention.ts";
 
 export interface RetentionPeriods extends LogRetention {
-  /** Of notifications and their forwards. */
+  /** Retention of notifications and their forwards. */
   readonly deliveriesMs: number;
-  /** Of records that are deleted, and of those that no run has had to do with. */
+  /** Retention of deleted records, and of records that no run has used. */
   readonly recordsMs: number;
 }
 
-/** What time alone brings about: logs grow too old, credentials run out, refresh tokens die of disuse, nobody comes back. One replica sees to it for all. */
+/**
+ * Work that is due only because time passes: deletes old logs, notes expired credentials, refreshes idle refresh
+ * tokens, and ends abandoned connect sessions. One replica does this work for all.
+ */
 export interface Housekeeping {
   retain(retention: RetentionPeriods): void;
-  /** A round now, instead of within a minute. */
+  /** Runs a round now, instead of within a minute. */
   run(): Promise<void>;
-  /** Waits for the commit that is under way. */
+  /** Waits for the running commit. */
   close(): Promise<void>;
 }
 
@@ -43,7 +46,7 @@ interface HousekeepingOptions {
 }
 
 const everyMs = 60_000;
-/** Kept from one round to the next: whoever stops without a word is followed by another soon. */
+/** The lease is kept between rounds, so that another replica soon replaces a holder that stops without notice. */
 const leaseMs = 4 * everyMs;
 
 export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
@@ -55,7 +58,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   const recordSweep = createRecordSweep({ store, collections, world });
   const lease = createHeldLease({
     ...{ store, name: "housekeeping", lengthMs: leaseMs },
-    // Whoever had it meanwhile has deleted some.
+    // The previous holder of the lease has deleted logs that were counted here.
     onTaken: () => logSweep.forget(),
   });
   const connectSweep = createConnectSweep({ store, collections, world });
@@ -66,7 +69,7 @@ export function startHousekeeping(options: HousekeepingOptions): Housekeeping {
   timer.unref();
 
   function run(): Promise<void> {
-    // One that takes longer than the time between two is not joined by another.
+    // A round that takes longer than the interval is not joined by a second one.
     round ??= keep()
       .catch((err: unknown) => {
         if (!ended.signal.aborted) world.log.warn("housekeeping was not done, and will be tried again", { err });

@@ -3,43 +3,43 @@ import type { Lease } from "../store/leases.ts";
 import { begunAt } from "./audit/logs.ts";
 import type { Collections } from "./collections.ts";
 
-/** What is kept of logs, in each environment. */
+/** Limits of the logs of each environment. */
 export interface LogRetention {
   readonly maxAgeMs: number;
   readonly maxCount: number;
 }
 
 export interface LogSweep {
-  /** Deletes what is too old and what is too many, the oldest first, a small commit at a time. */
+  /** Deletes logs that are too old or too many, oldest first, in small commits. */
   sweep(asked: SweepRequest): Promise<number>;
-  /** Somebody else may have deleted some meanwhile: what was counted counts no more. */
+  /** Discards the counts: another replica may have deleted logs in the meantime. */
   forget(): void;
 }
 
 export interface SweepRequest {
   readonly retention: LogRetention;
   readonly nowMs: number;
-  /** Who sweeps: two at once would count what the other deletes. */
+  /** The lease of the sweeping replica. Two sweeps at once would count what the other one deletes. */
   readonly lease: Pick<Lease, "fence">;
-  /** Aborts between two commits. */
+  /** Stops the sweep between two commits. */
   readonly signal: AbortSignal;
 }
 
 interface DeletionCount {
   count: number;
-  /** The last one that was counted. */
+  /** Position of the last counted log. */
   upTo: string | undefined;
 }
 
 const pageSize = 200;
-/** A log is filed under when it began and stored when it ended: until then nothing behind it is counted. */
+/** A log is keyed by its start but stored at its end. Until this age, later logs are not counted. */
 const settledAfterMs = 120_000;
 
 export function createLogSweep({ store, collections }: { store: Store; collections: Collections }): LogSweep {
   const { logs, environments } = collections;
   const counted = new Map<string, DeletionCount>();
 
-  /** Each environment that has logs, there or deleted, found without a look at the logs between. */
+  /** Yields each environment that has logs, also deleted ones, without reading the logs in between. */
   async function* environmentsWithLogs(): AsyncGenerator<string> {
     let after: string | undefined;
     for (;;) {
@@ -47,12 +47,12 @@ export function createLogSweep({ store, collections }: { store: Store; collectio
       if (found === undefined) return;
       const { environment } = found.value;
       yield environment;
-      // Behind everything that begins with this environment: parts are parted by NUL.
+      // Skips all keys of this environment: NUL separates key parts, so `\x01` sorts after them.
       after = `${environment}\x01`;
     }
   }
 
-  /** How many there are; those that were counted before are not read again. */
+  /** Counts the logs of an environment; logs counted before are not read again. */
   async function countOf(environment: string, { nowMs, signal }: SweepRequest): Promise<DeletionCount> {
     const known = counted.get(environment) ?? { count: 0, upTo: undefined };
     counted.set(environment, known);
@@ -96,7 +96,7 @@ export function createLogSweep({ store, collections }: { store: Store; collectio
         try {
           deleted += await sweepOne(environment, request);
         } catch (error) {
-          // Somebody else sweeps now.
+          // Another replica is sweeping now.
           if (!(error instanceof StaleWrite)) throw error;
           counted.clear();
           break;

@@ -6,29 +6,29 @@ import { countSealed, type ResealProgress, reseal } from "../store/sealed/rewrit
 import { SealKeyMissing } from "../store/sealed/seal-key.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 
-/** Looks after the store as a whole. What takes long stops when its signal says so, and when its reader leaves. */
+/** Maintains the store as a whole. Long operations stop when their signal aborts and when their reader leaves. */
 export interface Upkeep {
-  /** Without its space when it cannot be asked now. */
+  /** Returns the status, without the space when the backend cannot be asked now. */
   status(): Promise<StoreStatus & Partial<Space>>;
-  /** Everything as of one moment: chunks, and at last the manifest. */
+  /** Yields a consistent snapshot of everything: chunks, then the manifest. */
   backup(asked: UpkeepRequest & { readonly actor: string }): AsyncGenerator<BackupPiece>;
-  /** Reads everything and checks it; the last step says that it has. */
+  /** Reads and checks everything; the last step has `isDone`. */
   scrub(asked: UpkeepRequest): AsyncGenerator<ScrubProgress>;
-  /** Seals everything anew. One runs at a time; what was left is taken up by the next. */
+  /** Re-encrypts everything. Only one re-seal runs at a time; an unfinished one is continued by the next. */
   reseal(asked: UpkeepRequest): AsyncGenerator<ResealProgress>;
-  /** The seal keys, those that are configured first, and whether the store could do without each. */
+  /** Returns the seal keys, configured ones first, and whether the store still needs each. */
   sealKeys(asked: UpkeepRequest & { readonly countValues: boolean }): Promise<readonly SealKeyUse[]>;
 }
 
 interface UpkeepRequest {
-  /** Aborts when nobody waits for it any more. */
+  /** Aborts when the caller has left. */
   readonly signal: AbortSignal;
 }
 
 export interface ScrubProgress {
   readonly checked: number;
   readonly damaged: number;
-  /** Some of what is damaged, in words. */
+  /** Some of the damaged entries, described for people. */
   readonly examples: readonly string[];
   readonly isDone: boolean;
 }
@@ -36,9 +36,9 @@ export interface ScrubProgress {
 export interface SealKeyUse {
   readonly id: string;
   readonly isConfigured: boolean;
-  /** How many data keys it wraps. */
+  /** The number of data keys that this seal key wraps. */
   readonly dataKeys: number;
-  /** How many values are sealed with those; undefined unless it was asked. */
+  /** The number of values encrypted with those data keys; undefined unless requested. */
   readonly sealedValues: number | undefined;
   readonly isNeeded: boolean;
 }
@@ -49,7 +49,7 @@ interface UpkeepOptions {
   readonly world: World;
 }
 
-/** As many as are read by a person. */
+/** Limits the examples to what a person reads. */
 const maxExamples = 20;
 
 export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
@@ -57,7 +57,10 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
   const { log, metrics } = world;
   let isResealing = false;
 
-  /** What a write or a re-seal has replaced since it was read is no damage: it is read once more. */
+  /**
+   * Checks that an entry decrypts. A write or a re-seal may have replaced the entry since, so a failure is read once
+   * more.
+   */
   async function opens(entry: Entry): Promise<boolean> {
     try {
       frames.open(entry);
@@ -74,7 +77,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
     }
   }
 
-  /** In a damaged file a key may be missing, which nothing that is read from it shows. */
+  /** Checks the files themselves: a damaged file may lack keys, which reading its entries does not show. */
   async function requireSoundFiles(): Promise<void> {
     for await (const { damaged: found, entries } of backend.scrub()) {
       if (found.length > 0) throw damaged(new Error(found.join(", ")));
@@ -88,7 +91,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
       try {
         return { ...status, ...(await backend.space()) };
       } catch {
-        /* A store that is away still has a status: that it is. */
+        /* The store is unavailable, which its own status says. */
         return status;
       }
     },
@@ -115,7 +118,7 @@ export function createUpkeep({ store, backend, world }: UpkeepOptions): Upkeep {
       const note = (what: string) => {
         count += 1;
         if (examples.length < maxExamples) examples.push(what);
-        // At once: somebody may be woken by it, and who asked may have left before the end.
+        // Set at once: an alert may depend on the metric, and the caller may leave before the end.
         metrics.storeDamaged.set(count);
       };
       for await (const step of backend.scrub()) {

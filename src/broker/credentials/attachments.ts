@@ -6,13 +6,13 @@ import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { integrationCertificate } from "../tokens/client-certificates.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
-/** What a request of a connection carries on account of its credentials, and where those may travel. */
+/** What the proxy adds to a connection's requests, and the hosts to which the credentials may be sent. */
 export interface AttachedCredentials {
   readonly attachment: Attachment;
   readonly binding: Binding;
 }
 
-/** Made once for a connection, and kept as long as it is in memory. Throws `connection_unusable`. */
+/** Returns the attached credentials, made once per cached connection. Throws `connection_unusable`. */
 export type Attachments = (live: LiveConnection) => AttachedCredentials;
 
 export function createAttachments(world: World): Attachments {
@@ -43,13 +43,13 @@ function attach(live: LiveConnection, nowMs: number): AttachedCredentials {
   }
 }
 
-/** The connection's own certificate, where it has one, else the integration's. */
+/** Adds the integration's client certificate unless the connection has its own. */
 function onConnection(attachment: Attachment, secrets: LiveConnection["secrets"]): Attachment {
   if (attachment.clientCertificate !== undefined) return attachment;
   const clientCertificate = integrationCertificate(secrets);
   return clientCertificate === undefined ? attachment : { ...attachment, clientCertificate };
 }
 
-/** A minted token runs out, and the next one is minted. */
+/** Whether a minted token has expired; the next one is then minted. */
 const isOutdated = (attachment: Attachment, { now }: Pick<World, "now">): boolean =>
   attachment.kind === "fixed" && attachment.untilMs !== undefined && attachment.untilMs <= now();

@@ -9,8 +9,8 @@ import type { Attachments } from "./attachments.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
 /**
- * One small request with a connection's credentials, as the proxy would send it, and the whole of its answer. Rejects
- * with `Unanswered`, and with a Fault where there is nothing that could be asked.
+ * Sends one small request with a connection's credentials, as the proxy would, and returns the whole response. Rejects
+ * with `Unanswered`, and with a Fault if no valid request can be made.
  */
 export type AskWithConnection = (
   live: LiveConnection,
@@ -20,12 +20,12 @@ export type AskWithConnection = (
 
 export interface ConnectionRequest {
   readonly method: string;
-  /** What follows the base path: path and query. */
+  /** The path and query after the base path. */
   readonly path: string;
-  /** Name, value, name, value. */
+  /** Header names and values in turn. */
   readonly rawHeaders: readonly string[];
   readonly content: Uint8Array | undefined;
-  /** In place of the provider's own, if the credentials may travel there. */
+  /** Replaces the provider's base URL, if the credentials may be sent there. */
   readonly baseUrl?: string | undefined;
 }
 

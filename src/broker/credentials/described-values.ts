@@ -3,13 +3,15 @@ import { emailHash } from "../../core/notifications/email-hash.ts";
 import { type DescribeRule, LookupRule_Transform } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
 
-/** What is filed with a connection because its provider says so. */
+/** Values stored with a connection because its provider reported them. */
 export interface DescribedValues {
   readonly metadata: JsonObject;
   readonly connectionConfig: JsonObject;
 }
 
-/** The values that an answer holds for these rules, filed where they say. What is not there is left out. */
+/**
+ * Extracts the values that these rules name from a response, under the fields they name. Missing values are omitted.
+ */
 export function describedValues(rules: readonly DescribeRule[], answer: JsonValue): DescribedValues {
   const filed = { metadata: {} as JsonObject, connectionConfig: {} as JsonObject };
   for (const { value: path, field, transform } of rules) {

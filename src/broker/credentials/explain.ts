@@ -8,7 +8,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Attachments } from "./attachments.ts";
 import type { Live } from "./live-connections.ts";
 
-/** What the proxy would make of a request: names and addresses alone, and nothing is sent. */
+/** Shows how the proxy would send a request, by names and addresses only. Sends nothing. */
 export type Explain = (request: RequestToExplain) => Promise<Explanation>;
 
 export interface RequestToExplain {

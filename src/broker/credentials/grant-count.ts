@@ -8,14 +8,16 @@ import type { Collections } from "../collections.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 
 /**
- * How much of what one account may have of live refresh tokens is used up, by the connections of an integration that
- * say they are of the same account. It may be more: a connection that is authorised again leaves the former token
- * behind, and neither other integrations with the same OAuth app are seen nor what was filed before there was an index.
+ * Counts how much of an account's limit of live refresh tokens is used, from the connections of one integration that
+ * name the same account. The real number may be higher. A re-authorized connection leaves its former token behind.
+ * Other integrations with the same OAuth app, and connections stored before the index existed, are not counted.
  */
 export interface GrantCount {
-  /** Undefined where there is no such limit, or where it is not known whose account it is. */
+  /** Returns undefined if the provider has no such limit, or the account is unknown. */
   count(connection: Connection, provider: Provider): Promise<number | undefined>;
-  /** Says so, when a new one brings it near the limit. The connection is there, whatever becomes of the counting. */
+  /**
+   * Logs a warning if a new connection brings the account near its limit. Counting errors never fail the connection.
+   */
   noteNew(connection: Connection, provider: Provider): Promise<void>;
 }
 
@@ -25,7 +27,7 @@ interface GrantCountOptions {
   readonly world: World;
 }
 
-/** Those that must be authorised again are among what is read, and are not counted. */
+/** Limits the connections read, including those that must be re-authorized, which are not counted. */
 const mostRead = 1_000;
 
 export function createGrantCount({ collections, logs, world }: GrantCountOptions): GrantCount {
@@ -43,7 +45,7 @@ export function createGrantCount({ collections, logs, world }: GrantCountOptions
     if (live === undefined || warning === undefined) return;
     const { environment = "", integration = "", id = "" } = connection.ref ?? {};
     world.metrics.grantsNearlyUsedUp.inc();
-    // Its environment's people see this one, the operator of the process the other.
+    // The environment's log is for its users, the process log for the operator.
     const log = logs.begin({ operation: "auth.grants", environment, integration, connectionId: id, secrets: [] });
     log.warn("an account's refresh tokens are nearly used up: one too many, and its oldest stops working", {
       live_grants: live,

@@ -12,16 +12,16 @@ import type { Refresher } from "./refresh.ts";
 import { renewalOf } from "./refresh-timing.ts";
 
 /**
- * Renews what nobody uses, before its refresh token dies of disuse. It walks through all connections, a stretch a
- * minute: a million in half a day, at the cost of reading them, and without a key for each in the store.
+ * Refreshes unused connections before their refresh tokens expire from disuse. Scans all connections, a part each
+ * minute: a million in half a day. The scan costs reads, but needs no key per connection in the store.
  */
 export interface IdleRefresh {
-  /** A stretch. Returns how many were renewed. */
+  /** Scans the next part. Returns how many connections were refreshed. */
   step(request: RefreshStep): Promise<number>;
 }
 
 export interface RefreshStep {
-  /** Of whoever keeps house: only one of several replicas walks. */
+  /** The housekeeping lease: only one of several replicas scans. */
   readonly lease: Pick<Lease, "remainingMs">;
   readonly signal: AbortSignal;
 }
@@ -37,7 +37,7 @@ interface IdleRefreshOptions {
 
 const perPage = 200;
 const perStep = 1_500;
-/** A provider that takes its time must not keep the others waiting for ever. */
+/** Bounds a step, so that a slow provider does not delay the others forever. */
 const stepMs = 45_000;
 
 export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
@@ -73,7 +73,7 @@ export function createIdleRefresh(options: IdleRefreshOptions): IdleRefresh {
           try {
             if (await renewIfDue(value, records[i]?.value)) renewed += 1;
           } catch (err) {
-            // Noted with the connection, where it was tried. One keeps no other from it.
+            // The failure is stored with the connection. One failed connection does not keep the others from a refresh.
             world.log.debug("a resting connection was not renewed", { connection: value.ref?.id, err });
           }
           position = at;

@@ -22,11 +22,11 @@ import type { Refresher, RenewalReason } from "./refresh.ts";
 import { lifeMsOf, renewAheadMs, renewalOf } from "./refresh-timing.ts";
 import { tokenClient } from "./token-client.ts";
 
-/** A connection with all that it takes to act on it, and credentials that are good now. */
+/** A connection with everything needed to use it, and credentials that are valid now. */
 export interface LiveConnection {
   readonly connection: Connection;
   readonly integration: Integration;
-  /** Of the customer's app at the provider: some credentials sign with them. */
+  /** Secrets of the customer's app at the provider: some credentials sign with them. */
   readonly secrets: IntegrationSecrets | undefined;
   readonly provider: Provider;
   readonly credentials: Credentials;
@@ -34,8 +34,8 @@ export interface LiveConnection {
 }
 
 /**
- * Where memory has a connection, and what was made of it, with its credentials. Who wants to find it again keeps this:
- * it is empty once memory lets go of it.
+ * The cache slot of a connection, with what was derived from the connection and its credentials. Callers keep the slot
+ * to find the connection again. Eviction empties the slot.
  */
 export class CacheSlot extends Memo {
   live: LiveConnection | undefined = undefined;
@@ -47,11 +47,16 @@ export class CacheSlot extends Memo {
 }
 
 export interface Live {
-  /** Renewed first, when they have run out. Rejects with a Fault when they cannot be. */
+  /**
+   * Returns a connection, refreshed first if its credentials have expired. Rejects with a Fault if the refresh fails.
+   */
   get(ref: ConnectionRef, options?: { readonly forceRefresh: boolean }): Promise<LiveConnection>;
-  /** What memory has of it, if that is good: without a promise. `before` is where it was: most often it is there still. */
+  /**
+   * Returns the cached connection if it is valid, without a promise. `before` is its former slot, usually still
+   * current.
+   */
   peek(ref: ConnectionRef, before?: CacheSlot): LiveConnection | undefined;
-  /** The provider has refused them. What there is in their place now; undefined: nothing. */
+  /** Called when the provider refused the credentials. Returns their replacement; undefined: there is none. */
   replacementOf(refused: LiveConnection): Promise<LiveConnection | undefined>;
   close(): void;
 }
@@ -67,17 +72,17 @@ interface LiveOptions {
   readonly world: World;
 }
 
-/** What memory has of a connection. */
+/** A cached connection. */
 interface HeldConnection extends LiveConnection {
-  /** Until when its credentials are good. */
+  /** The time until which the credentials are valid. */
   readonly goodUntil: number;
-  /** From when on they are renewed beside their use; moved on with each try. */
+  /** The time from which credentials are refreshed in the background; moved forward by each attempt. */
   readonly aheadFrom: number;
   readonly touched: UsedThing;
 }
 
 class CachedConnection implements LiveConnection {
-  /** Since memory began: until then nothing about it changes by itself, and its use is noted. */
+  /** Milliseconds since the cache was opened. Until then the entry is valid, and its use is already recorded. */
   sureUntil = 0;
   readonly seat = new CacheSlot();
   readonly connection: Connection;
@@ -101,18 +106,18 @@ class CachedConnection implements LiveConnection {
   }
 }
 
-/** So that what is used again and again is not among those that have lain longest. */
+/** Looks up the entry in the LRU cache this often, so that a busy connection is not the oldest and evicted. */
 const lookedForEveryMs = 1_000;
 
 const maxLive = 10_000;
-/** Most changes concern none, and are looked at no further. */
+/** Matches the keys that affect connections. Most changes do not match and need no further work. */
 const isOfConnections = /^(?:connection|credentials|integration|integration-secrets|provider)\0/;
-/** Renewals for one call at most. */
+/** Limits the refreshes for one call. */
 const maxRenewals = 3;
-/** A renewal ahead of time that failed has time. */
+/** Wait after a failed background refresh, while the credentials are still valid. */
 const aheadAgainMs = 30_000;
 
-/** The one place that hands out connections for use. What it holds in memory is let go when the store changes. */
+/** The only place that hands out connections for use. Cached connections are evicted when the store changes. */
 export async function openLiveConnections(options: LiveOptions): Promise<Live> {
   const { store, collections, connections, integrations, providers, touches, refresher, world } = options;
   const begunAt = world.now();
@@ -121,7 +126,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
   const patiently = createRetryingReads(world.log);
   const cache = new LRUCache<string, CachedConnection, ConnectionRef>({
     max: maxLive,
-    // Callers that wait while an entry is let go still get what they asked for; the next one reads anew.
+    // If an entry is evicted during its load, waiting callers still get it; the next caller reads the store again.
     ignoreFetchAbort: true,
     onInsert: (held) => {
       held.seat.live = held;
@@ -134,14 +139,14 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     store,
     world,
     spaces: ["connection", "credentials", "integration", "integration-secrets", "provider"],
-    // Whatever changed while nobody could say what: everything is read anew when it is asked for.
+    // Changes may have been missed: evict everything, to be read again on demand.
     read: async () => () => cache.clear(),
     onCommit({ changes }) {
       for (const { key } of changes) {
         if (!isOfConnections.test(key)) continue;
         const [space, environment = "", integration = "", id] = partsOf(key);
         if (space === "connection" || space === "credentials") cache.delete(`${environment}\0${integration}\0${id}`);
-        // A whole integration moved, or a provider: rare, and every connection of it has to be read anew.
+        // Integration or provider changed: rare, and every connection of it must be read again.
         if (space === "integration" || space === "integration-secrets" || space === "provider") cache.clear();
         if (space === "integration" || space === "integration-secrets") refresher.forgive(environment, integration);
       }
@@ -156,7 +161,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       connections.credentialsOf(ref),
     ]);
     if (credentials === undefined) {
-      // Deleted between one look and the other: then it is not there. Anything else is a defect.
+      // If the connection was deleted between the two reads, this throws. Missing credentials otherwise are a bug.
       await connections.get(ref);
       throw new Error("a connection has no credentials");
     }
@@ -175,7 +180,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     });
   }
 
-  /** The integration's client has another secret than the one that the token was obtained with. */
+  /** Whether the integration's client has changed since the token was obtained, for example its secret. */
   async function hasOtherClient(ref: ConnectionRef, obtained: Parameters<typeof tokenClient>[0]): Promise<boolean> {
     const now = tokenClient(obtained);
     const then = now && (await collections.refreshes.get(ref.environment, ref.integration, ref.id))?.value.tokenClient;
@@ -199,20 +204,22 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
     why: RenewalReason,
   ): Promise<CachedConnection> {
     await refresher.renew(ref, { seen: credentials, why });
-    // Our own look at the store's changes may come a moment later than what we know already.
+    // Our own change feed may lag behind this refresh, so evict now.
     cache.delete(keyFor(ref));
     return held(ref);
   }
 
   const isDue = ({ goodUntil: until }: CachedConnection): boolean => until <= world.now();
 
-  /** A provider that gives tokens with no time to live gives no better ones: each renewal's own callers use them. */
+  /**
+   * Whether the provider issues tokens without lifetime. Refreshing again gives no better ones, so this call uses them.
+   */
   async function cameWithoutLife(ref: ConnectionRef, { credentials }: LiveConnection): Promise<boolean> {
     const record = await collections.refreshes.get(ref.environment, ref.integration, ref.id);
     return areShortLived(record?.value, credentialsExpireAt(credentials));
   }
 
-  /** Nobody waits for it: what there is, is good. */
+  /** Refreshes in the background; no caller waits, since the current credentials are valid. */
   function renewAhead(ref: ConnectionRef, entry: CachedConnection, now: number): void {
     entry.aheadFrom = now + aheadAgainMs;
     refresher.renew(ref, { seen: entry.credentials, why: "due" }).catch((err: unknown) => {
@@ -240,7 +247,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       let found = await held(ref);
       let why: RenewalReason | undefined = isDue(found) ? "due" : undefined;
       if (forceRefresh && renewalOf(found) !== undefined) why = "requested";
-      // Again where others were put in their place meanwhile, or ran out before this call came to use them.
+      // Repeats if others replaced the credentials in the meantime, or the new ones expired before this call used them.
       for (let renewals = 0; why !== undefined && renewals < maxRenewals; renewals += 1) {
         const before: CachedConnection = found;
         found = await renewedSince(ref, before, why);
@@ -257,7 +264,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
       const isOther = (held: CachedConnection) => !equals(CredentialsSchema, held.credentials, credentials);
       const known = await held(ref);
       if (isOther(known) && !isDue(known)) return known;
-      // A token that ran out on its way was refused for that, and no cool-down keeps the next one back.
+      // A token that expired on its way was refused for that reason: then the refresh is `due` and has no cool-down.
       const found = await renewedSince(ref, known, isDue(known) ? "due" : "refused");
       return isOther(found) ? found : undefined;
     },
@@ -268,7 +275,7 @@ export async function openLiveConnections(options: LiveOptions): Promise<Live> {
   };
 }
 
-/** Credentials that were given with a refresh token alone are due at once. */
+/** When the credentials expire. Credentials supplied with only a refresh token are due at once. */
 function goodUntil(credentials: Credentials): number {
   if (lacksToken(credentials)) return 0;
   const expiresAt = credentialsExpireAt(credentials);

@@ -13,7 +13,7 @@ import { type Live, openLiveConnections } from "./live-connections.ts";
 import { createProviderRequests, type ProviderRequests } from "./provider-requests.ts";
 import { createRefresher } from "./refresh.ts";
 
-/** Connections with credentials that are good now: how they are had, renewed, attached, and asked with. */
+/** Connections with valid credentials: loads, refreshes and attaches credentials, and sends requests with them. */
 export interface CredentialsRoom {
   readonly attachments: Attachments;
   readonly tokens: TokenEndpoint;
@@ -21,7 +21,7 @@ export interface CredentialsRoom {
   readonly asks: ProviderRequests;
   readonly grants: GrantCount;
   readonly live: Live;
-  /** Renews those that rest. */
+  /** Refreshes connections that nobody uses, before their refresh tokens expire. */
   readonly keeper: IdleRefresh;
   close(): Promise<void>;
 }
@@ -30,10 +30,10 @@ interface CredentialsRoomOptions {
   readonly ground: SharedServices;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
-  /** The way to providers. */
+  /** Sends requests to providers. */
   readonly send: SendSmallRequest;
   readonly leaseMs: number | undefined;
-  /** The backup that the store was restored from. */
+  /** Returns the backup that the store was restored from. */
   readonly restorationOf: () => Promise<Restoration | undefined>;
 }
 

@@ -15,17 +15,17 @@ import type { AskWithConnection } from "./connection-request.ts";
 import { type DescribedValues, describedValues } from "./described-values.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
-/** Small requests of our own with a connection's credentials: to the provider's hosts, as the proxy would send them. */
+/** Small requests of our own with a connection's credentials to the provider's hosts, sent as the proxy would. */
 export interface ProviderRequests {
-  /** What its provider says of a connection that is about to be filed. Whatever goes wrong, it is filed all the same. */
+  /** Asks the provider about a connection before it is stored. Failures never keep the connection from being stored. */
   describe(live: LiveConnection): Promise<DescribedValues>;
-  /** Asks for the fields of these rules, logs nothing, and returns every failure beside what was found. */
+  /** Requests the fields of these rules. Logs nothing, and returns every failure beside the values found. */
   tryDescribe(live: LiveConnection, rules: readonly DescribeRule[], signal: AbortSignal): Promise<Description>;
-  /** Whether the provider takes the credentials, as far as one request can tell. */
+  /** Tests whether the provider accepts the credentials, as far as one request can show. */
   prove(live: LiveConnection): Promise<"good" | "refused" | "unproven">;
   /**
-   * Asks for what a template describes, with these values in it. Rejects with `Unanswered`, and with a Fault where
-   * there is nothing that could be asked.
+   * Sends a channel request from a template with these values. Rejects with `Unanswered`, and with a Fault if no
+   * request can be made.
    */
   ofChannel(live: LiveConnection, asked: ChannelAsk): Promise<SmallAnswer>;
 }
@@ -38,7 +38,7 @@ export interface Description {
 export interface DescribeFailure {
   /** A word such as `status_401`, `refused` or `deadline`. */
   readonly reason: string;
-  /** Of the answer, if there was one. */
+  /** The status of the response, if there was one. */
   readonly status?: number;
   readonly retryAfterMs?: number | undefined;
 }
@@ -55,7 +55,7 @@ interface ProviderRequestsOptions {
   readonly world: World;
 }
 
-/** An end user waits for it. */
+/** Short, since an end user waits for the response. */
 const deadlineMs = 10_000;
 const maxBytes = 256 * 1024;
 const maxRequests = 5;
@@ -119,7 +119,7 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
     };
   }
 
-  /** Rules with the same request are answered by one. */
+  /** Groups the rules by request, so that equal requests are sent once. */
   function requestsOf(wanted: readonly DescribeRule[]): readonly DescribeRequest[] {
     const byRequest = new Map<string, { readonly template: RequestTemplate; readonly rules: DescribeRule[] }>();
     for (const rule of wanted) {
@@ -154,7 +154,7 @@ export function createProviderRequests({ askWith, world }: ProviderRequestsOptio
         const body = jsonOf(answer);
         return body !== undefined && valueAt(accepted, body) ? "good" : "refused";
       } catch (error) {
-        // A provider that is away says nothing about a key.
+        // An unreachable provider proves nothing about a key.
         if (error instanceof RequestFailed) return "unproven";
         throw error;
       }
@@ -177,10 +177,10 @@ const namesOf = ({ integration, connection }: LiveConnection) => ({
 
 export function jsonOf({ body }: Pick<SmallAnswer, "body">): JsonValue | undefined {
   try {
-    // JSON.parse returns JSON and nothing else.
+    // JSON.parse returns only JSON values.
     return JSON.parse(body.toString("utf8")) as JsonValue;
   } catch {
-    // Not JSON: then it says nothing.
+    // A body that is not JSON has no values.
     return undefined;
   }
 }

@@ -31,7 +31,7 @@ import type { RefreshPace } from "./refresh-pace.ts";
 import { type Renewal, renewalOf, renewed } from "./refresh-timing.ts";
 import { tokenClient } from "./token-client.ts";
 
-/** A connection as it was read, with what its renewal takes. */
+/** A connection as it was read, with what its refresh needs. */
 export interface RefreshTarget {
   readonly known: ConnectionSnapshot;
   readonly integration: Integration;
@@ -43,21 +43,21 @@ export interface Attempt extends RefreshRun {
   readonly ref: ConnectionRef;
   readonly found: RefreshTarget;
   readonly renewal: Renewal;
-  /** As it was found with the rest: taken in the commit of the intent. */
+  /** The free lease, read together with the target and acquired in the commit of the intent. */
   readonly free: FreeLease;
   readonly log: LogWriter;
-  /** The credentials may still be good: the renewal is told of in a log. */
+  /** The credentials may still be valid; the refresh is then logged. */
   readonly isForced: boolean;
 }
 
-/** Written down, and with what there was then. */
+/** A stored intent to refresh, with the target as it was then. */
 interface RefreshIntent {
   readonly attemptId: string;
   readonly found: RefreshTarget;
   readonly revision: number;
 }
 
-/** An attempt that has asked. */
+/** An attempt whose request was sent. */
 interface SentRefresh {
   readonly trying: Attempt;
   readonly kept: KeptLease;
@@ -65,21 +65,21 @@ interface SentRefresh {
 }
 
 export interface RefreshRun extends RefreshCallbacks {
-  /** From now on the provider may have acted. */
+  /** Called before sending: from then on the provider may have acted. */
   readonly onSent: () => void;
 }
 
-/** Nobody need wait for the end of a flight once one of these was called. */
+/** Callbacks of a refresh. Callers need not wait for its end once one of these was called. */
 export interface RefreshCallbacks {
-  /** There are new credentials, and no crash takes them away any more. */
+  /** The new credentials are stored and survive a crash. */
   readonly onDurable: () => void;
-  /** What came of it cannot be written down yet. */
+  /** The result cannot be stored yet. */
   readonly onStoreTrouble: (error: unknown) => void;
 }
 
 interface AttemptsOptions {
   readonly read: (ref: ConnectionRef) => Promise<RefreshTarget>;
-  /** Undefined while another process renews the connection. */
+  /** Undefined while another process refreshes the connection. */
   readonly findLease: (ref: ConnectionRef) => Promise<FreeLease | undefined>;
   readonly store: Store;
   readonly health: ConnectionHealth;
@@ -90,17 +90,23 @@ interface AttemptsOptions {
   readonly breaker: RefreshBreaker;
   readonly pace: RefreshPace;
   readonly times: RefreshLeaseTimes;
-  /** Whatever is still under way is given up. */
+  /** True when running attempts must be abandoned. */
   readonly isOver: () => boolean;
   readonly world: World;
 }
 
-/** A renewal: noted, asked for, and written down. `again`: something else has changed the connection meanwhile. */
+/**
+ * Runs a refresh: stores the intent, requests the token, stores the result. `again`: another write changed the
+ * connection in the meantime.
+ */
 export type RunAttempt = (trying: Attempt) => Promise<"done" | "again">;
 
-/** A call has 60 seconds, and may be made twice; whoever waits longer than that is told to come again. */
+/**
+ * A token request has 60 s and may be sent twice. Callers that wait longer than this get an error that asks for a
+ * retry.
+ */
 export const patienceMs = 75_000;
-/** While somebody else is at it. */
+/** Wait between checks while another process refreshes. */
 export const lookAgainMs = 100;
 const storeRetryMs = 1_000;
 
@@ -113,7 +119,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
 
   async function attempt(trying: Attempt): Promise<"done" | "again"> {
     const { found, free } = trying;
-    // It rests on what was read a moment ago: were it stale, or the lease taken, the commit would be refused.
+    // The commit depends on the state just read: with stale state or a taken lease, the store refuses the commit.
     const intent = await noteIntent(trying, found, { changes: free.changes });
     if (intent === undefined) return "again";
     const kept = keepLease(free.taken(intent.revision), { renewEveryMs, log });
@@ -127,18 +133,19 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   async function askUnder({ trying, kept, intent: first }: SentRefresh): Promise<"done" | "again"> {
     const { ref, renewal, log: writer } = trying;
     for (let intent = first; ; ) {
-      // After a pause the refresh token may have been used by another process: it must not be sent a second time.
+      // After a pause, another process may have used the refresh token, which must not be sent twice.
       if (!(await kept.isOurs())) return "again";
       trying.onSent();
       const mayGoAgain = renewal.grant.type === "refresh_token" && intent === first;
-      // A connection that was kept may end under it: then it goes once more, and over a new one.
+      // A kept-alive connection may close during the request. Then the request is sent once more, over a new
+      // connection.
       const answer = await ask(trying, intent.found, { mayFollow: mayGoAgain });
       if (!(answer instanceof TokenFailure)) {
         breaker.noteSuccess(breakerKey(ref));
         return write({ trying, kept, intent }, answer, trying.found.known.credentials);
       }
       writer.warn("the token endpoint gave no token", { failure: answer.kind, code: answer.code });
-      // Whether it was acted on is not known: once more at once, while the provider may still forgive it.
+      // The provider may have acted on the request. Retry at once, while it may still accept the same token.
       if (answer.kind === "uncertain" && mayGoAgain) {
         const second = await noteIntent(trying, await read(ref), { conditions: [kept.lease.fence] });
         if (second === undefined) return "again";
@@ -154,7 +161,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     readonly conditions?: readonly Condition[];
   }
 
-  /** Durable before anything is sent: whoever finds it knows that the outcome is not known. */
+  /** Stores the intent before anything is sent. A process that finds an intent knows that the outcome is unknown. */
   async function noteIntent(
     { found, renewal }: Attempt,
     now: RefreshTarget,
@@ -168,11 +175,11 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         [...(more.changes ?? []), ...changes],
         [...(more.conditions ?? []), ...conditions],
       );
-      // How large it is nobody asks.
+      // The size is not used.
       const stored = record && { value: record, revision, bytes: 0 };
       return { attemptId, revision, found: { ...now, known: { ...now.known, record: stored } } };
     } catch (error) {
-      // Somebody else is at it, or other credentials came, or the same were sealed anew: it is looked at again.
+      // Another process attempts a refresh, the credentials changed, or the same ones were re-encrypted: read again.
       if (error instanceof StaleWrite) return undefined;
       throw error;
     }
@@ -206,7 +213,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     }
   }
 
-  /** Nothing stands between an answer and its commit, and while the store takes none it is tried on. */
+  /** Stores the new tokens. Nothing may delay this commit, and while the store refuses, it is retried. */
   async function write(asked: SentRefresh, answer: Tokens, base: Credentials): Promise<"done" | "again"> {
     const { intent, trying } = asked;
     const { ref, log: writer, isForced: isAskedFor } = trying;
@@ -228,9 +235,9 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /**
-   * This process was paused with its request under way, and another one has used the same refresh token since and been
-   * refused. The provider may have withdrawn all that came of the token, or the late answer may be the one that is
-   * good: only a renewal with the late answer's own token tells, and nothing is said before that.
+   * Handles a late success: this process was paused during its request, and another one was refused with the same
+   * refresh token. The provider may have revoked everything from that token, or the late response may be the valid one.
+   * Only a refresh with the late response's own token can tell, so nothing is reported before.
    */
   async function confirm(trying: Attempt, late: Credentials): Promise<"done" | "again"> {
     const { ref, log: writer } = trying;
@@ -260,12 +267,12 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     }
   }
 
-  /** Rejects with what callers are told; `again`: the failure is older than what there is now. */
+  /** Stores a failure and rejects with the callers' error. `again`: the failure is older than the current state. */
   async function noteFailure(asked: SentRefresh, failure: TokenFailure): Promise<"again"> {
     const { ref, log: writer } = asked.trying;
     let reason = failure.code;
     const outcome = await commitNoted(asked, async ({ known, integration, provider }) => {
-      // This one is among them: it has only now been found dead.
+      // The count includes this connection, whose grant was found dead only now.
       const liveGrants =
         failure.kind === "grant_dead" ? await grants.count(known.connection.value, provider) : undefined;
       const restoration = failure.kind === "grant_dead" ? await restorationOf() : undefined;
@@ -276,13 +283,13 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
       reason = noted.record?.deadReason || failure.code;
       return noted;
     });
-    // Other credentials have been stored, or a newer attempt was refused: this failure says nothing of what there is.
+    // Other credentials were stored, or a newer attempt was refused: this failure does not apply to the current state.
     if (outcome !== "written") {
       count("overtaken");
       return "again";
     }
     const { kind, code, retryAfterMs } = failure;
-    // What one connection's own address or client leads to says nothing of the others.
+    // A failure caused by one connection's own address or client does not apply to the other connections.
     if (!ofOneConnection.has(code))
       breaker.noteFailure(breakerKey(ref), { kind, code, retryAfterMs, nowMs: world.now(), random: Math.random() });
     count(kind);
@@ -303,8 +310,8 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   }
 
   /**
-   * Decided anew as often as something else of the connection changes; over when its credentials have. Where others
-   * write to the connection without a pause, `credentials` are written by themselves first.
+   * Commits a decision, and decides again each time another part of the connection changes. Ends when its credentials
+   * have changed. If others write to the connection without pause, `credentials` are stored alone first.
    */
   async function commitNoted(
     { trying, kept, intent }: SentRefresh,
@@ -312,10 +319,10 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
     credentials?: Credentials,
   ): Promise<"written" | "overtaken" | "refused"> {
     const { ref, found, onDurable, onStoreTrouble } = trying;
-    /** A dead grant is asked for once more by `confirm` alone. */
+    /** Only `confirm` refreshes a dead grant again. */
     const wasDead = isDead(found);
     const until = performance.now() + patienceMs;
-    /** As the intent left it. Were it otherwise by now, the commit would be refused, and only then is it read. */
+    /** The state after the intent. If it has changed, the commit is refused, and only then the state is read again. */
     let known: RefreshTarget | undefined = intent.found;
     let isDurable = false;
     for (let commits = 0; ; ) {
@@ -326,11 +333,12 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         const isOurs = isDurable && credentials !== undefined && isSame(now, credentials);
         if (!isOurs && !isSame(now, found.known.credentials)) return isDurable ? "written" : "overtaken";
         if (!isOurs && isDead(now) && !wasDead) return "refused";
-        // The lease was lost, and another process has asked since: its result is newer, and comes first.
+        // The lease was lost, and another process has sent a request since. Its result is newer, so wait for that
+        // first.
         const open = now.known.record?.value.intent?.attemptId ?? intent.attemptId;
         if (open !== intent.attemptId && !isOurs && performance.now() < until && !isOver()) {
           leave();
-          // Where that process is gone, its attempt will never have a result.
+          // If that process is gone, its attempt will never have a result.
           if ((await findLease(ref)) === undefined) {
             await sleep(lookAgainMs);
             continue;
@@ -343,7 +351,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
           continue;
         }
         const { changes, conditions } = await decide(now);
-        // A lease that was lost must not keep an answer from being written down: only the first times with it.
+        // A lost lease must not prevent storing the response: only the first commits depend on the lease.
         const released = commits > 1 ? [] : kept.lease.releasing();
         commits += 1;
         await store.commit([...changes, ...released], conditions);
@@ -351,7 +359,7 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
         return "written";
       } catch (error) {
         if (error instanceof StaleWrite) continue;
-        // Deleted meanwhile.
+        // The connection was deleted in the meantime.
         if (error instanceof Fault) return "overtaken";
         if (!isOfTheStore(error) || isOver()) throw error;
         log.warn("what came of a renewal cannot be written down yet", { ...about(ref), err: error });
@@ -367,17 +375,19 @@ export function createAttempts(options: AttemptsOptions): RunAttempt {
   return attempt;
 }
 
-/** Also where a key is missing that a re-seal has brought into use: what is held here can be had nowhere else. */
+/**
+ * Whether to retry the commit. Includes a missing seal key, introduced by a re-seal: the response cannot be had again.
+ */
 const isOfTheStore = (error: unknown): boolean => error instanceof StoreUnavailable || error instanceof SealKeyMissing;
 
 const isDead = ({ known: { record } }: RefreshTarget): boolean =>
   record !== undefined && record.value.deadReason !== "";
 
-/** A re-seal writes the same credentials anew. */
+/** Compares by value: a re-seal rewrites the same credentials. */
 export const isSame = ({ known }: RefreshTarget, seen: Credentials): boolean =>
   equals(CredentialsSchema, known.credentials, seen);
 
-/** What else an answer says of a connection. */
+/** Other changes of the connection that the response reports. */
 function patchOf({ connectionConfig, metadata, grantedScopes, missingScopes: lacked }: Connection, answer: Tokens) {
   return {
     ...(answer.scopes === undefined
@@ -393,7 +403,7 @@ function patchOf({ connectionConfig, metadata, grantedScopes, missingScopes: lac
   };
 }
 
-/** Words of ours, for requests that could not even be made. */
+/** Our own codes, for requests that could not even be made. */
 const ofOneConnection = new Set(["address_unbound", "client_unusable"]);
 
 export const breakerKey = ({ environment, integration }: ConnectionRef): string => `${environment}\0${integration}`;

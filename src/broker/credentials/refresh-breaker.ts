@@ -2,19 +2,22 @@ import type { TokenFailureKind } from "../../auth/oauth2/tokens.ts";
 import { isAhead } from "../connections/refresh-bookkeeping.ts";
 
 /**
- * What the connections of one integration have in common: a client that the provider refuses, and a token endpoint
- * that is down. Learned by a few, it is not asked again by all of them.
+ * Circuit breaker for failures that all connections of an integration share: a client that the provider refuses, and a
+ * token endpoint that is down. After a few failures, the other connections send no requests.
  */
 export interface RefreshBreaker {
-  /** Undefined: ask. Otherwise whoever asks is told what the last one learned. */
+  /** Undefined: send the request. Otherwise callers get the last failure. */
   closedUntil(key: string, nowMs: number): BreakerState | undefined;
-  /** Just before it is asked. When the time is over, one goes and looks, and the others wait until that one leaves. */
+  /**
+   * Called just before the request. After the wait, one probe is let through; others are refused until the probe
+   * leaves.
+   */
   enter(key: string, nowMs: number): { readonly closed: BreakerState } | { readonly leave: () => void };
   noteFailure(key: string, failed: TokenRequestFailure): void;
   noteSuccess(key: string): void;
-  /** Whatever was learned may be wrong now. */
+  /** Resets the breaker, since the reason of the failures may be gone. */
   forget(key: string): void;
-  /** How many integrations are left alone now, by reason. */
+  /** Counts the integrations that are blocked now, by reason. */
   counts(nowMs: number): Readonly<Record<Reason, number>>;
 }
 
@@ -31,18 +34,18 @@ interface TokenRequestFailure {
   readonly code: string;
   readonly retryAfterMs: number | undefined;
   readonly nowMs: number;
-  /** From 0 up to 1. */
+  /** At least 0 and below 1. */
   readonly random: number;
 }
 
 interface BreakerRecord extends BreakerState {
   readonly sinceMs: number;
   readonly inARow: number;
-  /** Somebody has been let through to see. */
+  /** A probe request is running. */
   isProbed: boolean;
 }
 
-/** So many in a row, and it is not the connection. */
+/** This many failures in a row are not the fault of one connection. */
 const manyInARow = 5;
 const firstMs = 5_000;
 const maxMs = 300_000;
@@ -55,10 +58,10 @@ export function createRefreshBreaker(): RefreshBreaker {
 
   function closedUntil(key: string, nowMs: number): BreakerState | undefined {
     const known = learned.get(key);
-    // A clock that was turned back would keep it closed for as long.
+    // A clock that was set back would otherwise block the integration for that long.
     if (known === undefined || !isClosed(known) || isAhead(known.sinceMs, nowMs)) return undefined;
     if (known.untilMs > nowMs) return known;
-    // Until the one that looks is back, the others are told what is known.
+    // Until the probe returns, the others get the known failure.
     return known.isProbed ? { ...known, untilMs: nowMs + 1_000 } : undefined;
   }
 
@@ -70,7 +73,7 @@ export function createRefreshBreaker(): RefreshBreaker {
       const known = learned.get(key);
       if (known === undefined) return { leave: () => {} };
       known.isProbed = true;
-      // It may have learned nothing, and somebody else must be let through then.
+      // The probe may have learned nothing; another one must then be let through.
       return {
         leave: () => {
           known.isProbed = false;
@@ -80,14 +83,14 @@ export function createRefreshBreaker(): RefreshBreaker {
     noteFailure(key, { kind, code, retryAfterMs = 0, nowMs, random }) {
       const reason = kind === "client_refused" || kind === "misconfigured" ? "client" : "endpoint";
       if (kind === "grant_dead") {
-        // It was asked, and has answered: the endpoint and the client are well.
+        // The provider has responded to the request: the endpoint and the client work.
         learned.delete(key);
         return;
       }
       const known = learned.get(key);
       const isOfTheSame = known?.reason === reason && isClosed(known) && known.untilMs > nowMs;
       if (known !== undefined && isOfTheSame && !isAhead(known.sinceMs, nowMs)) {
-        // It was on its way when this was learned: of a hundred that failed at once, each is no further failure.
+        // The request was already under way when the breaker opened. A hundred simultaneous failures count as one.
         learned.set(key, { ...known, untilMs: Math.max(known.untilMs, nowMs + retryAfterMs) });
         return;
       }

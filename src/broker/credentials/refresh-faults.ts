@@ -2,7 +2,7 @@ import { Fault } from "../../base/fault.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { BreakerState } from "./refresh-breaker.ts";
 
-/** What is said to whoever wants credentials that could not be renewed. */
+/** The error for callers whose credentials could not be refreshed. */
 export function unavailable(why: string, retryAfterSeconds: number): Fault {
   return new Fault("refresh_unavailable", `the credentials are due and could not be renewed now: ${why}`, {
     retryAfterSeconds: Math.max(1, Math.ceil(retryAfterSeconds)),

@@ -2,19 +2,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
 import { type Lease, LeaseLost } from "../../store/leases.ts";
 
-/** Lengths that the lease of a renewal goes by. */
+/** Durations of a refresh lease. */
 export interface RefreshLeaseTimes {
-  /** A paused holder keeps the lease for this long. */
+  /** How long a paused holder keeps the lease. */
   readonly leaseMs: number;
-  /** A holder that lives renews it so often. */
+  /** How often a live holder renews the lease. */
   readonly renewEveryMs: number;
-  /** A holder whose session at the store is gone, and that has renewed nothing for so long, is dead. */
+  /** A holder without a session at the store, and without renewal for this long, is dead. */
   readonly silenceMs: number;
 }
 
 /**
- * A pause of half a minute outlasts garbage collection, a frozen container and the move of a virtual machine. A process
- * that was killed leaves no session behind: others need not wait for the end of its lease, only for its silence.
+ * Half a minute outlasts a pause by garbage collection, a frozen container or a virtual machine migration. A killed
+ * process leaves no session behind. Others then wait only for its silence, not for the end of its lease.
  */
 const usualLeaseMs = 30_000;
 const longestRenewalPauseMs = 1_000;
@@ -25,12 +25,12 @@ export function refreshLeaseTimes(leaseMs: number = usualLeaseMs): RefreshLeaseT
   return { leaseMs, renewEveryMs, silenceMs: renewalsMissed * renewEveryMs };
 }
 
-/** A lease that is renewed until its attempt is over. */
+/** A lease that is renewed until its attempt ends. */
 export interface KeptLease {
   readonly lease: Lease;
-  /** False once another process may hold the lease: after a pause this is asked before anything is sent. */
+  /** False once another process may hold the lease. After a pause, check before sending anything. */
   isOurs(): Promise<boolean>;
-  /** The lease was given back together with the result. */
+  /** Called when the lease was released in the commit of the result. */
   onReleased(): void;
   end(): Promise<void>;
 }
@@ -43,13 +43,13 @@ export function keepLease(lease: Lease, { renewEveryMs, log }: Pick<RefreshLease
   async function renewUntilOver(): Promise<void> {
     while (!signal.aborted) {
       await sleep(renewEveryMs, undefined, { signal }).catch(() => {
-        /* The attempt is over. */
+        /* The attempt has ended. */
       });
       if (signal.aborted) return;
       try {
         await lease.renew();
       } catch (err) {
-        // The answer still counts: it is written over nothing but what it replaces.
+        // The response still counts: its commit replaces only the credentials that it was requested for.
         log.debug("a lease was not renewed", { err });
         if (err instanceof LeaseLost) return;
       }

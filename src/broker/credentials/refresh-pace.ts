@@ -1,39 +1,39 @@
 import { performance } from "node:perf_hooks";
 
 /**
- * When renewals may begin what this process does for them: reading, writing down, asking, writing down. A thousand of
- * them would keep the event loop busy without a pause, and every other request would wait for it in each of its turns.
- * So a few begin, and then the loop rests before the next few do: however long they take, and whatever else there is
- * to do, renewals leave time to others. Waiting for a provider is no work, and is not counted.
+ * Limits when refreshes may start their work in this process: read, store the intent, send, store the result. A
+ * thousand refreshes would keep the event loop busy and delay every other request in each tick.
+ * So a few start, and the loop must be idle for a while before the next few do. That leaves time for other work,
+ * however long a refresh takes. Waiting for a provider costs no CPU and is not counted.
  */
 export interface RefreshPace {
-  /** Waits until one more may begin; resolves to what says that its work is over, once or several times. */
+  /** Waits until one more may start. Resolves with a function that ends its work and may be called more than once. */
   begin(): Promise<() => void>;
-  /** What a provider has given waits for nobody; what is yet to begin waits for it. */
+  /** Counts work that never waits, such as storing a provider's response; refreshes yet to start wait for this work. */
   enter(): () => void;
 }
 
 /**
- * They go on in step, since they share reads and commits, and the fewer they are, the less they share: with a rest that
- * lets a thousand begin in five seconds, these took 1.7 s of CPU by six, 1.8 to 2.3 by four, 2.4 by two, 2.7 one by one.
+ * Refreshes that start together share reads and commits; smaller groups share less. Measured with an idle time that
+ * lets a thousand start in 5 s: 1.7 s of CPU in groups of six, 1.8 to 2.3 s of four, 2.4 s of two, 2.7 s of one.
  */
 const few = 6;
 /**
- * Idle in all, since those before began. So they take a third of a loop that has nothing else to do, and a thousand are
- * fresh within five seconds. What others wait for is seldom a renewal then, but a collection that one brought about, or
- * a core that somebody else has; and of both there are as many in twice the time.
+ * Total idle time of the loop since the previous group started. Refreshes then take a third of an otherwise idle loop,
+ * and a thousand finish within 5 s. Other requests then seldom wait for a refresh. They wait for a garbage collection
+ * that a refresh caused, or for a core in use elsewhere. Spreading the work over twice the time causes as many of both.
  */
 const restMs = 14;
-/** While others keep the loop busy, so that whoever waits for a renewal gets a share of it: 150 a second. */
+/** Maximum wait while other work keeps the loop busy, so that callers still get 150 refreshes a second. */
 const longestMs = 40;
 const lookEveryMs = 1;
-/** At work at once: while the store stands still, no more wait for it than this. */
+/** Maximum at work at once. While the store does not respond, no more than this number wait for it. */
 const most = 64;
 
 export function createRefreshPace(): RefreshPace {
   const waiting: (() => void)[] = [];
   let busy = 0;
-  /** How many may still begin before the loop has rested again. */
+  /** How many may still start before the loop must be idle again. */
   let left = 0;
   let idleThen = 0;
   let then = Number.NEGATIVE_INFINITY;

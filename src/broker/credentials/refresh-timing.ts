@@ -6,13 +6,13 @@ import type { ClientOverride, Credentials } from "../../gen/latchkey/v1/credenti
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** What is sent to have credentials renewed. */
+/** The request that refreshes credentials. */
 export interface Renewal {
   readonly grant: RenewalGrant;
-  /** This connection's own client, in place of the integration's. */
+  /** The connection's own OAuth client, in place of the integration's. */
   readonly client: RenewalClient | undefined;
   readonly dpopKey: string | undefined;
-  /** What is used up by it, and what makes one attempt known from another: the token, or what stands for it. */
+  /** The token that the refresh uses up, or what represents it. Distinguishes one attempt from another. */
   readonly spent: string;
 }
 
@@ -35,7 +35,7 @@ interface RefreshableCredentials {
   readonly integration: Pick<Integration, "oauth">;
 }
 
-/** Undefined: there is nothing to renew them with, or nobody to ask. */
+/** Undefined if there is no token endpoint, or nothing to refresh the credentials with. */
 export function renewalOf(asked: RefreshableCredentials): Renewal | undefined {
   return hasTokenEndpoint(asked.provider) ? grantOf(asked) : undefined;
 }
@@ -107,7 +107,7 @@ function grantOf({ credentials: { kind }, provider, integration }: RefreshableCr
       const { username, password, token } = kind.value;
       return { ...plain, grant: { type: "described", fields: { username, password } }, spent: token };
     }
-    // A JWT is minted for each use, and runs out unnoticed.
+    // A JWT is minted for each use, so its expiry does not matter.
     case "jwt":
     case "oauth1":
     case "apiKey":
@@ -127,11 +127,11 @@ function clientOf(own: ClientOverride | undefined): RenewalClient | undefined {
   return own === undefined || own.clientId === "" ? undefined : { id: own.clientId, secret: own.clientSecret };
 }
 
-/** What the credentials become. What the answer does not name stays as it was. */
+/** The refreshed credentials. Values that the response does not name stay as they were. */
 export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kind"] {
   const { accessToken, refreshToken, expiresAtMs, raw, dpopKey } = tokens;
   const expiresAt = expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) };
-  // Bound to none: a proof would be asked of nobody, and a bearer's token is refused with one.
+  // Empty if the new token is not bound to a key: providers refuse a bearer token that comes with a DPoP proof.
   const boundTo = dpopKey ?? "";
   switch (kind.case) {
     case "oauth2": {
@@ -176,33 +176,38 @@ export function renewed({ kind }: Credentials, tokens: Tokens): Credentials["kin
   }
 }
 
-/** A tenth of a token's life before its end, and not more than an hour: so long do providers and networks fail. */
+/**
+ * Refresh a tenth of the lifetime before the expiry, at most an hour: outages of providers and networks last that long.
+ */
 const aheadShare = 0.1;
 const maxAheadMs = 3_600_000;
-/** Of a token whose life nobody told. */
+/** Assumed lifetime of a token if the provider states none. */
 const usualLifeMs = 3_600_000;
 
 interface TokenLifetime {
   readonly expiresAtMs: number;
-  /** As long as it was good for when it was issued; undefined: not known. */
+  /** The full lifetime when the token was issued; undefined: not known. */
   readonly lifeMs: number | undefined;
-  /** From 0 up to 1: those that were issued together are not renewed together. */
+  /** At least 0 and at most 1: spreads the refreshes of tokens that were issued together. */
   readonly jitter: number;
 }
 
-/** From when on it is renewed beside its use, so that nobody waits for it. */
+/** The time from which to refresh in the background, so that no caller waits. */
 export function renewAheadMs({ expiresAtMs, lifeMs = usualLifeMs, jitter }: TokenLifetime): number {
   const aheadMs = Math.min(maxAheadMs, lifeMs * aheadShare);
   return expiresAtMs - aheadMs * (1 - jitter / 2);
 }
 
-/** How long the token was good for, as the provider said when it gave it. */
+/** The token's lifetime as the provider stated when it issued the token. */
 export function lifeMsOf({ kind }: Credentials): number | undefined {
   const seconds = Number(rawAnswerIn(kind)?.["expires_in"]);
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
 }
 
-/** The answer of a token endpoint where its `expires_in` can be believed; elsewhere a description says where it is. */
+/**
+ * The response of a token endpoint whose `expires_in` can be trusted. For other kinds, a description says where the
+ * lifetime is.
+ */
 function rawAnswerIn(kind: Credentials["kind"]): JsonObject | undefined {
   switch (kind.case) {
     case "oauth2":

@@ -40,33 +40,34 @@ import { createRefreshPace } from "./refresh-pace.ts";
 import { renewalOf } from "./refresh-timing.ts";
 
 /**
- * Has credentials renewed: one attempt at a time for each connection, in this process by one promise that all who ask
- * share, among replicas by a lease. What came is written down before anybody uses it, and written only over what it
- * replaces. A provider that rotates refresh tokens forgives no mistake here.
+ * Refreshes credentials, one attempt at a time for each connection. In one process, all callers share a promise; among
+ * replicas, a lease decides. New credentials are stored before anybody uses them, and replace only the ones they were
+ * requested for. A provider that rotates refresh tokens forgives no mistake here.
  */
 export interface Refresher {
-  /** Resolves once the credentials are others than `seen`. Rejects with a Fault that says why they are not. */
+  /** Resolves once the stored credentials differ from `seen`. Rejects with a Fault that gives the reason. */
   renew(ref: ConnectionRef, asked: RefreshRequest): Promise<void>;
-  /** What was learned of an integration may be wrong: it has changed. */
+  /** Resets the breaker of an integration, since the integration has changed. */
   forgive(environment: string, integration: string): void;
-  /** Attempts that are under way are waited for: what a provider has given is written down. */
+  /** Waits for running attempts, so that tokens from the provider are stored. */
   close(): Promise<void>;
 }
 
 export interface RefreshRequest {
-  /** What whoever asks has. Compared by what it holds: a re-seal writes the same credentials anew. */
+  /** The caller's credentials. Compared by value: re-sealing rewrites equal ones. */
   readonly seen: Credentials;
   readonly why: RenewalReason;
 }
 
 /**
- * `due`: the time of the credentials is over, or nearly. `requested`: a caller wants new ones now. `refused`: the
- * provider did not take them; since it may refuse the next ones as well, at most once in half a minute.
+ * `due`: the credentials have expired, or nearly. `requested`: a caller wants new ones now. `refused`: the provider
+ * refused the credentials. A `refused` refresh runs at most once in 30 s, since the provider may refuse the next ones
+ * too.
  */
 export type RenewalReason = "due" | "requested" | "refused";
 
 interface RefresherOptions {
-  /** For how long a paused process keeps the lease of its attempt; half a minute unless said. */
+  /** How long a paused process keeps the lease of its attempt; 30 s by default. */
   readonly leaseMs?: number | undefined;
   readonly store: Store;
   readonly health: ConnectionHealth;
@@ -79,22 +80,22 @@ interface RefresherOptions {
 }
 
 /**
- * Of one integration. A thousand that run out in one second would hold up every other call; and of a token endpoint
- * that is down, those who wait learn from the first that failed.
+ * Limit for one integration. A thousand tokens that expire in one second would delay every other call. If a token
+ * endpoint is down, waiting refreshes learn that from the first failure.
  */
 const mostAtOnce = 32;
 const closeWithinMs = 10_000;
-/** Whoever waits is told within two seconds that the store takes nothing. */
+/** Callers learn within two seconds that the store accepts no writes. */
 const storePatienceMs = 1_000;
 
-/** An attempt under way. All who ask share one promise, and one patience. */
+/** A running attempt. All callers share one promise and one timeout. */
 interface RefreshFlight {
-  /** Callers that have other credentials are not helped by it. */
+  /** The credentials to replace. The attempt does not help callers that have other credentials. */
   readonly seen: Credentials;
   readonly why: RenewalReason;
   readonly flown: Promise<void>;
   readonly shared: Promise<void>;
-  /** Rejects when what came of it cannot be written down yet. */
+  /** Rejects when the result cannot be stored yet. */
   readonly trouble: Promise<never>;
 }
 
@@ -135,7 +136,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   async function flyInTurn(ref: ConnectionRef, asked: RefreshRequest, course: RefreshCallbacks): Promise<void> {
     const pauseMs = await inTurn(ref, () => flyOn(ref, asked, { ...course, hasPaused: false }));
     if (pauseMs === 0) return;
-    // Outside of the turn, which others can use meanwhile. Once: a wall clock may stand still.
+    // Sleeps without the limiter's slot, which others can use. Only once, since a wall clock may stand still.
     await sleep(pauseMs);
     await inTurn(ref, () => flyOn(ref, asked, { ...course, hasPaused: true }));
   }
@@ -149,7 +150,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     }
   }
 
-  /** A failure of the store that passes soon is nobody's. Nothing was sent yet that could be sent twice. */
+  /** Retries a short failure of the store. Nothing was sent yet, so nothing can be sent twice. */
   async function flyOn(ref: ConnectionRef, asked: RefreshRequest, course: Pausing<RefreshCallbacks>): Promise<number> {
     const until = performance.now() + storePatienceMs;
     for (;;) {
@@ -167,7 +168,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     }
   }
 
-  /** Returns how long to pause before it is tried again; 0 when it is over. */
+  /** Returns how long to pause before the next attempt; 0 when finished. */
   async function fly(ref: ConnectionRef, { seen, why }: RefreshRequest, course: Pausing<RefreshRun>): Promise<number> {
     const until = performance.now() + patienceMs;
     const holder = watchOne();
@@ -192,13 +193,13 @@ export function createRefresher(options: RefresherOptions): Refresher {
       } finally {
         leave();
       }
-      // Another replica renews it, or was about to when it died.
+      // Another replica refreshes the connection, or was about to when it died.
       if (performance.now() > until || isClosing) throw unavailable("another replica is renewing it", 1);
       await sleep(lookAgainMs * (0.5 + Math.random()));
     }
   }
 
-  /** Throws what whoever asks is told, when nobody should ask the provider now. */
+  /** Throws the caller's error if the provider should not be asked now. */
   function requireTryable(ref: ConnectionRef, { known, integration, provider }: RefreshTarget, why: RenewalReason) {
     const { credentials } = known;
     const record = known.record?.value;
@@ -209,7 +210,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     const due = nextAttemptMs(record, { isForced, nowMs: now });
     if (record === undefined || due === undefined || due <= now) return;
     if (isForOperator(record.lastFailure)) {
-      // Changed since it was refused: somebody has mended it, and need not wait.
+      // The integration was changed after the refusal, probably to fix it, so callers need not wait.
       const changedAt = integration.updatedAt === undefined ? 0 : timestampMs(integration.updatedAt);
       if (record.lastFailedAt !== undefined && changedAt > timestampMs(record.lastFailedAt)) return;
       throw misconfigured(record.lastCode);
@@ -230,7 +231,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
     readonly course: RefreshRun;
   }
 
-  /** `again`: something else has changed the connection meanwhile. */
+  /** `again`: another write changed the connection in the meantime. */
   async function tryOnce({ ref, found, free, isForced, course }: Trying): Promise<"done" | "again"> {
     const { integration, secrets, provider } = found;
     const { credentials } = found.known;
@@ -252,10 +253,10 @@ export function createRefresher(options: RefresherOptions): Refresher {
     async renew(ref, asked) {
       const key = `${ref.environment}\0${ref.integration}\0${ref.id}`;
       for (let known = flights.get(key); known !== undefined; known = flights.get(key)) {
-        // One for a refused token may end without a request.
+        // A refresh for a refused token may end without a request.
         const isEnough = known.why !== "refused" || asked.why === "refused";
         if (isEnough && equals(CredentialsSchema, known.seen, asked.seen)) return known.shared;
-        // It renews what is not there any more: what comes of it is nothing to us.
+        // The running attempt replaces credentials that are no longer stored, so its result is irrelevant here.
         await patiently(known.flown.catch(isNothingToUs), known.trouble);
       }
       const { promise: durable, resolve: onDurable } = Promise.withResolvers<void>();
@@ -277,7 +278,7 @@ export function createRefresher(options: RefresherOptions): Refresher {
   };
 }
 
-/** Whoever waits is told to come again; what is under way goes on. */
+/** Rejects after the timeout, so that callers retry; the attempt continues. */
 async function patiently(flight: Promise<void>, trouble: Promise<never>): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const waiting = setTimeout(() => reject(unavailable("the provider takes long", 5)), patienceMs).unref();
@@ -288,14 +289,14 @@ async function patiently(flight: Promise<void>, trouble: Promise<never>): Promis
   }
 }
 
-/** Another caller had its token refused a moment ago, and these came of it. */
+/** Whether the current credentials replaced ones that were refused to another caller a moment ago. */
 function isCoolingDown({ known: { record } }: RefreshTarget, now: number): boolean {
   if (record === undefined || record.value.failures > 0 || record.value.lastSucceededAt === undefined) return false;
   const gotAt = timestampMs(record.value.lastSucceededAt);
   return now >= gotAt && now < gotAt + coolDownMs;
 }
 
-/** A renewal may follow another at once, but not where each brings a token that is over, or a caller asks in a loop. */
+/** Limits how soon a refresh may follow another: only if new tokens expire at once, or a caller asks in a loop. */
 function pauseBefore({ known: { record, credentials } }: RefreshTarget, why: RenewalReason, now: number): number {
   if (record === undefined) return 0;
   const isLimited = why === "requested" || areShortLived(record.value, credentialsExpireAt(credentials));

@@ -9,14 +9,14 @@ interface TokenSource {
 }
 
 /**
- * Of a token that was obtained with the integration's own client, which client that was (RFC 6749, section 4.4): once
- * the client has another secret, the token is not to be used any more. Nobody guesses a secret by it who does not know
+ * A hash of the client that obtained the token, for tokens of the integration's own client (RFC 6749, section 4.4).
+ * Once the client has another secret, the token must not be used. The hash does not help to guess the secret without
  * the token. Undefined: there is no such token.
  */
 export function tokenClient({ credentials: { kind }, integration, secrets }: TokenSource): Uint8Array | undefined {
   if (kind.case !== "oauth2Client" || kind.value.clientId !== "" || kind.value.token === "") return undefined;
   const parts = [kind.value.token, integration.oauth?.clientId, secrets?.clientSecret, secrets?.privateKey];
-  // RFC 8705, section 3: it may be good on no connection but one with this certificate.
+  // RFC 8705, section 3: the token may be valid only on connections with this certificate.
   const certificate = secrets?.clientCertificate ?? "";
   return hash("sha256", JSON.stringify(certificate === "" ? parts : [...parts, certificate]), "buffer");
 }
