@@ -4,13 +4,15 @@ import type { Connection, EndUser } from "../gen/latchkey/v1/connection_pb.ts";
 import type { ConnectionField } from "../gen/latchkey/v1/provider_pb.ts";
 import { hostIn } from "./outgoing/filled-url.ts";
 
-/** What a connection may look like, whoever writes it. Each rule lists every mistake it finds; none is no mistake. */
+/**
+ * Rules for the fields of a connection, for every writer. Each check returns all mistakes; an empty list means valid.
+ */
 
 export const maxTags = 10;
 export const maxMetadataBytes = 256 * 1024;
 /**
- * In protobuf a JSON object within another is three messages deep, and decoders of other languages give up at 100:
- * what is deeper could be stored and never be read.
+ * In protobuf, each nested JSON object takes three message levels, and decoders in other languages stop at 100. A
+ * deeper value could be stored but never read.
  */
 export const maxMetadataDepth = 32;
 export const maxMetadataKeys = 1_000;
@@ -23,7 +25,7 @@ const channelKeys = ["calendarChannelId", "calendarResourceId"];
 const mistake = (path: readonly string[], message: string): Mistake => ({ path, message });
 
 /**
- * Printable ASCII, because the id travels in a header and in a path; nothing that a path could resolve away, and
+ * The ID is sent in a header and in a path: printable ASCII only, no path segments that resolve away (`.`, `..`), and
  * no blank at either end, which a header would lose.
  */
 export function checkConnectionId(id: string): Mistake[] {
@@ -41,7 +43,8 @@ const tagKey = /^[a-zA-Z][a-zA-Z0-9_\-./]*$/;
 
 export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
   const entries = Object.entries(tags);
-  // Alone: the mistakes of ten thousand tags would be an answer longer than the request.
+  // Returns only this mistake: listing the mistakes of ten thousand tags would make the response longer than the
+  // request.
   if (entries.length > maxTags) return [mistake(["tags"], `must be at most ${maxTags}`)];
   const seen = new Set<string>();
   const mistakes: Mistake[] = [];
@@ -63,7 +66,7 @@ export function checkTags(tags: Readonly<Record<string, string>>): Mistake[] {
 export const lowerTags = (tags: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(tags).map(([key, value]) => [key.toLowerCase(), value]));
 
-/** The tags that the deprecated `end_user` is mirrored to. */
+/** Tags that mirror the deprecated `end_user`. */
 export function endUserTags(endUser: EndUser | undefined): Record<string, string> {
   const mirrored = {
     end_user_id: endUser?.id,
@@ -75,7 +78,7 @@ export function endUserTags(endUser: EndUser | undefined): Record<string, string
   return Object.fromEntries(Object.entries(mirrored).flatMap(([key, value]) => (value ? [[key, value]] : [])));
 }
 
-/** The tags that are more than a mirror of the end user. */
+/** Tags that do not just mirror the end user. */
 export function ownTags({ tags, endUser }: Pick<Connection, "tags" | "endUser">): Record<string, string> {
   const mirrored = endUserTags(endUser);
   return Object.fromEntries(Object.entries(tags).filter(([key, value]) => mirrored[key] !== value));
@@ -110,7 +113,7 @@ const checkChannelKeys = (metadata: JsonObject): Mistake[] =>
       : [mistake(["metadata", key], "must be text")];
   });
 
-/** A provider's description says what a connection must bring, and what that may look like. */
+/** Checks the connection config against the fields that the provider describes. */
 export function checkConnectionConfig(config: JsonObject, fields: readonly ConnectionField[]): Mistake[] {
   const path = ["connection_config"];
   if (depthOf(config) > maxMetadataDepth || Buffer.byteLength(JSON.stringify(config)) > maxMetadataBytes) {
@@ -137,14 +140,14 @@ export function checkConnectionConfig(config: JsonObject, fields: readonly Conne
 export function checkWebhookUrl(url: string, path: readonly string[]): Mistake[] {
   if (url === "") return [];
   if (url.length > maxUrlLength) return [mistake(path, `must have at most ${maxUrlLength} characters`)];
-  // A URL is parsed as if blanks and line breaks were not there; stored, they would be.
+  // URL parsing ignores blanks and line breaks, but they would be stored.
   if (!URL.canParse(url) || /\s/.test(url) || !isPlainText(url)) return [mistake(path, "must be a URL")];
   const { protocol, username, password } = new URL(url);
   if (protocol !== "https:" && protocol !== "http:") return [mistake(path, "must be https or http")];
   return username + password === "" ? [] : [mistake(path, "must not hold a user name or password")];
 }
 
-/** How deep a value is nested; a scalar is 0 deep. Stops counting a little past the limit. */
+/** Returns the nesting depth of a value; a scalar has depth 0. Stops counting just past the limit. */
 export function depthOf(value: JsonValue): number {
   let level: JsonValue[] = [value];
   let depth = 0;
@@ -157,7 +160,7 @@ export function depthOf(value: JsonValue): number {
   return depth;
 }
 
-/** A lone surrogate is not text: stored, it would come back as another character. */
+/** Lone surrogates are not valid text: once stored, each would come back as another character. */
 function isWellFormed(value: JsonValue): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;

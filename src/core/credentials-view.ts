@@ -3,8 +3,8 @@ import { assertNever } from "../base/assert-never.ts";
 import type { Credentials } from "../gen/latchkey/v1/credentials_pb.ts";
 
 /**
- * Credentials as they are shown to those who did not ask for the refresh token: it is left out at any depth, by its
- * name and, where a provider calls it something else, by its value.
+ * Removes the refresh token from credentials, for callers that did not ask for the refresh token. Removes fields at any
+ * depth by name and, where a provider uses another name, by value.
  */
 export function withoutRefreshToken(credentials: Credentials): Credentials {
   const { kind } = credentials;
@@ -39,7 +39,10 @@ export function withoutRefreshToken(credentials: Credentials): Credentials {
   }
 }
 
-/** Without the key that a token is bound to: who asks for the token alone does not move the connection elsewhere. */
+/**
+ * Removes the DPoP key that the token is bound to: a caller that asks only for the token does not want to move the
+ * connection elsewhere.
+ */
 export function withoutDpopKey(credentials: Credentials): Credentials {
   const { kind } = credentials;
   switch (kind.case) {
@@ -65,7 +68,7 @@ export function withoutDpopKey(credentials: Credentials): Credentials {
   }
 }
 
-/** The parts of credentials that are free in form. */
+/** Free-form parts of credentials. */
 interface FreeParts {
   readonly raw?: JsonObject | undefined;
   readonly fields?: JsonObject | undefined;

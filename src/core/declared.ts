@@ -2,10 +2,10 @@ import type { Scope } from "../gen/latchkey/v1/access_pb.ts";
 import type { Integration } from "../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
-/** The environment that is there when the configuration declares none, and that variables speak of. */
+/** The environment that exists when the configuration declares none; environment variables refer to it. */
 export const defaultEnvironment = "dev";
 
-/** What the configuration file says there is. */
+/** The contents of the configuration file. */
 export interface DeclaredSetup {
   readonly environments: readonly DeclaredEnvironment[];
   readonly keys: readonly DeclaredKey[];
@@ -17,28 +17,28 @@ export interface DeclaredSetup {
 
 export interface DeclaredEnvironment {
   readonly name: string;
-  /** Empty where the configuration says nothing of it, and so leaves it to be changed elsewhere. */
+  /** Empty if the configuration does not set it; the value can then be changed elsewhere. */
   readonly forwardUrl: string;
   readonly secondaryForwardUrl: string;
-  /** The same, as undefined. */
+  /** Undefined if the configuration does not set it. */
   readonly allowedOrigins: readonly string[] | undefined;
 }
 
-/** What an environment signs its forwards with, pinned by configuration. They are kept in memory alone. */
+/** Secrets that sign an environment's forwards, pinned by configuration. Kept only in memory. */
 export interface DeclaredSigningSecrets {
   readonly environment: string;
-  /** The newest first. */
+  /** Newest first. */
   readonly secrets: readonly string[];
 }
 
-/** What an environment's scripts are told by `getEnvironmentVariables`. It is kept in memory alone. */
+/** A variable that scripts of the environment read with `getEnvironmentVariables`. Kept only in memory. */
 export interface DeclaredVariable {
   readonly environment: string;
   readonly name: string;
   readonly value: string;
 }
 
-/** A key that configuration fixes. It is kept in memory alone. */
+/** A key that the configuration defines. Kept only in memory. */
 export interface DeclaredKey {
   readonly id: string;
   /** Empty: a control key. */

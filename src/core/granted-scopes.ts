@@ -1,13 +1,13 @@
-/** What end users are asked for, and what they gave. */
+/** Sources of the scopes that end users are asked for. */
 
 interface WantedScopes {
-  /** The integration's, or in their place what the session names. */
+  /** Scopes of the integration, or those that the session names instead. */
   readonly configured: readonly string[];
-  /** The provider's, where nobody names any. */
+  /** Scopes of the provider, used if `configured` is empty. */
   readonly defaults: readonly string[];
-  /** Beside those. */
+  /** Scopes added to the configured or default ones. */
   readonly further: readonly string[];
-  /** What the connection has already: whoever asks for more must not lose it. */
+  /** Scopes that the connection already has: asking for more must not lose them. */
   readonly granted: readonly string[];
 }
 
@@ -15,22 +15,23 @@ export function wantedScopes({ configured, defaults, further, granted }: WantedS
   return [...new Set([...(configured.length > 0 ? configured : defaults), ...further, ...granted])];
 }
 
-/** Text with scopes in it, parted as people and SDKs part them. */
+/** Splits text into scopes at blanks and commas, as people and SDKs write them. */
 export const scopesIn = (text: string): string[] => text.split(/[\s,]+/).filter((scope) => scope !== "");
 
-/** OpenID Connect's short names, which some providers grant under long ones: Google's end in these. */
+/** Short scope names of OpenID Connect that some providers grant under long names; Google's end in these suffixes. */
 const longNames: Readonly<Record<string, string>> = {
   email: "/auth/userinfo.email",
   profile: "/auth/userinfo.profile",
 };
 
-/** What was asked for and not granted. */
+/** Returns the scopes that were requested but not granted. */
 export function missingScopes(wanted: readonly string[], granted: readonly string[]): string[] {
   const held = new Set(granted);
   return wanted.filter((scope) => {
     const long = longNames[scope];
     const isHeld = held.has(scope) || (long !== undefined && granted.some((one) => one.endsWith(long)));
-    // That a refresh token is wanted is no right of its own: providers leave it out of what they list.
+    // `offline_access` only requests a refresh token and is no right of its own: providers omit it from the granted
+    // scopes.
     return !isHeld && scope !== "offline_access";
   });
 }

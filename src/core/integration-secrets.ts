@@ -3,7 +3,7 @@ import { CannotAttach } from "../auth/scheme.ts";
 import type { Mistake } from "../base/fault.ts";
 import type { IntegrationSecrets } from "../gen/latchkey/v1/integration_pb.ts";
 
-/** What an integration's secrets must be beyond their schema. Quotes none of them. */
+/** Checks an integration's secrets beyond their schema. Never quotes a secret. */
 export function checkIntegrationSecrets(
   secrets: Pick<IntegrationSecrets, "clientCertificate" | "clientPrivateKey"> | undefined,
 ): Mistake[] {

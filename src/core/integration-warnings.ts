@@ -14,11 +14,13 @@ import { wantsWebhookSecret, webhookSecret } from "./notifications/proof.ts";
 interface OAuthSetup {
   readonly provider: Provider;
   readonly publishing: OAuthApp_Publishing;
-  /** What end users are asked for. */
+  /** Scopes that end users are asked for. */
   readonly scopes: readonly string[];
 }
 
-/** What an integration is in for, as its provider's data tells; in the order in which it will hurt. */
+/**
+ * Warnings about an integration that follow from its provider's data, in the order in which they will cause problems.
+ */
 export function integrationWarnings(
   { oauth, hosts }: Pick<Integration, "oauth" | "hosts">,
   provider: Provider | undefined,
@@ -39,7 +41,7 @@ function hostPrefixIgnored(hosts: Integration["hosts"]): IntegrationWarning[] {
   return [warning("host_prefix_ignored", message, [])];
 }
 
-/** The same for any set of scopes, such as those that one end user is about to be asked for. */
+/** Warnings for any set of scopes, such as those that one end user is about to be asked for. */
 export function warningsOf({ provider, publishing, scopes }: OAuthSetup): IntegrationWarning[] {
   if (provider.auth.case !== "oauth2") return [];
   const told = { name: provider.displayName || provider.name, rules: provider.auth.value, scopes };
@@ -50,7 +52,7 @@ export function warningsOf({ provider, publishing, scopes }: OAuthSetup): Integr
   return [...lasting, ...(ofTesting.length === 0 ? [] : [publishingUnknown(ofTesting)])];
 }
 
-/** Asked with the integration's secrets, which nothing else here needs. */
+/** Kept apart because it needs the integration's secrets, which no other warning needs. */
 export function webhooksUnproven(
   provider: Provider | undefined,
   secrets: Pick<IntegrationSecrets, "webhookSecret" | "clientSecret">,
@@ -63,7 +65,7 @@ export function webhooksUnproven(
   return warning("webhooks_unproven", message, []);
 }
 
-/** `others` share its redirect URI. */
+/** Warns that the integrations in `others` share its redirect URI. */
 export function sharedCallback(
   integration: Integration,
   provider: Provider | undefined,
@@ -79,7 +81,7 @@ export function sharedCallback(
 }
 
 interface ScopeWarningInput {
-  /** What a person calls the provider. */
+  /** The provider's name for people. */
   readonly name: string;
   readonly rules: OAuth2Rules;
   readonly scopes: readonly string[];
@@ -126,14 +128,14 @@ function noRefreshTokens({ name, rules, scopes }: ScopeWarningInput): Integratio
   return [warning("no_refresh_tokens", message, needed)];
 }
 
-/** How many one account may have of one client; 0: as many as it likes, as far as is known. */
+/** Maximum number of refresh tokens that one account may have of one client; 0: no known limit. */
 export const maxRefreshTokens = ({ auth }: Provider): number =>
   auth.case === "oauth2" ? (auth.value.refreshTokens?.maxPerAccount ?? 0) : 0;
 
-/** From here on the operator is told. */
+/** Share of the limit at which the operator is warned. */
 const usedUpShare = 0.9;
 
-/** Of the tokens that one account may have of one client; asked when there is a new one. */
+/** Warns when one account has used up most of its refresh tokens of one client; checked on each new token. */
 export function refreshTokensUsedUp(provider: Provider, live: number): IntegrationWarning | undefined {
   const most = maxRefreshTokens(provider);
   if (most === 0 || live <= most * usedUpShare) return undefined;

@@ -1,6 +1,6 @@
 import { Scope, ScopeSchema } from "../gen/latchkey/v1/access_pb.ts";
 
-/** `connections:read` for SCOPE_CONNECTIONS_READ: how a scope is written in configuration and messages. */
+/** Returns the name of a scope in configuration and messages: `connections:read` for SCOPE_CONNECTIONS_READ. */
 export const scopeName = (scope: Scope): string =>
   (ScopeSchema.value[scope]?.localName ?? "unknown").toLowerCase().replace("_", ":");
 
@@ -10,5 +10,5 @@ export const scopesByName: ReadonlyMap<string, Scope> = new Map(
   ),
 );
 
-/** What a key may do that was given no scopes: everything within its environment. */
+/** Scopes of a key that was given none: everything within its environment. */
 export const defaultScopes: readonly Scope[] = [...scopesByName.values()].filter((scope) => scope !== Scope.ADMIN);

@@ -3,7 +3,10 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
 type CredentialsKind = Exclude<Credentials["kind"]["case"], undefined>;
 
-/** How the SDK's dialect names a kind of credentials. A kind that the proto has and this table lacks does not compile. */
+/**
+ * Maps each kind of credentials to its name in the SDK's dialect. A kind that exists in the proto but not in this table
+ * is a compile error.
+ */
 export const authModes = {
   oauth2: "OAUTH2",
   oauth2Client: "OAUTH2_CC",

@@ -1,7 +1,8 @@
 /**
- * JSON with its keys sorted and no blanks (RFC 8785), so that equal values have equal texts. What is no JSON is
- * written as `JSON.stringify` has it: left out of an object, null anywhere else. Half a character, as a text that was
- * cut between two has it, becomes U+FFFD: no reader of UTF-8 takes it. Undefined: deeper than `maxDepth`.
+ * Returns JSON with sorted keys and no blanks (RFC 8785), so that equal values have equal texts. Values that JSON
+ * cannot represent are treated as in `JSON.stringify`: omitted from an object, null elsewhere. A lone surrogate, as in
+ * text that was cut inside a character, becomes U+FFFD, since UTF-8 readers reject it. Returns undefined if the value
+ * is nested deeper than `maxDepth`.
  */
 export function canonicalJson(value: unknown, maxDepth: number): string | undefined {
   if (typeof value === "string") return textOf(value);
@@ -21,7 +22,7 @@ function arrayOf(items: readonly unknown[], maxDepth: number): string | undefine
 }
 
 function objectOf(value: object, maxDepth: number): string | undefined {
-  // Own and enumerable, as Object.keys gave them.
+  // Own and enumerable keys, from Object.keys.
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
   for (const key of Object.keys(value).sort()) {
@@ -34,7 +35,7 @@ function objectOf(value: object, maxDepth: number): string | undefined {
   return `{${text}}`;
 }
 
-/** Nearly every text: it stands for itself, which is seen sooner than it is written anew. */
+/** Text that needs no escapes, which is nearly all text: testing is faster than serializing. */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 const textOf = (text: string): string =>

@@ -2,18 +2,21 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { ConnectionField } from "../../gen/latchkey/v1/provider_pb.ts";
 
 interface Sources {
-  /** Of the connection that is authorised again. */
+  /** Config of the existing connection that is authorized again. */
   readonly existing: JsonObject;
-  /** What a browser sent. */
+  /** Values that the browser sent. */
   readonly given: Readonly<Record<string, string>>;
-  /** What the session says: the application's word, which no browser changes. */
+  /** Values that the application set in the session; no browser can change them. */
   readonly session: JsonObject;
 }
 
-/** Names that mean something to sessions and are no configuration of a connection. */
+/** A session parameter name that is not part of a connection's configuration. */
 export const scopesOverride = "oauth_scopes_override";
 
-/** The `connection_config` with which an authorization begins. Of what a browser sends, only what the provider asks of end users. */
+/**
+ * Returns the `connection_config` that an authorization starts with. Browser values are limited to fields that the
+ * provider asks of end users.
+ */
 export function connectConfig(fields: readonly ConnectionField[], { existing, given, session }: Sources): JsonObject {
   const asked = askedOfUsers(fields);
   const wanted = Object.entries(given).filter(
@@ -23,6 +26,6 @@ export function connectConfig(fields: readonly ConnectionField[], { existing, gi
   return { ...existing, ...Object.fromEntries(wanted), ...own };
 }
 
-/** The fields that an end user fills in. */
+/** Fields that the end user fills in. */
 export const askedOfUsers = (fields: readonly ConnectionField[]): readonly ConnectionField[] =>
   fields.filter(({ automatic }) => !automatic);

@@ -1,12 +1,12 @@
 import type { Mistake } from "../../base/fault.ts";
 
-/** Beyond it a number of JSON is one integer for some readers and another for others (RFC 8259, section 6). */
+/** Beyond this limit, readers may disagree on which integer a JSON number is (RFC 8259, section 6). */
 const maxExact = Number.MAX_SAFE_INTEGER;
-/** A double is told from its neighbours by so many digits; programs write no more. */
+/** 17 digits identify a double uniquely; programs write no more. */
 const maxDigits = 17;
 const maxMistakes = 100;
 
-/** What keeping a number would change; undefined: it is kept as it is. */
+/** Describes what storing the number would change; undefined if it is stored exactly. */
 export function inexactNumber(value: number): string | undefined {
   if (!Number.isFinite(value)) return "must be a finite number";
   if (Object.is(value, -0)) return "must not be -0: its sign would be lost; send 0";
@@ -30,16 +30,17 @@ function inexactLiteral(literal: string): string | undefined {
 const numberForm = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 interface Frame {
-  /** Of an object, the keys so far; undefined: an array. */
+  /** Keys of an object so far; undefined: an array. */
   readonly keys: Set<string> | undefined;
-  /** The key or the index that is being read. */
+  /** The key or index that is being read. */
   at: string | number;
   isKeyNext: boolean;
 }
 
 /**
- * Finds what reading this text as JSON changes without a word: a number that loses digits or its sign, a key that is
- * there twice, half a character. The text must be JSON. Of the fields of a request itself the last of two counts.
+ * Finds everything that parsing this JSON text would change silently: numbers that lose digits or a sign, duplicate
+ * keys, lone surrogates. The text must be valid JSON. Duplicate top-level fields of a request are allowed: the last one
+ * wins.
  */
 export function findInexact(text: string, { isRequest = true }: { readonly isRequest?: boolean } = {}): Mistake[] {
   const found: Mistake[] = [];
@@ -54,7 +55,7 @@ export function findInexact(text: string, { isRequest = true }: { readonly isReq
     const frame = frames.at(-1);
     const raw = text.slice(from + 1, end);
     const isEscaped = raw.includes("\\");
-    // Unpaired halves can only be written as escapes: bytes that are not UTF-8 were refused before.
+    // Lone surrogates can only appear as escapes: bytes that are not UTF-8 were refused earlier.
     const value = isEscaped ? String(JSON.parse(`"${raw}"`)) : raw;
     if (frame?.keys !== undefined && frame.isKeyNext) {
       if (isEscaped && !value.isWellFormed()) refuse("must have well-formed Unicode as its keys");
@@ -68,7 +69,7 @@ export function findInexact(text: string, { isRequest = true }: { readonly isReq
   function readNumber(from: number): number {
     numberForm.lastIndex = from;
     const literal = numberForm.exec(text)?.[0] ?? "";
-    // Most are a few digits, and nothing can be wrong with them.
+    // Most numbers have few digits and are always exact.
     if (literal.length > 15 || /^-0|[eE]/.test(literal)) {
       const wrong = inexactLiteral(literal);
       if (wrong !== undefined) refuse(wrong);
@@ -105,7 +106,7 @@ export function findInexact(text: string, { isRequest = true }: { readonly isReq
   return found;
 }
 
-/** Where the text that begins here ends. */
+/** Returns the index of the closing quote of the string that starts at `from`. */
 function endOfText(text: string, from: number): number {
   for (let end = text.indexOf('"', from + 1); ; end = text.indexOf('"', end + 1)) {
     if (end === -1) return text.length;

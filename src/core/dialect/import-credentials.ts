@@ -7,12 +7,12 @@ import type { JsonFields } from "./json-fields.ts";
 type CredentialsInit = NonNullable<MessageInitShape<typeof CredentialsSchema>["kind"]>;
 
 /**
- * The types of the SDK's dialect, each with how its flat fields are read. Fields that none asks for are ignored. A type
- * that answers show and this table lacks does not compile.
+ * Credential types of the SDK's dialect, each with a reader for its flat fields. Fields that no reader asks for are
+ * ignored. A type that responses show but this table lacks is a compile error.
  */
 const types = {
   OAUTH2(fields) {
-    // Without an access token the refresh token is used first.
+    // Without an access token, the refresh token is used first.
     fields.requireOneOf("access_token", "refresh_token");
     const tokens = present({
       accessToken: fields.text("access_token"),
@@ -40,7 +40,7 @@ const types = {
     return { case: "apiKey", value: { apiKey: fields.requiredText("apiKey") } };
   },
   BASIC(fields) {
-    // Either may be empty, as some providers want it.
+    // Either may be empty: some providers require that.
     fields.requireOneOf("username", "password");
     return { case: "basic", value: present({ username: fields.text("username"), password: fields.text("password") }) };
   },
@@ -50,13 +50,14 @@ const types = {
     return { case: "tba", value: { tokenId, tokenSecret, ...override(fields) } };
   },
   APP(fields) {
-    // An integration may hold the app's id and key for all of its connections.
+    // The app's ID and key may come from the integration, for all of its connections.
     fields.requireOneOf("installation_id", "access_token");
     const app = present({ appId: fields.text("app_id"), installationId: fields.text("installation_id") });
     const secrets = present({ privateKey: fields.text("private_key"), accessToken: fields.text("access_token") });
     return { case: "app", value: { ...app, ...secrets, ...expiry(fields), ...raw(fields) } };
   },
-  // Of these two the provider's description names the fields, so that whatever else is there belongs to them.
+  // For JWT and TWO_STEP, the provider's description names the fields, so all remaining fields belong to the
+  // credentials.
   JWT(fields) {
     const token = present({ token: fields.text("token") });
     return { case: "jwt", value: { ...token, ...expiresAt(fields), fields: fields.rest() } };
@@ -92,10 +93,12 @@ const types = {
   },
 } as const satisfies { readonly [M in AuthMode]: (fields: JsonFields) => CredentialsInit };
 
-/** The values of `type`, as the SDK writes them. */
+/** Values of `type`, as the SDK writes them. */
 export const credentialTypes: readonly string[] = Object.keys(types);
 
-/** Reads the flat `credentials` of the SDK's dialect; undefined when their type is unknown, which is then noted. */
+/**
+ * Reads the flat `credentials` of the SDK's dialect. Returns undefined and records a mistake if the type is unknown.
+ */
 export function readCredentials(fields: JsonFields): CredentialsInit | undefined {
   const type = fields.requiredText("type");
   if (isType(type)) {
@@ -110,7 +113,7 @@ export function readCredentials(fields: JsonFields): CredentialsInit | undefined
 
 const isType = (type: string): type is keyof typeof types => Object.hasOwn(types, type);
 
-/** Quoted only when it looks like the name of a type: someone may have put a secret in its place. */
+/** Quotes the value only if it looks like a type name: the caller may have put a secret there by mistake. */
 const quoted = (type: string) => (/^[A-Za-z0-9_-]{1,24}$/.test(type) ? `"${type}"` : "this");
 
 function expiresAt(fields: JsonFields) {
@@ -118,7 +121,7 @@ function expiresAt(fields: JsonFields) {
   return ms === undefined ? {} : { expiresAt: timestampFromMs(ms) };
 }
 
-/** A lifetime says nothing without the moment it began, so that taking one would be a guess. */
+/** Rejects `expires_in`: without its start time, a lifetime could only be guessed. */
 function expiry(fields: JsonFields) {
   if (fields.has("expires_in")) fields.refuse("expires_in", "does not say since when: give expires_at instead");
   return expiresAt(fields);
@@ -134,13 +137,13 @@ function override(fields: JsonFields) {
   if (given === undefined) return {};
   const client = present({ clientId: given.text("client_id"), clientSecret: given.text("client_secret") });
   given.ignoreRest();
-  // The SDK's types allow an override that overrides nothing.
+  // The SDK's types allow an empty override.
   return Object.keys(client).length === 0 ? {} : { configOverride: client };
 }
 
-/** Without what is absent, as a message is not told that a field is undefined. */
+/** Removes absent fields: a message must not receive undefined fields. */
 function present<T extends Record<string, string | undefined>>(given: T) {
-  // Only entries that are text are left.
+  // Only text values remain.
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
     [N in keyof T]?: string;
   };

@@ -9,14 +9,14 @@ import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { readCredentials } from "./import-credentials.ts";
 import { isObject, type JsonFields, type ReadingNotes, readFields } from "./json-fields.ts";
 
-/** A connection as it was read, and what of it nobody asked for. */
+/** A parsed line, and its unknown fields. */
 export interface ImportLine {
   readonly connection: ConnectionImport;
-  /** Dotted paths of fields that are not known, such as `credentials.scope`. */
+  /** Dotted paths of unknown fields, such as `credentials.scope`. */
   readonly ignored: readonly string[];
 }
 
-/** Says everything that is wrong with a connection which was to be imported, and quotes none of its values. */
+/** Lists everything that is wrong with a connection to import, without quoting any of its values. */
 export class ImportMistake extends Error {
   override readonly name = "ImportMistake";
   readonly mistakes: readonly Mistake[];
@@ -28,9 +28,9 @@ export class ImportMistake extends Error {
 }
 
 /**
- * Reads a connection in the dialect of `POST /connections`, as the SDKs write it and as a file of connections holds
- * it, one a line. Only its form is judged; what an id or a tag may look like is for `connection-rules`, which every
- * import passes. Throws ImportMistake.
+ * Reads a connection in the dialect of `POST /connections`, as SDKs write it and as an import file holds it, one
+ * connection per line. Checks only the form; `connection-rules`, which every import passes, checks IDs and tags. Throws
+ * ImportMistake.
  */
 export function readImportJson(value: unknown): ImportLine {
   if (!isObject(value)) throw new ImportMistake([{ path: [], message: "must be a JSON object" }]);
@@ -53,7 +53,7 @@ function readConnection(fields: JsonFields): MessageInitShape<typeof ConnectionI
   const endUser = readEndUserJson(fields.object("end_user"));
   const kind = readKind(fields);
   fields.ignoreRest();
-  // What is not named is left out, not emptied: a re-import keeps it.
+  // Omits absent fields instead of clearing them, so that a re-import keeps the stored values.
   return {
     ...names,
     ...(webhookUrlOverride === undefined ? {} : { webhookUrlOverride }),
@@ -72,7 +72,7 @@ function readKind(fields: JsonFields) {
   return credentials === undefined ? undefined : readCredentials(credentials);
 }
 
-/** An `end_user` of the same dialect. */
+/** Reads an `end_user` of the same dialect. */
 export function readEndUserJson(fields: JsonFields | undefined): MessageInitShape<typeof EndUserSchema> | undefined {
   if (fields === undefined) return undefined;
   const endUser = {

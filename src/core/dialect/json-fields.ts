@@ -3,38 +3,38 @@ import type { Mistake } from "../../base/fault.ts";
 import { maxMetadataDepth } from "../connection-rules.ts";
 import { instantForms, readInstant } from "./instant.ts";
 
-/** As many as a person reads. A line of a mebibyte could hold a hundred thousand. */
+/** As many findings as a person reads. A line of 1 MiB could cause a hundred thousand. */
 const maxFindings = 100;
 
-/** What reading an object brought to light. Nothing here quotes a value: it may be a secret. */
+/** Findings from reading an object. Never contains a value, which may be a secret. */
 export interface ReadingNotes {
   readonly mistakes: Mistake[];
-  /** Dotted paths of fields that no one asked for. */
+  /** Dotted paths of unknown fields. */
   readonly ignored: string[];
 }
 
 /**
- * Reads a JSON object field by field. A field that is null is absent. What is wrong is noted among the findings and
- * read as absent, so that one pass finds every mistake.
+ * Reads a JSON object field by field. A null field counts as absent. An invalid field is recorded as a mistake and read
+ * as absent, so that one pass finds every mistake.
  */
 export interface JsonFields {
   text(name: string): string | undefined;
-  /** Text that must be there and must not be empty; empty only after a mistake. */
+  /** Required, nonempty text; returns empty text only after recording a mistake. */
   requiredText(name: string): string;
-  /** Notes a mistake when none of these is there and not empty. */
+  /** Records a mistake if none of these fields is present and nonempty. */
   requireOneOf(...names: readonly [string, ...string[]]): void;
-  /** Whether the field is there, whatever it holds. */
+  /** Reports whether the field is present, with any value. */
   has(name: string): boolean;
   /** Milliseconds since 1970. */
   instant(name: string): number | undefined;
-  /** Free in form, but all of it text, finite numbers and what else protobuf can carry. */
+  /** Any JSON object whose text, numbers and depth protobuf can carry. */
   json(name: string): JsonObject | undefined;
   textMap(name: string): Record<string, string> | undefined;
   object(name: string): JsonFields | undefined;
   refuse(name: string, message: string): void;
-  /** The fields that were not read so far, for an object that is free in form. */
+  /** Fields that have not been read yet, for an object with free-form fields. */
   rest(): JsonObject;
-  /** Files the fields that were not read as ignored. */
+  /** Records the unread fields as ignored. */
   ignoreRest(): void;
 }
 
@@ -50,7 +50,7 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
     return undefined;
   };
 
-  // Own fields alone: `constructor` is a field like any other.
+  // Own fields only: `constructor` is an ordinary field name here.
   const peek = (name: string) => (Object.hasOwn(source, name) ? (source[name] ?? undefined) : undefined);
   const isMissing = (name: string) => peek(name) === undefined || peek(name) === "";
   const take = (name: string): JsonValue | undefined => {
@@ -101,7 +101,7 @@ export function readFields(source: JsonObject, { path, findings }: JsonPosition)
       for (const [key, entry] of wrong) {
         refuseAt([name, key], typeof entry === "string" ? "must be well-formed Unicode" : "must be text");
       }
-      // Every value was just seen to be text.
+      // Every value was checked to be text.
       return wrong.length === 0 ? (value as Record<string, string>) : undefined;
     },
     object(name) {
@@ -130,8 +130,8 @@ export const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * The first thing that would be changed or lost on its way: half a character, a number that overflowed (`1e999` is
- * JSON), or a depth at which readers give up.
+ * Finds the first value that would be changed or lost in transit: a lone surrogate, a number that overflowed (`1e999`
+ * is valid JSON), or nesting so deep that readers give up.
  */
 function whatProtobufCannotCarry(value: JsonValue, depth: number): Mistake | undefined {
   if (typeof value === "string") {
@@ -144,7 +144,7 @@ function whatProtobufCannotCarry(value: JsonValue, depth: number): Mistake | und
   if (depth > maxMetadataDepth) return { path: [], message: `must be at most ${maxMetadataDepth} deep` };
   for (const [key, inner] of Object.entries(value)) {
     if (!key.isWellFormed()) return { path: [], message: "must have well-formed Unicode as its keys" };
-    // An array's entries are values by index, an object's by key; JSON holds nothing else.
+    // Array entries are values by index, object entries by key; JSON has nothing else.
     const wrong = whatProtobufCannotCarry(inner as JsonValue, depth + 1);
     if (wrong !== undefined) return { path: [key, ...wrong.path], message: wrong.message };
   }

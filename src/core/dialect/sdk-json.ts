@@ -8,13 +8,16 @@ import { type ConnectionField, type Provider, ProviderSchema } from "../../gen/l
 import { authModeOf, authModes } from "./auth-mode.ts";
 
 /**
- * The SDK's dialect, outwards: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds,
- * empties that are always there. Inwards it is read by `core/import-line` and the routes.
+ * Writes the SDK's dialect: flat credentials with a `type`, `created` in lists, ISO 8601 with milliseconds, and empty
+ * fields that are always present. `core/dialect/import-line` and the routes read the dialect.
  */
 
 const iso = (at: Timestamp | undefined): string => new Date(at === undefined ? 0 : timestampMs(at)).toISOString();
 
-/** A connection as lists have it, and of ours which scopes its end user left out: each is a reason to ask again. */
+/**
+ * A connection as list responses show it, plus the scopes that its end user did not grant: each missing scope is a
+ * reason to ask again.
+ */
 export function connectionItem(connection: Connection): JsonObject {
   const { ref, number, provider, metadata = {}, tags, endUser, errors, missingScopes, createdAt } = connection;
   return {
@@ -31,7 +34,7 @@ export function connectionItem(connection: Connection): JsonObject {
   };
 }
 
-/** A whole connection. Credentials that the caller may not see, or did not want, are `{}`. */
+/** A whole connection. Credentials are `{}` if the caller may not see them or did not ask for them. */
 export function connectionFull(connection: Connection, credentials: Credentials | undefined): JsonObject {
   const { created: _, ...item } = connectionItem(connection);
   const { connectionConfig = {}, webhookUrlOverride, grantedScopes, createdAt, updatedAt, lastFetchedAt } = connection;
@@ -145,16 +148,16 @@ const override = (client: ClientOverride | undefined): JsonObject =>
     ? {}
     : { config_override: present({ client_id: client.clientId, client_secret: client.clientSecret }) };
 
-/** Without what is empty: in protobuf absent text is empty text. */
+/** Removes empty fields: in protobuf, absent text is empty text. */
 const present = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
 
 interface IntegrationView {
   readonly integration: Integration;
-  /** Undefined where what it was set up with is gone: it is shown all the same. */
+  /** Undefined if the provider no longer exists; the integration is shown anyway. */
   readonly provider: Provider | undefined;
   readonly webhookUrl?: string;
-  /** The redirect URI to register at the provider; undefined: its connections are not authorized at a page. */
+  /** The redirect URI to register at the provider; undefined if its connections need no authorization page. */
   readonly callbackUrl?: string | undefined;
   readonly secrets?: IntegrationSecrets | undefined;
   readonly withCredentials?: boolean;
@@ -207,7 +210,7 @@ function appCredentials(
   };
 }
 
-/** A provider: what the SDK's types name, and the description itself as the catalogue writes it. */
+/** A provider: the fields of the SDK's types, and the description as the catalogue writes it. */
 export function providerJson(provider: Provider): JsonObject {
   const { name, displayName, categories, docsUrl, auth, proxy, connectionFields } = provider;
   const {

@@ -1,20 +1,23 @@
-/** From when on a process is overloaded. */
+/** Thresholds at which a process counts as overloaded. */
 export interface OverloadRule {
-  /** One lap of the event loop; 0: never. */
+  /** Duration of one tick of the event loop; 0 disables the check. */
   readonly delayMs: number;
-  /** For so long without a break, and for so long without a relapse until it is over. */
+  /** How long ticks must stay slow before overload starts, and fast again before overload ends. */
   readonly forMs: number;
 }
 
-/** Told of one lap of the loop after another, says whether the process has more to do than it can. */
+/** Takes the duration of each tick of the event loop and reports whether the process is overloaded. */
 export type Overload = (lapMs: number, nowMs: number) => boolean;
 
-/** It is over when laps are shorter than this part of what began it: else it would begin again at once. */
+/** Overload ends only below this fraction of the starting threshold: otherwise it would start again at once. */
 const over = 0.5;
 
 export function createOverload({ delayMs, forMs }: OverloadRule): Overload {
   let isOverloaded = false;
-  /** Since when every lap has spoken for a change; of a process that was stopped and goes on, one lap alone does. */
+  /**
+   * Start of the unbroken run of ticks that indicate a change. After a stopped process resumes, its long pause counts
+   * as one tick.
+   */
   let since: number | undefined;
   return (lapMs, nowMs) => {
     const speaksForChange = delayMs > 0 && (isOverloaded ? lapMs < delayMs * over : lapMs >= delayMs);

@@ -1,17 +1,17 @@
 import type { Rate } from "./token-buckets.ts";
 
-/** How often callers may go to providers. What is undefined has no limit. */
+/** Request rate limits for callers of providers. Undefined means unlimited. */
 export interface Rates extends IntegrationRates {
   readonly perKey: Rate | undefined;
-  /** By `integrationName`: what holds there, in place of what holds for all. */
+  /** Limits by `integrationName`; each replaces the general limits. */
   readonly integrations: ReadonlyMap<string, IntegrationRates>;
 }
 
 export interface IntegrationRates {
-  /** Of all its connections together. */
+  /** Limit for all connections of the integration together. */
   readonly perIntegration: Rate | undefined;
   readonly perConnection: Rate | undefined;
 }
 
-/** Neither holds a NUL, so that joined they cannot collide. */
+/** Neither part contains a NUL, so joined names cannot collide. */
 export const integrationName = (environment: string, integration: string): string => `${environment}\0${integration}`;

@@ -1,4 +1,4 @@
-/** So many requests in so much time, and how many of them may come at once. */
+/** A number of requests per period, and the size of a burst. */
 export interface Rate {
   readonly requests: number;
   readonly perMs: number;
@@ -6,14 +6,14 @@ export interface Rate {
 }
 
 /**
- * A token bucket for each name, by the generic cell rate algorithm (ITU-T I.371): all there is to keep of a bucket is
- * the time at which it will be full. One that is full is as good as none, so that to let go of it forgets nothing.
- * Times are milliseconds of a clock that never goes back.
+ * A token bucket per name, by the generic cell rate algorithm (ITU-T I.371). Stores only the time at which a bucket
+ * will be full. A full bucket equals an absent one, so evicting it loses nothing. Times are milliseconds of a monotonic
+ * clock.
  */
 export interface TokenBuckets {
-  /** The bucket of a name; of one that has none, a full one. */
+  /** Returns the bucket of a name; a new name starts with a full bucket. */
   of(name: string, nowMs: number): Bucket;
-  /** Lets go of full ones, and looks at no more than so many. */
+  /** Evicts full buckets; inspects at most `atMost` buckets. */
   sweep(nowMs: number, atMost: number): void;
   readonly size: number;
 }
@@ -22,29 +22,29 @@ export interface Bucket {
   fullAt: number;
 }
 
-/** What is added and taken in fractions of a millisecond comes out a little off. */
+/** Tolerance for rounding errors when adding fractions of a millisecond. */
 const grainMs = 1e-6;
-/** So many are looked at before one goes that is not full; its name begins anew with a full one. */
+/** Number of buckets compared before one that is not full is evicted; its name then restarts with a full bucket. */
 const choice = 8;
 
-/** How long until the next token; 0 when there is one. */
+/** Returns the time until the next token; 0 if a token is available. */
 export function waitMs(bucket: Bucket, { requests, perMs, burst }: Rate, nowMs: number): number {
   const everyMs = perMs / requests;
-  // Of a laxer rate that held before there may be more to wait for than this one would ever ask.
+  // If an earlier rate was looser, the bucket may owe more than the current rate could ever require: cap it.
   bucket.fullAt = Math.min(bucket.fullAt, nowMs + burst * everyMs);
   const overMs = bucket.fullAt - nowMs - (burst - 1) * everyMs;
   return overMs > grainMs ? overMs : 0;
 }
 
-/** Of one that has a token. */
+/** Takes a token from a bucket that has one. */
 export function takeToken(bucket: Bucket, { requests, perMs }: Rate, nowMs: number): void {
   bucket.fullAt = Math.max(bucket.fullAt, nowMs) + perMs / requests;
 }
 
-/** At most `max` of them: with one more, the fullest of a few has to go. */
+/** Creates a map of at most `max` buckets; past that, the fullest of a few is evicted. */
 export function createTokenBuckets(max: number): TokenBuckets {
   const buckets = new Map<string, Bucket>();
-  // A map's iterator goes on where it was, whatever came and went meanwhile.
+  // A map's iterator keeps its position while entries are added and removed.
   let hand = buckets.entries();
 
   function next(): [string, Bucket] | undefined {

@@ -2,8 +2,8 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { type Redact, redacted } from "../secrets/redaction.ts";
 
 /**
- * Every field that a line of a log may have, and what may stand in it. What is not in this table is in no log:
- * `word` is a name or a code, `text` what somebody else said, which is cut short and looked at hardest.
+ * Every field that a log line may have, with its kind. Fields missing from this table are never logged: `word` is a
+ * name or a code; `text` is foreign text, which is shortened and redacted most carefully.
  */
 const table = {
   attempt: "number",
@@ -44,17 +44,17 @@ const table = {
 } as const satisfies Readonly<Record<string, LogFieldKind>>;
 
 type LogFieldKind = "number" | "word" | "time" | "text";
-/** A time is milliseconds since 1970. */
+/** Times are milliseconds since 1970. */
 type ValueOf<K extends LogFieldKind> = K extends "number" | "time" ? number : string;
 
 export type LogFieldValues = { readonly [N in keyof typeof table]?: ValueOf<(typeof table)[N]> | undefined };
 
 const maxWordLength = 128;
 export const maxTextLength = 400;
-/** More than is shown is looked at, so that what is cut off is no half of a secret. */
+/** Redaction reads more text than is shown, so that the cut never leaves half a secret. */
 const maxLookedAt = 4_096;
 
-/** The fields of a line as they are kept. */
+/** Returns the fields of a line as they are stored. */
 export function keptFields(fields: LogFieldValues, redact: Redact): JsonObject {
   const kept: JsonObject = {};
   for (const [name, value] of Object.entries(fields)) {
@@ -80,10 +80,10 @@ function isoOf(ms: number): string | undefined {
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }
 
-/** What somebody else said: on one line, without secrets, and not much of it. */
+/** Returns foreign text on one line, without secrets, and shortened. */
 export function keptText(text: string, redact: Redact): string {
   const isLong = text.length > maxLookedAt;
-  // The last word may be half of something.
+  // The last word may be cut in half: drop it.
   const looked = isLong ? text.slice(0, maxLookedAt).replace(/\S*$/, "") : text;
   const shown = redact(looked)
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")

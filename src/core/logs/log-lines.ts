@@ -4,21 +4,21 @@ import { type LogLine, LogLineSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Redact } from "../secrets/redaction.ts";
 import { keptFields, keptText, type LogFieldValues } from "./log-fields.ts";
 
-/** One line as it was said: nothing in it has been blanked yet. */
+/** A log line before redaction. */
 export interface RawLine {
   readonly atMs: number;
   readonly level: "debug" | "info" | "warn" | "error";
-  /** A constant sentence: what it is about stands in the fields. */
+  /** A constant sentence; the variable parts are in the fields. */
   readonly sentence: string;
   readonly fields: LogFieldValues;
 }
 
-/** Both ends of a long log are kept: how it began, and how it ended. */
+/** A long log keeps both its beginning and its end. */
 export const maxLinesPerEnd = 100;
 const maxBytesPerEnd = 16 * 1024;
 const maxLineBytes = 2 * 1024;
 
-/** Collects lines, and holds no more of them than will be kept. */
+/** Collects lines, and holds no more than will be kept. */
 export interface LineCollector {
   add(line: RawLine): void;
   readonly head: readonly RawLine[];
@@ -54,7 +54,7 @@ export interface KeptLines {
   readonly isTruncated: boolean;
 }
 
-/** The lines as they are stored: without secrets, and bounded. */
+/** Returns the lines as they are stored: redacted and bounded. */
 export function keptLines({ head, tail, isTruncated }: Omit<LineCollector, "add">, redact: Redact): KeptLines {
   const beginning = fitting(head, redact);
   const end = fitting(tail.toReversed(), redact);
@@ -81,7 +81,7 @@ function keptLine({ atMs, level, sentence, fields }: RawLine, redact: Redact): K
   return { line, bytes: isCut ? Buffer.byteLength(message) : bytes, isCut };
 }
 
-/** The first of them, as many as there is room for. No more are looked at: to blank a long line takes its time. */
+/** Returns the first lines that fit. Stops at the first line that does not, since redacting long lines takes time. */
 function fitting(lines: readonly RawLine[], redact: Redact): KeptLine[] {
   let room = maxBytesPerEnd;
   const kept: KeptLine[] = [];

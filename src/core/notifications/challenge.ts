@@ -1,19 +1,20 @@
 import type { ChallengeRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { NotificationReading } from "./reading.ts";
 
-/** What a provider is answered that asks whether it is heard, and has nothing to tell yet. */
+/** The response to a provider that verifies the webhook URL and sends no event yet. */
 export interface ChallengeAnswer {
   readonly status: 200;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Longer than any challenge; what is longer is not echoed. */
+/** Longer than any challenge; longer values are not echoed. */
 const maxLength = 4_096;
 
 /**
- * Undefined: it is no challenge. Answered before anything is proven, since some ask before there is a secret: so it says
- * nothing that the sender did not, and never as a page that a browser would run.
+ * Returns the response to a challenge; undefined if the notification is not a challenge. Challenges are answered before
+ * anything is proven, since some providers ask before a secret exists. So the response only echoes what the sender
+ * sent, and never as a page that a browser would run.
  */
 export function challengeAnswer(
   rules: ChallengeRules | undefined,
@@ -30,7 +31,7 @@ export function challengeAnswer(
 }
 
 function inHeader(name: string, value: string | undefined): ChallengeAnswer | undefined {
-  // Only what a field can hold without a doubt.
+  // Allows only characters that every header field can hold.
   if (value === undefined || value.length > maxLength || !/^[\x21-\x7e]+$/.test(value)) return undefined;
   const { headers, ...rest } = answer("text/plain", "");
   return { ...rest, headers: { [name]: value, ...headers } };

@@ -3,28 +3,31 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../dialect/json-fields.ts";
 import { readJson } from "./reading.ts";
 
-/** A JWT in the compact form of RFC 7515, section 7.1, that nobody has believed yet. */
+/** A parsed but unverified JWT in the compact form of RFC 7515, section 7.1. */
 export interface ReadJwt {
   readonly algorithm: "RS256" | "ES256";
-  /** Of the key that made it; undefined: any of the signer's. */
+  /** ID of the signing key; undefined: any key of the signer. */
   readonly keyId: string | undefined;
   readonly claims: JsonObject;
-  /** What was signed, and the signature. */
+  /** The signed content, and its signature. */
   readonly content: Uint8Array;
   readonly signature: Uint8Array;
 }
 
-/** One of a signer's keys, as its JWK Set has it (RFC 7517). */
+/** A signer's key, from its JWK Set (RFC 7517). */
 export type SignerKey = JsonWebKey & { readonly kid?: string; readonly use?: string };
 
-/** Undefined: it is none, or one whose algorithm is not taken, such as `none` or one with a shared key. */
+/**
+ * Returns undefined if the token is not a JWT, or its algorithm is not supported, such as `none` or one with a shared
+ * key.
+ */
 export function readJwt(token: string): ReadJwt | undefined {
   const [, head = "", payload = "", signature = ""] = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(token) ?? [];
   const header = objectIn(head);
   const claims = objectIn(payload);
   const { alg, kid, crit } = header ?? {};
   if (claims === undefined || (alg !== "RS256" && alg !== "ES256")) return undefined;
-  // RFC 7515, 4.1.11: what must be understood is not understood here.
+  // RFC 7515, 4.1.11: no critical extension is supported here.
   if (crit !== undefined) return undefined;
   return {
     algorithm: alg,
@@ -40,7 +43,7 @@ function objectIn(part: string): JsonObject | undefined {
   return isObject(value) ? value : undefined;
 }
 
-/** Those that can have made it. */
+/** Keys that can have signed the token. */
 export const keysFor = ({ keyId, algorithm }: ReadJwt, keys: readonly SignerKey[]): readonly SignerKey[] =>
   keys.filter(
     ({ kty, kid, use }) =>
@@ -52,7 +55,7 @@ export const keysFor = ({ keyId, algorithm }: ReadJwt, keys: readonly SignerKey[
 export function isSignedBy({ algorithm, content, signature }: ReadJwt, key: SignerKey): boolean {
   const made = keyOf(key);
   if (made === undefined) return false;
-  // RFC 7518, 3.4: of ES256 the two numbers one after the other, and the curve is P-256.
+  // RFC 7518, 3.4: an ES256 signature is two concatenated numbers, and its curve is P-256.
   if (algorithm === "ES256" && made.asymmetricKeyDetails?.namedCurve !== "prime256v1") return false;
   return verify("sha256", content, algorithm === "ES256" ? { key: made, dsaEncoding: "ieee-p1363" } : made, signature);
 }
@@ -61,22 +64,22 @@ function keyOf(key: SignerKey): KeyObject | undefined {
   try {
     return createPublicKey({ key, format: "jwk" });
   } catch {
-    // A key that cannot be read has signed nothing that could be checked.
+    // A signature cannot be checked with an unreadable key.
     return undefined;
   }
 }
 
 interface ClaimRules {
-  /** Empty: whoever. */
+  /** Empty: any issuer is accepted. */
   readonly issuer: string;
   readonly audience: string;
   readonly nowMs: number;
 }
 
-/** By a clock that is not quite ours. */
+/** Allows for clock differences between the signer and this machine. */
 const toleranceS = 60;
 
-/** What is wrong with the claims of a token that is signed; undefined: nothing (RFC 7519, section 4.1). */
+/** Returns what is wrong with the claims of a signed token; undefined if they are valid (RFC 7519, section 4.1). */
 export function wrongClaim({ claims }: ReadJwt, { issuer, audience, nowMs }: ClaimRules) {
   const { iss, aud, exp, nbf } = claims;
   const nowS = nowMs / 1000;

@@ -1,18 +1,18 @@
-/** A webhook as it came over the wire. */
+/** A webhook as received. */
 export interface ReceivedNotification {
-  /** In their order; names in lower case, values with one character a byte. */
+  /** In the order received; names in lower case, values with one character per byte. */
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Without its question mark, as it came. */
+  /** The query string as received, without its question mark. */
   readonly query: string;
   readonly body: Uint8Array;
 }
 
-/** A rule of a provider, and what a notification has for it. */
+/** A rule of a provider, with the values that a notification has for the rule. */
 export interface Lookup {
-  /** Its position among the provider's, from 0. */
+  /** Position among the provider's rules, from 0. */
   readonly rule: number;
   /** `metadata.NAME` or `connection_config.NAME`. */
   readonly field: string;
-  /** None: it says nothing of this. */
+  /** Empty: the notification has no value for this rule. */
   readonly values: readonly string[];
 }

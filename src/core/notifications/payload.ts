@@ -8,7 +8,9 @@ interface PassedHeader {
   readonly value: string;
 }
 
-/** The headers of a notification that go on to the application: the provider's own, less what proves it. */
+/**
+ * Headers of a notification that are passed on to the application: the provider's own, without signatures and tokens.
+ */
 export function passedHeaders(
   rules: NotificationRules | undefined,
   reading: Pick<NotificationReading, "headers">,
@@ -22,7 +24,7 @@ export function passedHeaders(
   return passed;
 }
 
-/** Of rules, in lower case, as names of headers are here. */
+/** Cached rules with names in lower case, like header names here. */
 const passings = new WeakMap<NotificationRules, { readonly prefix: string; readonly held: readonly string[] }>();
 
 function passingOf(rules: NotificationRules) {
@@ -34,28 +36,28 @@ function passingOf(rules: NotificationRules) {
   return passing;
 }
 
-/** How a notification's payload is made: settled when it is received, so that it stays the same. */
+/** Chooses how the payload of a notification is built. Decided on receipt, so that the payload never changes. */
 export function payloadFormOf(rules: NotificationRules | undefined, reading: NotificationReading): PayloadForm {
   const { channel = "", values = {} } = rules ?? {};
-  // What comes over a channel that the headers name is told by them: a body beside (`{"kind": "drive#changes"}`) says less.
+  // If headers name the channel, they carry the event; a body beside them (`{"kind": "drive#changes"}`) says less.
   const isInHeaders = (values[channel]?.header ?? "") !== "";
   if (isInHeaders || reading.received.body.length === 0) return PayloadForm.UNSPECIFIED;
   if (reading.form() !== undefined) return PayloadForm.FORM;
   return reading.json() === undefined ? PayloadForm.TEXT : PayloadForm.JSON;
 }
 
-/** A notification as JSON, the same text each time. */
+/** Builds the payload as JSON; the same input always gives the same text. */
 export function payloadOf(form: PayloadForm, headers: readonly PassedHeader[], body: Uint8Array): string {
   switch (form) {
     case PayloadForm.JSON:
-      // As it came, twice the same key and all: it was seen to be JSON, and a text of it is UTF-8.
+      // As received, even with duplicate keys: the body was checked to be JSON and UTF-8.
       return utf8Of(body) ?? JSON.stringify(textOf(body));
     case PayloadForm.FORM:
       return JSON.stringify(formObject(body));
     case PayloadForm.TEXT:
       return JSON.stringify(textOf(body));
     default:
-      // Made of pairs, an object has `__proto__` as a field like any other.
+      // Built from pairs, an object has `__proto__` as an ordinary field.
       return JSON.stringify(Object.fromEntries(headers.map(({ name, value }) => [name, value])));
   }
 }
@@ -79,13 +81,13 @@ interface Envelope {
   readonly from: string;
   readonly providerConfigKey: string;
   readonly type: string;
-  /** JSON. */
+  /** JSON text. */
   readonly payload: string;
   /** Undefined: no connection matched. */
   readonly connectionId?: string | undefined;
 }
 
-/** What is sent to the application, byte for byte. */
+/** The body that is sent to the application, byte for byte. */
 export function envelopeOf({ from, providerConfigKey, type, payload, connectionId }: Envelope): Uint8Array {
   const head = JSON.stringify({ from, providerConfigKey, type }).slice(0, -1);
   const tail = connectionId === undefined ? "" : `,"connectionId":${JSON.stringify(connectionId)}`;

@@ -6,14 +6,14 @@ import { instantOf } from "./instant.ts";
 import { isSignedBy, keysFor, readJwt, type SignerKey, wrongClaim } from "./jwt.ts";
 import type { NotificationReading } from "./reading.ts";
 
-/** Whether a notification comes from whom it says. */
+/** Whether the sender of a notification is proven. */
 export type Proof = { readonly proven: true } | { readonly proven: false; readonly reason: ProofFailure };
 
 export type ProofFailure =
-  // Nothing to prove it by: these are taken all the same.
+  // Nothing to prove it by: the notification is still accepted.
   | "no_scheme"
   | "no_secret"
-  // Refused.
+  // The notification is refused.
   | "unknown_scheme"
   | "unusable_secret"
   | "unsigned"
@@ -27,9 +27,10 @@ export type ProofFailure =
   | "wrong_identity";
 
 /**
- * A notification is taken without a proof only where there is nothing to prove it by: its provider signs nothing, or
- * the integration has no secret yet. The address alone protects it then, of which 128 bits are random; it is counted,
- * and the integration's operator is warned (`webhooks_unproven`). What could be proven and is not, is refused.
+ * Reports whether the notification is accepted. An unproven one is accepted only if there is nothing to prove it by:
+ * its provider signs nothing, or the integration has no secret yet. Then only the URL, with 128 random bits, protects
+ * it; it is counted, and the integration's operator is warned (`webhooks_unproven`). A notification that should have a
+ * proof but does not is refused.
  */
 export const isTaken = (proof: Proof): boolean =>
   proof.proven || proof.reason === "no_scheme" || proof.reason === "no_secret";
@@ -38,13 +39,13 @@ export interface ProofRequest {
   readonly rules: SignatureRules | undefined;
   readonly reading: NotificationReading;
   readonly method: string;
-  /** As the provider was given it, with the query. */
+  /** The URL that was given to the provider, with its query. */
   readonly url: string;
-  /** What `webhookSecret` finds; empty: none. */
+  /** The result of `webhookSecret`; empty: none. */
   readonly secret: string;
-  /** SHA-256 of the token that the channel was given, in hex; undefined: none is known. */
+  /** SHA-256 of the token that the channel was created with, in hex; undefined if none is known. */
   readonly expected?: string | undefined;
-  /** The keys of a JWK Set, for `jwt`. What it throws stops the request: the provider comes again. */
+  /** Returns the keys of a JWK Set, for `jwt`. Errors abort the request; the provider then retries. */
   readonly keys: (url: string) => Promise<readonly SignerKey[]>;
   readonly nowMs: number;
 }
@@ -54,13 +55,13 @@ interface ProofSecrets {
   readonly clientSecret: string;
 }
 
-/** What an integration's notifications are proven by; empty: nothing. */
+/** The secret that proves an integration's notifications; empty: none. */
 export const webhookSecret = (
   rules: SignatureRules | undefined,
   { webhookSecret: own, clientSecret }: ProofSecrets,
 ): string => (own !== "" ? own : rules?.keyDefault === "client_secret" ? clientSecret : "");
 
-/** Whether an integration of this provider can prove its notifications only once it has a webhook secret. */
+/** Reports whether an integration of this provider needs a webhook secret to prove its notifications. */
 export function wantsWebhookSecret({ notification }: Pick<Provider, "notification">): boolean {
   const rules = notification?.signature;
   const scheme = schemeOf(rules);
@@ -73,7 +74,7 @@ const unproven = (reason: ProofFailure): Proof => ({ proven: false, reason });
 
 type Prover = (rules: SignatureRules, request: ProofRequest) => Proof | Promise<Proof>;
 
-/** A scheme that needs the integration's secret. */
+/** Wraps a scheme that needs the integration's secret. */
 const withSecrets =
   (prove: (rules: SignatureRules, secrets: readonly string[], request: ProofRequest) => Proof): Prover =>
   (rules, request) => {
@@ -90,16 +91,18 @@ const provers: Readonly<Record<SignatureScheme, Prover>> = {
   jwt,
 };
 
-/** A promise only where keys may have to be fetched. */
+/** Returns a promise only if keys may have to be fetched. */
 export function proofOf(request: ProofRequest): Proof | Promise<Proof> {
   const { rules } = request;
   const scheme = schemeOf(rules);
   if (rules === undefined || scheme === "none") return unproven("no_scheme");
-  // Written by a later version: what cannot be checked is refused.
+  // Written by a later version: refuse what cannot be checked.
   return scheme === undefined ? unproven("unknown_scheme") : provers[scheme](rules, request);
 }
 
-/** One on a line each: two while one is exchanged, or one for each webhook that a provider gives its own. */
+/**
+ * One secret per line: two during a rotation, or one for each webhook of a provider that gives every webhook its own.
+ */
 const secretsIn = (secret: string): readonly string[] =>
   secret
     .split("\n")
@@ -119,14 +122,14 @@ function sharedToken(rules: SignatureRules, secrets: readonly string[], { readin
   const tokens =
     header !== "" ? [reading.header(header)] : query !== "" ? [reading.query(query)] : reading.textsAt(body);
   if (tokens.length === 0 || tokens.every((token) => token === undefined)) return unproven("unsigned");
-  // Each of them: of several notifications in one body, one that is known would vouch for any other.
+  // All tokens must match: if one body holds several notifications, a single known token must not vouch for the others.
   const isKnown = (token: string | undefined) =>
     token?.startsWith(prefix) === true &&
     secrets.some((secret) => isSame(sha256(token.slice(prefix.length)), sha256(secret)));
   return tokens.every(isKnown) ? proven : unproven("wrong_token");
 }
 
-/** Of texts of any length, so that the comparison tells nothing of them. */
+/** Hashes texts to equal lengths, so that the comparison leaks nothing about them. */
 const sha256 = (text: string): string => hash("sha256", text);
 
 function hmac(rules: SignatureRules, secrets: readonly string[], request: ProofRequest): Proof {
@@ -168,10 +171,10 @@ function signed({ hash: of, key, content }: SignatureInput): Buffer {
   return made.digest();
 }
 
-/** More in one field than anybody signs with. */
+/** More parts than any provider puts in one field. */
 const maxParts = 32;
 
-/** `t=1,v1=a,v1=b` as pairs. */
+/** Splits `t=1,v1=a,v1=b` into pairs. */
 const partsOf = (field: string): readonly (readonly [name: string, value: string])[] =>
   field
     .split(",", maxParts)
@@ -185,7 +188,10 @@ interface TimestampedProof extends ProofRequest {
   readonly timestamp: string;
 }
 
-/** What was signed, piece by piece; undefined: it does not cover the body, so that anybody could have put in another. */
+/**
+ * The signed content, piece by piece; undefined if the signature does not cover the body, so that the body could be
+ * forged.
+ */
 function contentOf(
   { content, bodyHashQuery }: SignatureRules,
   request: TimestampedProof,
@@ -205,7 +211,7 @@ function contentOf(
   return pieces.map((piece) => values[piece]?.() ?? Buffer.from(piece));
 }
 
-/** Whether the URL, or `${form}`, says all that is in the body. */
+/** Reports whether the URL, or `${form}`, covers the whole body. */
 function isCovered(bodyHashQuery: string, reading: NotificationReading): boolean {
   const { body } = reading.received;
   const bodyHash = bodyHashQuery === "" ? undefined : reading.query(bodyHashQuery);
@@ -213,7 +219,9 @@ function isCovered(bodyHashQuery: string, reading: NotificationReading): boolean
   return body.length === 0 || reading.form() !== undefined;
 }
 
-/** Sorted by the code units of the names, as JavaScript sorts; of a name with several values, each value once. */
+/**
+ * Sorted by the code units of the names, as JavaScript sorts; if a name has several values, each value is used once.
+ */
 function sortedForm(reading: NotificationReading): string {
   const fields = (reading.form() ?? []).map(([name, value]) => `${name}\0${value}`);
   return [...new Set(fields)]
@@ -229,7 +237,7 @@ const defaultToleranceMs = 300_000;
 const toleranceMs = ({ tolerance }: SignatureRules): number | undefined =>
   tolerance === undefined ? undefined : durationMs(tolerance);
 
-/** Standard Webhooks 1.0.0. Its signatures with two keys (`v1a`) are not looked at. */
+/** Standard Webhooks 1.0.0. Asymmetric signatures (`v1a`) are not checked. */
 function standard(rules: SignatureRules, secrets: readonly string[], { reading, nowMs }: ProofRequest): Proof {
   const id = reading.header(rules.idHeader || "webhook-id");
   const timestamp = reading.header(rules.timestampHeader || "webhook-timestamp");
@@ -250,12 +258,12 @@ function standard(rules: SignatureRules, secrets: readonly string[], { reading, 
 interface SignatureTiming {
   readonly timestamp: string;
   readonly unit: string;
-  /** Undefined: it is not judged. */
+  /** Undefined: the age is not checked. */
   readonly toleranceMs: number | undefined;
   readonly nowMs: number;
 }
 
-/** What was signed long ago may have been overheard since. */
+/** Limits the age of a signature, since an old one may have been intercepted. */
 function inTime({ timestamp, unit, toleranceMs: most, nowMs }: SignatureTiming): Proof {
   if (most === undefined) return proven;
   const at = instantOf(timestamp, unit);
@@ -267,13 +275,13 @@ async function jwt(rules: SignatureRules, request: ProofRequest): Promise<Proof>
   const { prefix, issuer, audience, identityClaim, jwksUrl } = rules;
   const { reading, url, nowMs } = request;
   const secrets = secretsIn(request.secret);
-  // Its keys sign for whoever asks them to.
+  // The issuer's keys sign tokens for anyone, so the identity must match one of the secrets.
   if (identityClaim !== "" && secrets.length === 0)
     return unproven(request.secret === "" ? "no_secret" : "unusable_secret");
   const field = reading.header(rules.header);
   const token = field?.startsWith(prefix) === true ? readJwt(field.slice(prefix.length)) : undefined;
   if (token === undefined) return unproven("unsigned");
-  // Nobody's keys are fetched for what would be refused anyway.
+  // Check the claims first: no keys are fetched for a token that would be refused anyway.
   const wrong = wrongClaim(token, { issuer, audience: audience.replaceAll("${url}", () => url), nowMs });
   if (wrong !== undefined) return unproven(wrong);
   const identity = identityClaim === "" ? undefined : token.claims[identityClaim];
@@ -285,7 +293,10 @@ async function jwt(rules: SignatureRules, request: ProofRequest): Promise<Proof>
   return keys.some((key) => isSignedBy(token, key)) ? proven : unproven("wrong_signature");
 }
 
-/** In a time that says nothing of where they differ. `timingSafeEqual` throws where the lengths do. */
+/**
+ * Compares in constant time, so that timing does not reveal where the texts differ. `timingSafeEqual` throws on unequal
+ * lengths.
+ */
 function isSame(a: string, b: string): boolean {
   const [one, other] = [Buffer.from(a), Buffer.from(b)];
   return one.length === other.length && timingSafeEqual(one, other);

@@ -5,8 +5,8 @@ import { isObject } from "../dialect/json-fields.ts";
 import type { ReceivedNotification } from "./notification.ts";
 
 /**
- * A notification as it is looked at: each part is read when it is first asked for, and once. Nothing here throws,
- * whatever strangers send. A class, because there is one for each.
+ * A parsed notification: each part is parsed once, on first use. Never throws, whatever strangers send. A class,
+ * because one is created per notification.
  */
 export class NotificationReading {
   readonly received: ReceivedNotification;
@@ -18,15 +18,15 @@ export class NotificationReading {
     this.received = received;
   }
 
-  /** Each name once, with text; several lines of one are joined (RFC 9110, section 5.3). */
+  /** Each name once, with its text; repeated fields are joined (RFC 9110, section 5.3). */
   get headers(): ReceivedNotification["headers"] {
     this.#headers ??= joinedHeaders(this.received);
     return this.#headers;
   }
 
   /**
-   * Undefined also where the field is there more than once: which of them the provider means is not known, and a value
-   * joined from them names nothing.
+   * Returns the text of a field. Undefined also if the field is repeated: the provider's intent is unknown, and a
+   * joined value names nothing.
    */
   header(name: string): string | undefined {
     let found: string | undefined;
@@ -38,23 +38,23 @@ export class NotificationReading {
     return found === undefined ? undefined : textOfField(found);
   }
 
-  /** The first parameter of that name; undefined where it does not decode. */
+  /** Returns the first parameter of that name; undefined if it does not decode. */
   query(name: string): string | undefined {
     return parameter(this.received.query, name);
   }
 
-  /** Fields of a form in their order; undefined where the body is none. */
+  /** Fields of a form in order; undefined if the body is not a form. */
   form(): readonly (readonly [name: string, value: string])[] | undefined {
     this.#form ??= { made: isForm(this.header("content-type")) ? formOf(this.received.body) : undefined };
     return this.#form.made;
   }
 
-  /** The body where it is a JSON object or a list. */
+  /** The body, if it is a JSON object or array. */
   json(): JsonValue | undefined {
     return this.#readJson()?.value;
   }
 
-  /** Texts and numbers of the body, as many as the path leads to; undefined in place of anything else. */
+  /** Returns the texts and numbers of the body that match the path; undefined in place of any other value. */
   textsAt(path: string): readonly (string | undefined)[] {
     return this.#readJson()?.textsAt(path) ?? [];
   }
@@ -70,8 +70,8 @@ export const readingOf = (received: ReceivedNotification): NotificationReading =
 type LazyValue<T> = { readonly made: T } | undefined;
 
 /**
- * Bytes as text: UTF-8 where they are, and otherwise Latin-1, in which every byte means something. The same bytes are
- * always the same text, and a byte order mark stays.
+ * Decodes bytes as UTF-8 if valid, else as Latin-1, where every byte is a character. The same bytes always give the
+ * same text, and a byte order mark is kept.
  */
 export function textOf(bytes: Uint8Array): string {
   return utf8Of(bytes) ?? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
@@ -81,17 +81,17 @@ export function utf8Of(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // Not UTF-8: that is the answer.
+    // Not valid UTF-8.
     return undefined;
   }
 }
 
-/** Of a field's value, with one character a byte, what it says. */
+/** Decodes the value of a header field, which has one character per byte. */
 export const textOfField = (value: string): string =>
   beyondAscii.test(value) ? textOf(Buffer.from(value, "latin1")) : value;
 const beyondAscii = /[\x80-\xff]/;
 
-/** Most have no name twice and nothing but ASCII, and stay as they are. */
+/** Most notifications have no repeated name and only ASCII values; their headers are returned unchanged. */
 function joinedHeaders({ headers }: ReceivedNotification): ReceivedNotification["headers"] {
   if (isPlain(headers)) return headers;
   const joined = new Map<string, string>();
@@ -103,7 +103,7 @@ function joinedHeaders({ headers }: ReceivedNotification): ReceivedNotification[
   return [...joined];
 }
 
-/** So few names are compared with each other sooner than they are filed. */
+/** Up to this count, comparing all names pairwise is faster than building a map. */
 const fewHeaders = 24;
 
 function isPlain(headers: ReceivedNotification["headers"]): boolean {
@@ -116,7 +116,7 @@ function isPlain(headers: ReceivedNotification["headers"]): boolean {
   return true;
 }
 
-/** JSON of a value that a notification holds, with its numbers as they are written. */
+/** Parsed JSON of a notification, with its numbers as written. */
 export interface NotificationJson {
   readonly value: JsonValue;
   textsAt(path: string): readonly (string | undefined)[];
@@ -124,7 +124,7 @@ export interface NotificationJson {
 
 export function readJson(bytes: Uint8Array): NotificationJson | undefined {
   const text = utf8Of(bytes);
-  // A list or an object begins so; who sends another kind of body is not made to wait for a parser.
+  // Only arrays and objects are parsed; any other body is rejected without calling the parser.
   if (text === undefined || !/^[ \t\r\n]*[{[]/.test(text) || isDeep(text)) return undefined;
   const value = parsed(text);
   if (value === undefined || !(isObject(value) || Array.isArray(value))) return undefined;
@@ -133,7 +133,7 @@ export function readJson(bytes: Uint8Array): NotificationJson | undefined {
     value,
     textsAt(path) {
       const found = valuesAt(path, value);
-      // A number that JavaScript rounds would be another's id: `9007199254740993`.
+      // JavaScript would round this number to the ID of something else: `9007199254740993`.
       const isRounded = found.some((one) => typeof one === "number" && !Number.isSafeInteger(one));
       const texts = isRounded ? valuesAt(path, exact()) : found;
       return texts.map((one) => (typeof one === "number" ? String(one) : typeof one === "string" ? one : undefined));
@@ -145,16 +145,18 @@ function parsed(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    // Not JSON: that is the answer.
+    // Not valid JSON.
     return undefined;
   }
 }
 
-/** ECMAScript 2026 hands a reviver the text of what it revives; TypeScript does not know of it yet. */
+/** ECMAScript 2026 passes a reviver the source text of each value; TypeScript does not declare the parameter yet. */
 type Reviver = (this: unknown, name: string, value: unknown, context?: { readonly source?: string }) => unknown;
 const numbersAsText: Reviver = (_name, value, context) => (typeof value === "number" ? context?.source : value);
 
-/** Deeper than anybody means it. Two million levels take the parser a second, and a reviver more than the stack. */
+/**
+ * Deeper than any real notification. Two million levels take the parser a second, and a reviver overflows the stack.
+ */
 const maxDepth = 500;
 
 function isDeep(text: string): boolean {
@@ -191,7 +193,7 @@ function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
   } catch {
-    // Not percent-encoding: nothing that anybody could have meant.
+    // Invalid percent-encoding: cannot be a meant value.
     return undefined;
   }
 }

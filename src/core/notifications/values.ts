@@ -9,26 +9,26 @@ import { emailHash } from "./email-hash.ts";
 import type { Lookup } from "./notification.ts";
 import { type NotificationReading, readJson } from "./reading.ts";
 
-/** What a provider's rules find in a notification. */
+/** Values that a provider's rules find in a notification. */
 export interface NotificationValues {
-  /** The same when the message comes again; undefined where it says too little to know. */
+  /** Identifies the message when it is redelivered; undefined if the notification has too little data. */
   readonly messageId: string | undefined;
   /** In the order of the rules. */
   readonly lookups: readonly Lookup[];
-  /** The channel that it came over, and its number there, as received. */
+  /** The channel that delivered the notification, and its number within the channel, as received. */
   readonly channel: string | undefined;
   readonly number: string | undefined;
-  /** The provider's id of what that channel watches. */
+  /** The provider's ID of the resource that the channel watches. */
   readonly resourceId: string | undefined;
-  /** What it tells of, in the provider's words, such as `push`; none where it does not say. */
+  /** Event kinds in the provider's words, such as `push`; empty if the notification names none. */
   readonly kinds: readonly string[];
-  /** It announces the channel, and no change. */
+  /** Announces the channel instead of a change. */
   readonly isSync: boolean;
 }
 
-/** No field of a connection is as long, and none of a head. */
+/** Longer than any field of a connection or any header. */
 const maxLength = 16_384;
-/** Several times as many notifications as any provider puts into one body. */
+/** Several times the number of notifications that any provider puts into one body. */
 const maxValues = 1_000;
 
 export function notificationValues(
@@ -49,7 +49,7 @@ export function notificationValues(
   };
 }
 
-/** Of a scheme that signs an id of the message, that id, where the rules name no other. */
+/** Returns the message ID that the signature scheme signs, if the rules name no other. */
 function signedIdOf({ messageId, signature }: NotificationRules, reading: NotificationReading): string | undefined {
   const scheme = schemeOf(signature);
   if (messageId.length > 0 || signature === undefined || scheme === undefined || scheme === "none") return undefined;
@@ -64,7 +64,7 @@ const nothing: NotificationValues = {
   ...{ kinds: none, isSync: false },
 };
 
-/** What rules find, by their names, each looked for once. There are few: a map of them would cost more. */
+/** Values by rule name, each looked up once. There are few: an array is cheaper than a map. */
 class ValuesRead {
   readonly #rules: NotificationRules;
   readonly #reading: NotificationReading;
@@ -92,7 +92,7 @@ class ValuesRead {
   }
 }
 
-/** What a rule finds is looked for when it is its turn: the first is most often the last. */
+/** Computes the values of a lookup on first use: most often the first lookup already matches. */
 class ReadLookup implements Lookup {
   readonly rule: number;
   readonly field: string;
@@ -115,7 +115,10 @@ class ReadLookup implements Lookup {
   }
 }
 
-/** The message of this number of a channel; undefined where something else makes it the same message. */
+/**
+ * Returns the ID of the message with this number in a channel; undefined if the rules build message IDs from other
+ * values.
+ */
 export function messageIdIn(
   { messageId, channel, number }: Pick<NotificationRules, "messageId" | "channel" | "number">,
   of: { readonly channel: string; readonly number: bigint },
@@ -127,11 +130,11 @@ export function messageIdIn(
 
 function messageIdOf(parts: readonly (readonly string[])[]): string | undefined {
   if (parts.length === 0 || parts.some((values) => values.length === 0)) return undefined;
-  // No value is empty or holds NUL (see `isUsable`): no two messages have one id.
+  // No value is empty or contains NUL (see `isUsable`), so two messages cannot share an ID.
   return parts.map((values) => values.join("\0\0")).join("\0");
 }
 
-/** The values that a rule finds, each once. */
+/** Returns the distinct values that a rule finds. */
 export function valuesOf(rule: ValueRule, reading: NotificationReading): readonly string[] {
   const { base64, json, segmentAfter: mark } = rule;
   let found = placedAt(rule, reading);
@@ -147,7 +150,7 @@ const textsIn = (value: string, path: string): readonly string[] =>
     ?.textsAt(path)
     .filter((text) => text !== undefined) ?? [];
 
-/** What is empty would match whatever else is empty; NUL and halves of a character cannot be filed. */
+/** Rejects empty values, which would match other empty values, and NUL and lone surrogates, which cannot be stored. */
 const isUsable = (value: string): boolean =>
   value !== "" && value.length <= maxLength && !value.includes("\0") && value.isWellFormed();
 
@@ -159,7 +162,7 @@ function placedAt({ header, body, query, form }: ValueRule, reading: Notificatio
   return value === undefined ? [] : [value];
 }
 
-/** Base64 of either alphabet (RFC 4648), as text. */
+/** Decodes base64 of either alphabet (RFC 4648) to text. */
 function decodedFrom(value: string): readonly string[] {
   return /^[A-Za-z0-9+/_-]+={0,2}$/.test(value) ? [Buffer.from(value, "base64").toString("utf8")] : [];
 }
@@ -171,7 +174,7 @@ function segmentAfter(mark: string, value: string): readonly string[] {
   try {
     return [decodeURIComponent(segment)];
   } catch {
-    // What does not decode is the name of nothing. The value as a whole can still be looked for.
+    // A segment that does not decode names nothing. Rules can still look up the value as a whole.
     return [];
   }
 }

@@ -1,25 +1,25 @@
 import { createHmacKey, type Hmac } from "../../base/hmac.ts";
 
-/** One attempt to deliver a webhook. */
+/** An attempt to deliver a webhook. */
 export interface ToSign {
-  /** The same for every attempt: what the application tells duplicates by. */
+  /** The same for every attempt; the application uses it to detect duplicates. */
   readonly id: string;
-  /** Of this attempt, so that an application may refuse what was recorded long ago. */
+  /** Time of this attempt, so that an application can refuse old recordings. */
   readonly timestampMs: number;
-  /** Exactly as it is sent. */
+  /** The body exactly as sent. */
   readonly body: Uint8Array;
-  /** The newest first; at least one, each of which `signingSecretMistake` has nothing against. */
+  /** Newest first; at least one, and each passes `signingSecretMistake`. */
   readonly secrets: readonly string[];
 }
 
 const prefix = "whsec_";
-/** As Standard Webhooks has it. */
+/** Key lengths of Standard Webhooks. */
 const minKeyBytes = 24;
 const maxKeyBytes = 64;
 
 /**
- * What an application verifies a webhook by: the fields of Standard Webhooks 1.0.0, which every secret signs, and the
- * one that the SDK's `verifyIncomingWebhookRequest` looks at, which has room for the newest alone.
+ * Header fields by which an application verifies a webhook: those of Standard Webhooks 1.0.0, signed with every secret,
+ * and the one that the SDK's `verifyIncomingWebhookRequest` checks, which has room only for the newest secret.
  */
 export function signatureFields({ id, timestampMs, body, secrets }: ToSign): Record<string, string> {
   const [newest] = secrets;
@@ -33,7 +33,7 @@ export function signatureFields({ id, timestampMs, body, secrets }: ToSign): Rec
     "webhook-id": id,
     "webhook-timestamp": timestamp,
     "webhook-signature": signatures.join(" "),
-    // The SDK takes the secret as the text it is, prefix and all.
+    // The SDK uses the secret's text as the key, including the prefix.
     "x-nango-hmac-sha256": Buffer.from(hmacsOf(newest).byText.of(body), "latin1").toString("hex"),
   };
 }
@@ -43,7 +43,7 @@ interface Hmacs {
   readonly byText: Hmac;
 }
 
-/** The same few sign everything. */
+/** Caches the keys of the few secrets that sign everything. */
 const known = new Map<string, Hmacs>();
 const maxKnown = 100;
 
@@ -56,14 +56,14 @@ function hmacsOf(secret: string): Hmacs {
   return made;
 }
 
-/** As a secret is written. */
+/** Writes a key in the text form of a secret. */
 export const signingSecretOf = (key: Uint8Array): string => prefix + Buffer.from(key).toString("base64");
 
-/** What is wrong with a secret that somebody else made; the sentence does not quote it. */
+/** Says what is wrong with a secret that was made elsewhere; never quotes it. */
 export function signingSecretMistake(secret: string): string | undefined {
   if (!secret.startsWith(prefix)) return `must begin with ${prefix}`;
   const key = keyIn(secret);
-  // Some libraries that verify decode leniently and some do not: what all of them read alike is the one form.
+  // Some verifying libraries decode leniently and some strictly: accept only the form that all of them read alike.
   if (signingSecretOf(key) !== secret) return `must be ${prefix} and base64 with its padding`;
   return key.length < minKeyBytes || key.length > maxKeyBytes
     ? `must be base64 of ${minKeyBytes} to ${maxKeyBytes} bytes, and is of ${key.length}`

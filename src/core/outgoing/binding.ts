@@ -3,22 +3,24 @@ import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { HostRule, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { filledUrl, UnboundHost } from "./filled-url.ts";
 
-/** Where the credentials of a connection may travel. Made once for a connection, and asked for each request. */
+/**
+ * Addresses that the credentials of a connection may be sent to. Created once per connection and used for each request.
+ */
 export interface Binding {
-  /** Where all paths lead; undefined: to more than one address. */
+  /** The only address for all paths; undefined if there are several. */
   readonly only: Address | undefined;
-  /** The address of a request: the base URL's, or that of the host whose prefix fits best. */
+  /** Returns the address of a request: the base URL, or the host with the longest matching prefix. */
   addressFor(path: string): Address;
-  /** The address that a caller wants instead, if the credentials may travel there. */
+  /** Returns the address that a caller requests instead; undefined if the credentials may not be sent there. */
   addressAt(baseUrl: string): Address | undefined;
-  /** The same, of a whole URL: for requests in absolute form, and for where a redirect leads. */
+  /** Does the same for a whole URL: for requests in absolute form, and for redirect targets. */
   pathWithin(url: string): { readonly address: Address; readonly path: string } | undefined;
 }
 
 export interface Address {
   /** `https://host[:port]`, as `URL` writes it. */
   readonly origin: string;
-  /** Before the caller's path; without a slash at its end. */
+  /** Precedes the caller's path; has no trailing slash. */
   readonly basePath: string;
 }
 
@@ -41,7 +43,8 @@ export function bindingOf({ connection, integration, provider }: BindingInput): 
   );
   if (base === undefined) throw new UnboundHost("its configuration makes no address");
   const hosts = addressesOf(proxy.hosts);
-  // Paths belong to the provider. A host of the integration is one more address that a caller may ask for by name.
+  // Only the provider maps paths to hosts. A host of the integration is just another address that a caller may request
+  // by name.
   const byPrefix = hosts.filter(({ prefix }) => prefix !== "").toSorted((a, b) => b.prefix.length - a.prefix.length);
   const named = [...hosts, ...addressesOf(integration.hosts)];
   const origins = new Set([base.origin, ...named.map(({ address }) => address.origin)]);
@@ -57,7 +60,7 @@ export function bindingOf({ connection, integration, provider }: BindingInput): 
     },
     pathWithin(url) {
       const [, scheme = "", authority = "", rest = ""] = /^(https?):\/\/([^/?#]*)(.*)$/i.exec(url) ?? [];
-      // Whoever sends a request through a proxy writes `http`, since of `https` a proxy sees no more than a tunnel.
+      // Clients write `http` to send a request through a proxy: for `https`, a proxy sees only a tunnel.
       const schemes = scheme.toLowerCase() === "http" ? ["https", "http"] : ["https"];
       const address = schemes
         .map((one) => addressOf(`${one}://${authority}`))
@@ -74,7 +77,7 @@ const addressesOf = (hosts: readonly HostRule[]) =>
     return address === undefined ? [] : [{ prefix, address }];
   });
 
-/** Only what `URL` writes back as it was given: nothing folded, decoded, or hidden before an `@`. */
+/** Accepts only what `URL` writes back unchanged: nothing normalized, decoded, or hidden before an `@`. */
 function addressOf(url: string): Address | undefined {
   if (!URL.canParse(url)) return undefined;
   const { protocol, host, origin, pathname, search, hash, username, password } = new URL(url);

@@ -1,6 +1,9 @@
 import { Fault } from "../../base/fault.ts";
 
-/** Where a caller of the proxy may put its key, the first that is there: SDKs of providers leave little choice. */
+/**
+ * Header fields that may hold a caller's key; the first one present counts. There are several, because providers' SDKs
+ * leave little choice.
+ */
 const places = ["latchkey-key", "proxy-authorization", "authorization"] as const;
 
 /** Throws `missing_auth_header` and `malformed_auth_header`. `header` gives a field by its name in lower case. */
@@ -24,6 +27,6 @@ function keyIn(value: string): string | undefined {
   if (lower !== "basic") return undefined;
   const [user = "", ...rests] = Buffer.from(rest, "base64").toString().split(":");
   const password = rests.join(":");
-  // Some SDKs have a user name of their own beside the key, some a password: ours are known by their beginning.
+  // Some SDKs add a user name of their own to the key, some a password: our keys are recognized by their prefix.
   return user === "" || (password.startsWith(prefix) && !user.startsWith(prefix)) ? password : user;
 }

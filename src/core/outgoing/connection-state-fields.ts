@@ -2,7 +2,7 @@ import { type Connection, Connection_State } from "../../gen/latchkey/v1/connect
 
 type Stated = Pick<Connection, "state" | "errors">;
 
-/** In the words of the JSON routes and the command line. */
+/** State names as the JSON routes and the command line show them. */
 const names: Readonly<Record<Connection_State, string | undefined>> = {
   [Connection_State.UNSPECIFIED]: undefined,
   [Connection_State.ACTIVE]: undefined,
@@ -14,8 +14,8 @@ const names: Readonly<Record<Connection_State, string | undefined>> = {
 const none: readonly string[] = [];
 
 /**
- * Name, value, name, value: the state of a connection that is not active, and the log that says why. The provider's own
- * answer does not tell an expired grant from a request that it refuses.
+ * Returns name, value, name, value: the state of a connection that is not active, and the ID of the log that explains
+ * it. The provider's own response does not distinguish an expired grant from a refused request.
  */
 export function connectionStateFields({ state, errors }: Stated): readonly string[] {
   const name = names[state];

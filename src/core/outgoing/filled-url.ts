@@ -2,25 +2,25 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { ConnectionField } from "../../gen/latchkey/v1/provider_pb.ts";
 import { placeholder, urlTemplate } from "../../providers/url-template.ts";
 
-/** A connection's configuration leads nowhere that its provider allows. */
+/** A connection's configuration leads to no address that its provider allows. */
 export class UnboundHost extends Error {
   override readonly name = "Unbound";
 }
 
 export interface TemplateValues {
-  /** Of the provider: what each value may look like. */
+  /** The provider's fields: the allowed form of each value. */
   readonly fields: readonly ConnectionField[];
-  /** The connection's own. */
+  /** The connection's own values. */
   readonly config: JsonObject;
-  /** Of its integration, for what the connection does not say. */
+  /** The integration's values, for fields that the connection does not set. */
   readonly defaults: Readonly<Record<string, string>>;
   /** Fields of the credentials, for the URL of a token exchange. */
   readonly credentials?: JsonObject;
 }
 
 /**
- * A URL of a provider's description with the connection's values in it. What stands for a part of the host or for a
- * segment of the path is no more than that, whatever it is. Throws `UnboundHost`, which quotes no value.
+ * Fills the connection's values into a URL of a provider's description. No value can reach beyond its part of the host
+ * or its path segment. Throws `UnboundHost`, which quotes no value.
  */
 export function filledUrl(url: string, filling: TemplateValues): string {
   const template = urlTemplate(url);
@@ -31,7 +31,7 @@ export function filledUrl(url: string, filling: TemplateValues): string {
   const host = fill(template.host, hostIn);
   const path = fill(template.path, segmentIn);
   const filled = `${scheme}${host}${path}${rest}`;
-  // `URL` must read it as it is written: a number that is an address (`127.1`) is a host that nobody wrote.
+  // `URL` must not rewrite the host: a number that parses as an IP address (`127.1`) would become a different host.
   const name = host.replace(/:\d+$/, "").toLowerCase();
   if (!URL.canParse(filled) || new URL(filled).hostname !== name)
     throw new UnboundHost("its configuration makes no URL");
@@ -47,7 +47,7 @@ interface TemplateField {
   readonly filling: TemplateValues;
 }
 
-/** What no field describes is a segment of a path, and no host. */
+/** Values that no field describes may only be path segments, never hosts. */
 const undescribed = { pattern: "", suffixes: [] };
 
 function valueFor({ from, name, read, filling }: TemplateField): string {
@@ -67,24 +67,27 @@ function valueFor({ from, name, read, filling }: TemplateField): string {
   return filled;
 }
 
-/** Absent, null and empty are the same: the next one speaks. */
+/** Absent, null and empty values are the same: the next source is used. */
 const present = <T>(value: T): T | undefined => (value === null || value === "" ? undefined : value);
 
 const label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const hostPart = new RegExp(`^${label}(\\.${label})*(:[1-9][0-9]{0,4})?$`);
 
-/** The labels of a host that a value is. Where the field knows suffixes, the value may be `https://host/` as well. */
+/** Returns the value as part of a host name. If the field lists suffixes, `https://host/` is accepted as well. */
 export function hostIn(value: string, { pattern, suffixes }: Pick<ConnectionField, "pattern" | "suffixes">) {
   if (!fits(value, pattern)) return undefined;
   if (suffixes.length === 0) return hostPart.test(value) && value === value.toLowerCase() ? value : undefined;
   const bare = value.replace(/^https:\/\//i, "").replace(/\/$/, "");
   if (!hostPart.test(bare) || !URL.canParse(`https://${bare}`)) return undefined;
   const { hostname, host } = new URL(`https://${bare}`);
-  // A host that only looks like the provider's (`provider.test.evil.test`, `evilprovider.test`) is none.
+  // Rejects hosts that only look like the provider's (`provider.test.evil.test`, `evilprovider.test`).
   return suffixes.some((suffix) => hostname === suffix || hostname.endsWith(`.${suffix}`)) ? host : undefined;
 }
 
-/** RFC 3986, 2.3: what means the same whether it is percent-encoded or not; and no step up or aside. */
+/**
+ * Allows only the unreserved characters of RFC 3986, 2.3, which mean the same with and without percent-encoding;
+ * rejects dot segments.
+ */
 function segmentIn(value: string, { pattern, suffixes }: Pick<ConnectionField, "pattern" | "suffixes">) {
   const isSegment = /^[A-Za-z0-9._~-]{1,255}$/.test(value) && value !== "." && value !== "..";
   return isSegment && suffixes.length === 0 && fits(value, pattern) ? value : undefined;

@@ -1,10 +1,10 @@
 import { byFieldName } from "../../base/http/field-name.ts";
 
-/** What a provider would do to the caller's host, or to whoever shares it, with these, and with cookies: nothing. */
+/** Response headers that, like cookies, could affect the caller's host or other applications on it: dropped. */
 const dropped = new Set(["strict-transport-security", "alt-svc", "clear-site-data"]);
-/** What begins like ours could be taken for ours. */
+/** A provider's headers with this prefix could be mistaken for ours. */
 const ours = "latchkey-";
-/** Fields that lead a client somewhere. */
+/** Fields that hold URLs for the client to follow. */
 const leading = ["location", "content-location", "link", "refresh"];
 const fateOf = byFieldName((lower): "dropped" | "set-cookie" | "vary" | "reference" | "link" | "refresh" | "kept" => {
   if (lower === "set-cookie" || lower === "vary" || lower === "link" || lower === "refresh") return lower;
@@ -12,36 +12,38 @@ const fateOf = byFieldName((lower): "dropped" | "set-cookie" | "vary" | "referen
   return dropped.has(lower) || lower.startsWith(ours) ? "dropped" : "kept";
 });
 
-/** A cache that knows the address alone must not give one user's answer to another. */
+/** A cache that uses only the URL as its key must not serve one user's response to another. */
 const varies =
   "Authorization, Proxy-Authorization, Latchkey-Key, Provider-Config-Key, Connection-Id, Base-Url-Override";
 
-/** Where fields of the provider's lead a client: to this door, where they name the provider's own address. */
+/** Rewrites URLs in the provider's fields: those of the provider's own address then lead through this proxy. */
 export interface LinksBack {
-  /** A URI reference, as `Location` and `Content-Location` have it. */
+  /** Rewrites a URI reference, as in `Location` and `Content-Location`. */
   reference(reference: string): string;
-  /** The value of a `Link` field. */
+  /** Rewrites the value of a `Link` field. */
   links(value: string): string;
-  /** The value of a `Refresh` field. */
+  /** Rewrites the value of a `Refresh` field. */
   refresh(value: string): string;
 }
 
 interface Incoming {
-  /** Name, value, name, value: end-to-end fields as the provider sent them; all of them, or those that are notable. */
+  /**
+   * Name, value, name, value: end-to-end fields as the provider sent them; either all fields, or only the notable ones.
+   */
   readonly fields: readonly string[];
   readonly links: LinksBack;
-  /** Name, value, name, value: what the answer says of the connection. */
+  /** Name, value, name, value: fields about the state of the connection. */
   readonly state?: readonly string[];
-  /** It came over HTTP/2. */
+  /** The response came over HTTP/2. */
   readonly isHttp2?: boolean | undefined;
-  /** The integration wants its `Set-Cookie`. */
+  /** The integration wants the provider's `Set-Cookie`. */
   readonly keepsSetCookie: boolean;
 }
 
-/** Those that there is a rule for: all others go on as they came. */
+/** Fields that need a rule; all others are forwarded unchanged. */
 export const notableFields = { names: [...dropped, "set-cookie", "vary", ...leading], prefix: ours };
 
-/** The fields of an answer on its way to the caller. */
+/** Returns the response fields for the caller. */
 export function incomingFields({ fields, links, state = [], isHttp2 = false, keepsSetCookie }: Incoming): string[] {
   const kept: string[] = [];
   let vary = varies;
@@ -59,6 +61,9 @@ export function incomingFields({ fields, links, state = [], isHttp2 = false, kee
   return kept;
 }
 
-/** Name, value, name, value: what may follow an answer. Nothing that leads a client somewhere, and nothing like ours. */
+/**
+ * Returns the trailers to forward, as name, value, name, value. Drops those with URLs to follow, and those that look
+ * like ours.
+ */
 export const incomingTrailers = (trailers: readonly string[]): readonly string[] =>
   trailers.filter((_, i) => fateOf(trailers[i - (i % 2)] ?? "") === "kept");

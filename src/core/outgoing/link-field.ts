@@ -1,6 +1,6 @@
 /**
- * The value of a `Link` field (RFC 8288, section 3) with other targets: everything else, the parameters and the blanks
- * among them, is kept as it was written. From where a value is malformed on, it is kept as well.
+ * Replaces the targets in the value of a `Link` field (RFC 8288, section 3). Everything else, including parameters and
+ * blanks, stays as written. From the first malformed part on, the value is unchanged.
  */
 export function withLinkTargets(value: string, targetOf: (target: string) => string): string {
   let made = "";
@@ -8,7 +8,7 @@ export function withLinkTargets(value: string, targetOf: (target: string) => str
   for (;;) {
     const open = value.indexOf("<", at);
     const close = value.indexOf(">", open);
-    // Between two links stand blanks and commas.
+    // Only blanks and commas may separate two links.
     if (open === -1 || close === -1 || !/^[\s,]*$/.test(value.slice(at, open))) return made + value.slice(at);
     made += `${value.slice(at, open)}<${targetOf(value.slice(open + 1, close))}>`;
     at = endOfLink(value, close + 1);
@@ -16,7 +16,10 @@ export function withLinkTargets(value: string, targetOf: (target: string) => str
   }
 }
 
-/** The comma behind a link's parameters, or the end. A comma in a quoted string belongs to the parameter. */
+/**
+ * Returns the index of the comma after a link's parameters, or the end. A comma in a quoted string belongs to the
+ * parameter.
+ */
 function endOfLink(value: string, from: number): number {
   let isQuoted = false;
   for (let at = from; at < value.length; at += 1) {
@@ -28,11 +31,11 @@ function endOfLink(value: string, from: number): number {
   return value.length;
 }
 
-/** The delay of a `Refresh` field and what stands before its target. */
+/** The delay of a `Refresh` field, and everything before its target. */
 const beforeTarget = /^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?/i;
 
 /**
- * The value of a `Refresh` field with another target: `5; url=https://…`. Without a target it is kept as it is. A
+ * Replaces the target in the value of a `Refresh` field: `5; url=https://…`. A value without a target is unchanged. A
  * quoted target ends at the next such quote, as browsers read it.
  */
 export function withRefreshTarget(value: string, targetOf: (target: string) => string): string {

@@ -1,13 +1,13 @@
 import { lowerCase } from "../../base/http/field-name.ts";
 
-/** More hops than this nobody means (RFC 9110, 7.6.2: a recipient has a maximum of its own). */
+/** Cap on the hop count; no real request needs more (RFC 9110, 7.6.2: a recipient may set its own maximum). */
 const maximum = 1_000_000;
-/** The second is the first in disguise, and becomes it on the way out. */
+/** The second name is the disguised form of the first, and becomes the first when forwarded. */
 const names = new Set(["max-forwards", "nango-proxy-max-forwards"]);
 
 /**
- * The fields of an OPTIONS as they go on, with one hop less; `none` where it is to go no further, `wrong` where what
- * it says is no number, or said more than once.
+ * Returns the fields of an OPTIONS request with the hop count reduced by one. Returns `none` if the request must not be
+ * forwarded, and `wrong` if the count is not a number or is repeated.
  */
 export function countedForward(rawHeaders: readonly string[]): readonly string[] | "none" | "wrong" {
   let fields: string[] | undefined;

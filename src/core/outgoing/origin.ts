@@ -2,6 +2,6 @@
 export const isOrigin = (text: string): boolean =>
   /^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text;
 
-/** A page that this machine serves to itself, such as an application under development. */
+/** Reports whether the origin is a page served by this machine, such as an application under development. */
 export const isLocalOrigin = (text: string): boolean =>
   isOrigin(text) && text.startsWith("http:") && ["localhost", "127.0.0.1", "[::1]"].includes(new URL(text).hostname);

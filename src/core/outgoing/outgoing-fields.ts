@@ -1,14 +1,16 @@
 import { byFieldName, lowerCase } from "../../base/http/field-name.ts";
 
-/** The fields of a request on its way to a provider: what the caller sent, without what is ours or the connection's. */
+/**
+ * Request fields for the provider: the caller's fields without Latchkey's own and the connection's (hop-by-hop) ones.
+ */
 export interface OutgoingFields {
   /** Name, value, name, value. */
   readonly pairs: string[];
-  /** Announced by the caller: how its body is framed. */
+  /** The Content-Length that the caller sent. */
   readonly contentLength: string | undefined;
 }
 
-/** RFC 9110, 7.6.1, and what belongs to the connection between the caller and us. */
+/** Hop-by-hop fields (RFC 9110, 7.6.1), and others that concern only the connection between the caller and Latchkey. */
 const hopByHop = [
   "connection",
   "keep-alive",
@@ -23,7 +25,7 @@ const hopByHop = [
   "host",
   "http2-settings",
 ];
-/** Ours to read, and nobody else's. */
+/** Fields for Latchkey alone. */
 const own = [
   "authorization",
   "provider-config-key",
@@ -38,15 +40,18 @@ const own = [
   "nango-is-script",
   "nango-is-dry-run",
 ];
-/** What would tell a provider of the caller's network, or of another user's session. */
+/** Fields that would reveal the caller's network, or another user's session, to a provider. */
 const revealing = ["cookie", "forwarded", "x-real-ip"];
 const dropped = new Set([...hopByHop, ...own, ...revealing, "content-length"]);
-/** A caller's field in disguise: it loses the prefix, takes the place of its plain twin, and is judged like any other. */
+/**
+ * Prefix of a disguised field: it loses the prefix, replaces the plain field of that name, and is filtered like any
+ * other.
+ */
 const disguise = "nango-proxy-";
 
 interface Name {
   readonly lower: string;
-  /** An underscore is judged as the hyphen that it becomes behind CGI and whatever copies it (RFC 3875, 4.1.18). */
+  /** The name with underscores as hyphens: CGI and its imitators turn both into the same name (RFC 3875, 4.1.18). */
   readonly plain: string;
   readonly isDropped: boolean;
   readonly isDisguised: boolean;
@@ -63,9 +68,9 @@ const nameOf = byFieldName((lower): Name => {
 });
 
 export interface WithheldFields {
-  /** The names, in lower case, that the credentials bring themselves. */
+  /** Names, in lower case, of fields that the credentials set themselves. */
   readonly replaced: ReadonlySet<string>;
-  /** The caller's key is for us alone, also where the caller has written it into a field of another name. */
+  /** The caller's key is for Latchkey alone, even if the caller put it into another field. */
   readonly key: string | undefined;
 }
 
@@ -93,15 +98,15 @@ export function outgoingFields(rawHeaders: readonly string[], { replaced, key }:
 }
 
 interface Special {
-  /** What the caller says is for us alone; it cannot name what must go on. */
+  /** Fields that the caller's Connection field names as hop-by-hop. */
   readonly nominated: ReadonlySet<string> | undefined;
-  /** By their plain names; of several of one name, the last counts. */
+  /** Disguised fields by plain name; if a name is repeated, the last one counts. */
   readonly disguised: ReadonlyMap<string, { readonly written: string; readonly value: string }> | undefined;
 }
 
 const nothing: Special = { nominated: undefined, disguised: undefined };
 
-/** Most requests have nothing of the kind. */
+/** Most requests have no such fields. */
 function specialIn(rawHeaders: readonly string[]): Special {
   let isSpecial = false;
   for (let i = 0; i < rawHeaders.length && !isSpecial; i += 2) {

@@ -4,67 +4,73 @@ import { createNote, type Memo } from "../../base/memo.ts";
 import type { ProxyRules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { outgoingFields } from "./outgoing-fields.ts";
 
-/** A request as it goes out, but for its body. */
+/** A request to the provider, without its body. */
 export interface OutgoingHead {
-  /** Path and query, as they stand in the request line. */
+  /** Path and query, as in the request line. */
   readonly target: string;
-  /** Request line and fields with their framing and the empty line; latin1. */
+  /** Request line, fields with framing, and the empty line; latin1. */
   readonly head: string;
 }
 
 export interface ProxiedHead {
   readonly method: string;
-  /** What follows the base path: path and query, as the caller wrote them. */
+  /** The part after the base path: path and query, as the caller wrote them. */
   readonly path: string;
   readonly rawHeaders: readonly string[];
-  /** The same fields may be there with the next request: what is made of them is worth keeping. */
+  /** Cache slot for requests that repeat the same fields. */
   readonly memo?: Memo | undefined;
   readonly body: "none" | "length" | "chunked";
-  /** The caller's. */
+  /** The caller's key. */
   readonly key: string | undefined;
-  /** It came over HTTP/2. */
+  /** The request came over HTTP/2. */
   readonly isHttp2?: boolean;
 }
 
 export interface OutgoingRequest {
   readonly asked: ProxiedHead;
   readonly scheme: "https" | "http";
-  /** As a Host field has it. */
+  /** The value of the Host field. */
   readonly host: string;
   readonly basePath: string;
   readonly attachment: Attachment;
-  /** Stands for the attachment where that must not be kept; undefined: nothing is to be kept of it. */
+  /**
+   * Identifies the attachment in the cache, which must not keep the attachment itself; undefined: do not cache the
+   * head.
+   */
   readonly stamp?: object | undefined;
-  /** What `endingOf` says of the attachment. */
+  /** The result of `endingOf` for the attachment. */
   readonly ending?: string | undefined;
   readonly proxy: ProxyRules | undefined;
-  /** The answer is going to be read: it must not be compressed. */
+  /** The response body must not be compressed, because it will be read here. */
   readonly wantsPlain: boolean;
-  /** Of a signing attachment that needs it. */
+  /** The body, for a signing attachment that needs it. */
   readonly content: Uint8Array | undefined;
   readonly nowMs: number;
   readonly nonce: () => string;
-  /** What the provider gave to sign with. */
+  /** A nonce from the provider, to sign with. */
   readonly providerNonce?: string | undefined;
-  /** Of a span of ours, in place of the caller's, which is not among its fields any more. */
+  /** Trace context of our own span. Replaces the caller's, which was already removed from the fields. */
   readonly traceparent?: string;
 }
 
-/** RFC 9110, 7.6.3: a gateway says that it was there. */
+/** RFC 9110, 7.6.3: a gateway adds itself to Via. */
 export const via = "1.1 latchkey";
 const viaHttp2 = "2 latchkey";
 
-/** A request in pieces, for a client that writes its requests itself. */
+/** A request in parts, for a client that writes its requests itself. */
 export interface OutgoingParts {
   readonly target: string;
-  /** Name, value, name, value: all but `Host` and what frames a body, and none of the credentials. */
+  /** Name, value, name, value: all fields except `Host`, body framing and credentials. */
   readonly fields: readonly string[];
-  /** Of the credentials. */
+  /** Fields of the credentials. */
   readonly attached: readonly NameValue[];
   readonly contentLength: string | undefined;
 }
 
-/** What the caller sent, on its way to the provider, with the credentials attached: theirs in place of any of the caller's. */
+/**
+ * Builds the provider request from the caller's, with the credentials attached; these replace the caller's fields of
+ * the same name.
+ */
 export function outgoingParts(going: OutgoingRequest): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
   const brought = namesOf(attachment);
@@ -79,7 +85,7 @@ export function outgoingParts(going: OutgoingRequest): OutgoingParts {
   return { target, fields, attached, contentLength };
 }
 
-/** The same, written out. */
+/** Builds the same request as text. */
 export function outgoing(going: OutgoingRequest): OutgoingHead {
   const { asked, host } = going;
   const { target, fields, attached, contentLength } = outgoingParts(going);
@@ -89,7 +95,7 @@ export function outgoing(going: OutgoingRequest): OutgoingHead {
   return { target, head: `${asked.method} ${target}${middle}${endOf(asked, attached)}` };
 }
 
-/** The head of a request whose fields, and what is done to them, are those of one before it; undefined: they are not. */
+/** Reuses the cached head of an earlier request with the same fields and settings; undefined if there is none. */
 export function outgoingAgain(
   going: HeadInputs & Pick<OutgoingRequest, "asked" | "basePath" | "attachment">,
 ): string | undefined {
@@ -100,11 +106,11 @@ export function outgoingAgain(
   return `${asked.method} ${basePath}${path}${known.middle}${ending}`;
 }
 
-/** What most heads end with that carry a fixed attachment; undefined: of any other. */
+/** Returns the usual end of a head with a fixed attachment; undefined for other attachments. */
 export const endingOf = (attachment: Attachment): string | undefined =>
   attachment.kind === "fixed" ? inOnePiece(endOf({ body: "none" }, attachment.headers)) : undefined;
 
-/** The credentials, what says that we were there, and that a body comes in chunks. */
+/** Returns the credentials, the Via field, and Transfer-Encoding for a chunked body. */
 function endOf({ body, isHttp2 }: Pick<ProxiedHead, "body" | "isHttp2">, attached: readonly NameValue[]): string {
   let lines = "";
   for (const [name, value] of attached) lines += `${name}: ${value}\r\n`;
@@ -119,17 +125,17 @@ interface Middle {
   readonly contentLength: string | undefined;
 }
 
-/** What stands between the path and the credentials. */
+/** Returns the part of a head between the path and the credentials. */
 function middleOf({ host, fields, contentLength }: Middle): string {
   let lines = ` HTTP/1.1\r\nHost: ${host}\r\n`;
   for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
   return contentLength === undefined ? lines : `${lines}Content-Length: ${contentLength}\r\n`;
 }
 
-/** Of what is written with many requests: pieces would be put together each time. */
+/** Flattens text that is written with many requests: a rope would be flattened on each write. */
 const inOnePiece = (text: string): string => Buffer.from(text, "latin1").toString("latin1");
 
-/** Of a request of which nothing has to be made anew but what is in its first line. */
+/** The cache key of a head that can be reused with another request line; undefined if it cannot. */
 const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: OutgoingRequest): Memo | undefined =>
   attachment.kind !== "fixed" ||
   stamp === undefined ||
@@ -139,19 +145,19 @@ const memoFor = ({ asked, attachment, stamp, wantsPlain, traceparent }: Outgoing
     ? undefined
     : asked.memo;
 
-/** What a head depends on, beside the caller's fields. */
+/** Values that a head depends on, besides the caller's fields. */
 type HeadInputs = Pick<OutgoingRequest, "host" | "stamp" | "proxy" | "ending">;
 
-/** What of a caller's fields goes on, and on what else that depends. None of it is of the credentials. */
+/** A cached request head: the forwarded headers and the values that invalidate it. Never holds credentials. */
 interface CachedHead extends Omit<HeadInputs, "ending"> {
   readonly middle: string;
-  /** Nothing is put behind the path. */
+  /** Nothing is appended to the path. */
   readonly isBare: boolean;
 }
 
 const kept = createNote<CachedHead>();
 
-// The key of the caller, which does not go on, is one of the fields.
+// No check of the caller's key here: it is not forwarded, but is one of the fields that the cache compares.
 const isOf = (known: CachedHead, { host, stamp, proxy }: HeadInputs): boolean =>
   known.stamp === stamp && known.proxy === proxy && known.host === host;
 
@@ -167,7 +173,7 @@ function keptOf(going: OutgoingRequest, middle: string): CachedHead {
 
 const names = new WeakMap<Attachment, ReadonlySet<string>>();
 
-/** Of the fields that the credentials bring, in lower case. */
+/** Returns the names, in lower case, of the fields that the credentials set. */
 export function namesOf(attachment: Attachment): ReadonlySet<string> {
   const known = names.get(attachment);
   if (known !== undefined) return known;
@@ -180,11 +186,11 @@ export function namesOf(attachment: Attachment): ReadonlySet<string> {
 
 interface Defaults {
   readonly defaults: Readonly<Record<string, string>>;
-  /** What the credentials bring, or we do. */
+  /** Names of fields that the credentials or Latchkey set. */
   readonly own: ReadonlySet<string>;
 }
 
-/** What the provider wants with every request, unless the caller sends its own. */
+/** Adds the fields that the provider wants with every request, unless the caller sends its own. */
 function addDefaults(fields: string[], { defaults, own }: Defaults): void {
   for (const name in defaults) {
     const lower = lowerCase(name);
@@ -198,7 +204,7 @@ interface AddedFields {
   readonly proxy: ProxyRules | undefined;
 }
 
-/** The caller's bytes, but for a parameter that the credentials bring. */
+/** Returns the caller's path and query byte for byte, except for parameters that the credentials set. */
 function targetWith(path: string, { attachment, proxy }: AddedFields): string {
   const brought = attachment.kind === "fixed" ? attachment.query : [];
   const defaults = proxy === undefined ? [] : Object.entries(proxy.query);
@@ -220,7 +226,7 @@ function parameterName(part: string): string {
   try {
     return decodeURIComponent(plain);
   } catch {
-    // Not ours, then: ours are well-formed.
+    // Cannot be one of our parameters: ours are well-formed.
     return plain;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What follows `/proxy` goes to the provider byte for byte, and it is a path: whatever could lead somewhere else, or
- * climb out of the base path, is refused. Returns why, or undefined.
+ * Checks the path after `/proxy`, which is forwarded to the provider byte for byte. Refuses anything that could lead to
+ * another host or climb out of the base path. Returns the reason, or undefined.
  */
 export function mistakeInPath(target: string): string | undefined {
   if (isPlain.test(target)) return undefined;
@@ -11,15 +11,15 @@ export function mistakeInPath(target: string): string | undefined {
   if (path.includes("\\")) return "the path must not hold a backslash";
   if (!risky.test(path)) return undefined;
   if (/%(?:00|0a|0d)/i.test(path)) return "the path must not hold an encoded NUL or line break";
-  // The provider may decode once before it resolves the path; after that, it must still lie where it seems to.
+  // The provider may decode once before resolving the path; the path must not climb even then.
   const segments = path.replaceAll(/%2e/gi, ".").split(/\/|%2f|%5c/i);
-  // Servers that know path parameters leave them out before they look for dots: `..;x` climbs as well.
+  // Servers that know path parameters remove them before looking for dots: `..;x` climbs as well.
   return segments.some((segment) => /^\.\.?(?:;|%3b|$)/i.test(segment))
     ? "the path must not hold dot segments"
     : undefined;
 }
 
-/** What there is nothing to look into of. */
+/** Matches paths that need no further checks. */
 const isPlain = /^(?:\/(?!\.)[!"$&-.0-[\]-~]*)+$/;
-/** Most paths have neither a dot at the beginning of a segment nor anything encoded. */
+/** Most paths have neither a segment that begins with a dot nor anything encoded. */
 const risky = /%|\/\./;

@@ -1,19 +1,19 @@
 import { Fault } from "../../base/fault.ts";
 
-/** What a caller asks of the proxy itself, beside the request. */
+/** Options that a caller sends to the proxy itself. */
 export interface ProxyOptions {
-  /** Undefined: the provider's own. */
+  /** Undefined: the provider's own base URL. */
   readonly baseUrl: string | undefined;
-  /** How often it may be tried again. */
+  /** Maximum number of retries. */
   readonly retries: number;
-  /** Further statuses that are tried again. */
+  /** Additional statuses to retry. */
   readonly retryOn: readonly number[];
 }
 
 const maxRetries = 10;
 const maxBaseUrlLength = 2_048;
 
-/** Throws `invalid_headers`. `header` gives a field by its name in lower case; an empty one is none. */
+/** Throws `invalid_headers`. `header` returns a field by its name in lower case; an empty field counts as absent. */
 export function proxyOptions(header: (name: string) => string | undefined): ProxyOptions {
   const baseUrl = header("base-url-override") || undefined;
   if (baseUrl !== undefined && baseUrl.length > maxBaseUrlLength) {
@@ -24,7 +24,7 @@ export function proxyOptions(header: (name: string) => string | undefined): Prox
   return baseUrl === undefined && retries === 0 && retryOn.length === 0 ? nothing : { baseUrl, retries, retryOn };
 }
 
-/** What most callers ask for: one for all of them. */
+/** The options of most callers, shared by all of them. */
 const nothing: ProxyOptions = { baseUrl: undefined, retries: 0, retryOn: [] };
 
 function retriesOf(text: string | undefined): number {

@@ -1,7 +1,10 @@
 import { Fault } from "../../base/fault.ts";
 import type { Binding } from "./binding.ts";
 
-/** For an address that a caller asked for and credentials may not travel to; says so where only its scheme is wrong. */
+/**
+ * Returns the error for a requested address that credentials may not be sent to; the message says if only the scheme is
+ * wrong.
+ */
 export function refusedAddress(binding: Pick<Binding, "addressAt">, baseUrl?: string): Fault {
   const secure = baseUrl?.replace(/^http:/i, "https:");
   if (secure !== undefined && secure !== baseUrl && binding.addressAt(secure) !== undefined) {

@@ -1,7 +1,7 @@
 const secondMs = 1_000;
 const dayMs = 86_400_000;
 
-/** What one is called, long and short. A month is thirty days: a schedule of equal steps knows no calendar. */
+/** Unit names, long and short. A month is 30 days: a schedule of equal steps has no calendar. */
 const units: readonly (readonly [names: readonly string[], ms: number])[] = [
   [["s", "sec", "secs", "second", "seconds"], secondMs],
   [["m", "min", "mins", "minute", "minutes"], 60 * secondMs],
@@ -18,15 +18,15 @@ export const mostFrequencyMs = 31 * dayMs;
 
 export type Frequency =
   | { readonly ok: true; readonly everyMs: number }
-  /** What is wrong with it, as the end of a sentence that begins with what was written. */
+  /** Describes the problem, as the end of a sentence that begins with the input. */
   | { readonly ok: false; readonly problem: string };
 
-/** How often a sync runs, as people write it: `every 5 minutes`, `every half hour`, `1d`, `30s`. */
+/** Parses how often a sync runs, as people write it: `every 5 minutes`, `every half hour`, `1d`, `30s`. */
 export function parseFrequency(text: string): Frequency {
   const form = /^(?:every\s+)?(?:(?<amount>\d{1,6})\s*|(?<part>half|quarter)\s+(?:an?\s+)?)?(?<unit>[a-z]+)$/;
   const { amount, part, unit = "" } = form.exec(text.trim().toLowerCase())?.groups ?? {};
   const one = unitMs.get(unit);
-  // `hour` by itself says nothing of how often; `every hour` does.
+  // `hour` alone is no frequency; `every hour` is.
   const isBare = amount === undefined && !/^every\s/i.test(text.trim());
   if (one === undefined || isBare) {
     return { ok: false, problem: "is no frequency: write it as `every 5 minutes`, `every hour` or `1d`" };
@@ -38,8 +38,8 @@ export function parseFrequency(text: string): Frequency {
 }
 
 /**
- * The first time after `afterMs` that is a whole number of steps from the anchor. Steps are equal whatever a clock on
- * the wall does: where the hour changes twice a year, a day is a day still, and nothing is left out or done twice.
+ * Returns the first time after `afterMs` that is a whole number of steps from the anchor. Steps are equal and ignore
+ * daylight saving time: a day is always 24 hours, and no run is skipped or repeated.
  */
 export function nextDue(afterMs: number, everyMs: number, anchorMs: number): number {
   return anchorMs + (Math.floor((afterMs - anchorMs) / everyMs) + 1) * everyMs;

@@ -4,39 +4,42 @@ import { Fault, type Mistake } from "../../base/fault.ts";
 import { canonicalJson } from "../dialect/canonical-json.ts";
 import { isObject } from "../dialect/json-fields.ts";
 
-/** What readers are told of a record. Where somebody else's documents call it `_nango_metadata`, so do we. */
+/**
+ * The field of a record's metadata for readers. Other products' documentation calls it `_nango_metadata`, so we use the
+ * same name.
+ */
 export const metadataField = "_nango_metadata";
 export type RecordAction = "ADDED" | "UPDATED" | "DELETED";
 export const recordActions: readonly RecordAction[] = ["ADDED", "UPDATED", "DELETED"];
 export const baseVariant = "base";
 
-/** What is known of a record that is there. */
+/** Stored facts of an existing record. */
 export interface KnownRecord {
   readonly dataHash: Uint8Array;
   readonly firstSeenMs: number;
-  /** 0: it is not. */
+  /** 0: not deleted. */
   readonly deletedMs: number;
 }
 
-/** A record as it is to be saved. */
+/** A record to save. */
 export interface NewRecord {
   readonly id: string;
-  /** JSON with its keys sorted. */
+  /** JSON with sorted keys. */
   readonly data: Buffer;
   readonly dataHash: Buffer;
 }
 
 const maxIdLength = 255;
-/** As deep as readers of JSON go who were not told otherwise. */
+/** The nesting that JSON readers accept by default. */
 const maxDepth = 100;
-/** One record and what stands around it are a message of 4 MiB at most. */
+/** A record and its envelope must fit into a message of 4 MiB. */
 const maxRecordBytes = 3 * 1024 * 1024;
 /** As many as a person reads. */
 const maxMistakes = 100;
 
 /**
- * Records as a script gives them, each with an id that is text or a number, kept as text. Of several with one id the
- * last counts. Throws with all that is wrong, or saves nothing of it.
+ * Reads records from a script; each has an ID that is text or a number, kept as text. If several share an ID, the last
+ * one counts. Throws with all mistakes; then no record is saved.
  */
 export function newRecords(items: readonly unknown[]): readonly NewRecord[] {
   return checked(items, (item) => {
@@ -47,7 +50,7 @@ export function newRecords(items: readonly unknown[]): readonly NewRecord[] {
   });
 }
 
-/** What is to be merged into records that are there. */
+/** Reads patches to merge into existing records. */
 export function recordPatches(
   items: readonly unknown[],
 ): readonly { readonly id: string; readonly patch: JsonObject }[] {
@@ -57,7 +60,7 @@ export function recordPatches(
   });
 }
 
-/** The ids of records, which may be given whole. */
+/** Reads the IDs of records; the items may be whole records. */
 export function recordIds(items: readonly unknown[]): readonly string[] {
   const found = checked(items, (item) => {
     const id = isObject(item) ? idIn(item) : (idOf(item) ?? badId([]));
@@ -91,14 +94,14 @@ const badId = (path: readonly string[]): Mistake => ({
   message: `must be text of 1 to ${maxIdLength} characters, or a number`,
 });
 
-/** An id as it is kept: 7 and "7" are the same. Undefined: it is none. */
+/** Returns an ID as it is stored: 7 and "7" are the same. Undefined if the value is not a valid ID. */
 export function idOf(id: unknown): string | undefined {
   if (typeof id === "number") return Number.isFinite(id) ? String(id) : undefined;
   if (typeof id !== "string" || id === "" || id.length > maxIdLength || !id.isWellFormed()) return undefined;
   return id;
 }
 
-/** Undefined: larger or deeper than can be kept. */
+/** Returns undefined if the record is larger or deeper than can be stored. */
 function newRecord(id: string, item: JsonObject): NewRecord | undefined {
   const text = canonicalJson(metadataField in item ? withoutMetadata(item) : item, maxDepth);
   if (text === undefined) return undefined;
@@ -112,8 +115,8 @@ function withoutMetadata({ [metadataField]: _, ...own }: JsonObject): JsonObject
 }
 
 /**
- * What comes of saving it. Undefined: nothing, since it is there already, be it that its data was pruned. One that
- * was deleted is new again.
+ * Returns the effect of saving a record. Undefined: unchanged, even if the stored data was pruned. A deleted record
+ * counts as added again.
  */
 export function saved(
   before: KnownRecord | undefined,
@@ -124,11 +127,11 @@ export function saved(
 }
 
 /**
- * A record with a part of it changed. Of one that was pruned there is nothing left to merge into: its readers have
- * the rest, and get what is new.
+ * Merges a patch into a record. A pruned record has no data left to merge into: its readers already have the rest, and
+ * receive the patch.
  */
 export function mergedRecord(id: string, data: Uint8Array, patch: JsonObject): NewRecord {
-  // Our own bytes: newRecord has written them.
+  // Our own bytes, written by newRecord.
   const before = data.length === 0 ? {} : (JSON.parse(Buffer.from(data).toString()) as JsonObject);
   const record = newRecord(id, mergedDeeply(before, patch));
   if (record !== undefined) return record;
@@ -136,20 +139,20 @@ export function mergedRecord(id: string, data: Uint8Array, patch: JsonObject): N
   throw new Fault("invalid_body", "the records are not valid", { mistakes: [{ path: [], message }] });
 }
 
-/** Objects are merged field by field; anything else takes the place of what was there. */
+/** Merges objects field by field; any other value replaces the old one. */
 export function mergedDeeply(before: JsonObject, patch: JsonObject): JsonObject {
   const merged = new Map<string, JsonValue>(Object.entries(before));
   for (const [key, value] of Object.entries(patch)) {
     const old = merged.get(key);
     merged.set(key, isObject(old) && isObject(value) ? mergedDeeply(old, value) : value);
   }
-  // A field may be called `__proto__`: here it is one like any other.
+  // Built from entries, so that `__proto__` is an ordinary field.
   return Object.fromEntries(merged);
 }
 
 const maxNameLength = 255;
 
-/** A model, or a variant of it, as keys and callers name it. */
+/** Checks the name of a model or variant, as keys and callers use it. */
 export function nameMistake(name: string): string | undefined {
   if (name.length >= 1 && name.length <= maxNameLength && /^[^\p{Cc}\p{Cs}]+$/u.test(name)) return undefined;
   return `must be 1 to ${maxNameLength} characters, none of them a control character`;

@@ -6,7 +6,7 @@ import type { RawLine } from "../logs/log-lines.ts";
 import type { ScriptFailure, ScriptOutcome } from "./script.ts";
 import { runOf } from "./sync-state.ts";
 
-// As metrics and the command line have them.
+// Names as metrics and the command line show them.
 const kinds: ReadonlyMap<Script_Kind, string> = new Map([
   [Script_Kind.SYNC, "sync"],
   [Script_Kind.ACTION, "action"],
@@ -23,16 +23,16 @@ const states: ReadonlyMap<Run_State, string> = new Map([
 export const kindName = (kind: Script_Kind): string => kinds.get(kind) ?? "";
 export const stateName = (state: Run_State): string => states.get(state) ?? "";
 
-/** What the logs of runs are filed under. */
+/** Returns the operation name that the logs of runs are stored under. */
 export const runOperation = (kind: Script_Kind): string => `script.${kindName(kind)}`;
 
-/** How a run ends that came to this. */
+/** Returns the final state of a run with this outcome. */
 export function endOf(outcome: ScriptOutcome): Run_State {
   if (outcome.kind === "done") return Run_State.SUCCEEDED;
   return outcome.failure.code === "cancelled" ? Run_State.CANCELLED : Run_State.FAILED;
 }
 
-/** It is over, and why. */
+/** Marks a run as ended, with the reason. */
 export function ended(
   stored: StoredRun,
   state: Run_State,
@@ -44,7 +44,7 @@ export function ended(
   return { ...stored, run: { ...run, state, ...why } };
 }
 
-/** What its log says at its end. */
+/** Returns the last lines of the run's log. */
 export function lastLines({ state, counts }: Run, failure: ScriptFailure | undefined): Omit<RawLine, "atMs">[] {
   const saved = Object.entries(counts).map(([model, { added, updated, deleted }]) => ({
     level: "info" as const,

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Script } from "./script.ts";
 
-/** Scripts as the SDK describes them: its types are `StandardNangoConfig`, `OpenAIFunction` and `ListedNangoFunction`. */
+/** Scripts in the SDK's types `StandardNangoConfig`, `OpenAIFunction` and `ListedNangoFunction`. */
 
 interface ConfigOptions {
-  /** What runs them. */
+  /** The version of the runtime. */
   readonly sdkVersion: string;
-  /** The provider of an integration, where there is such an integration. */
+  /** Returns the provider of an integration, if the integration exists. */
   readonly providerOf: (integration: string) => string | undefined;
 }
 
@@ -53,7 +53,7 @@ function scriptConfig(script: Script, sdkVersion: string): JsonObject {
   };
 }
 
-/** A script as `listFunctions` shows it. */
+/** Returns a script as `listFunctions` shows it. */
 export function functionJson(script: Script): JsonObject {
   const { name, description } = script;
   const scopes = [...script.scopes];
@@ -69,11 +69,11 @@ export function functionJson(script: Script): JsonObject {
   };
 }
 
-/** What the SDK calls a kind of script. */
+/** Returns the SDK's name for a kind of script. */
 export const typeOf = ({ kind }: Pick<Script, "kind">): "sync" | "action" | "on-event" =>
   kind === "event" ? "on-event" : kind;
 
-/** A file of the folder runs as it stands, and nobody can switch it off from here. */
+/** A script file in the folder always runs, and cannot be disabled through the API. */
 const availability = (script: Script) => ({
   id: numberOf(script),
   enabled: true,
@@ -81,11 +81,11 @@ const availability = (script: Script) => ({
   source: "repo",
 });
 
-/** Made of the name alone: the same at every replica and after every start. */
+/** Derived from the name alone: the same on every replica and after every start. */
 const numberOf = ({ integration, kind, name }: Script): number =>
   createHash("sha256").update(`${integration}/${kind}/${name}`).digest().readUIntBE(0, 4);
 
-/** Names of models, and a schema that defines each. */
+/** Returns names of models, with a schema for each. */
 function modelsOf(script: Script): { input?: string; returns: string[]; json_schema: JsonValue } {
   const named = (prefix: string) => `${prefix}_${script.integration}_${script.name}`;
   const input = script.kind === "action" ? script.input : script.metadata;
@@ -107,7 +107,7 @@ function outputsOf(script: Script, outputName: string): Readonly<Record<string, 
 const fieldsOf = (schema: JsonObject): JsonValue =>
   Object.entries(objectIn(schema["properties"])).map(([name, one]) => ({ name, type: typeName(one) }));
 
-/** Actions as functions that a model may call. */
+/** Returns actions as functions that a language model may call. */
 export const openAIFunctions = (scripts: readonly Script[]): JsonObject[] =>
   scripts
     .filter((script) => script.kind === "action")
@@ -129,7 +129,7 @@ function parametersOf(input: JsonObject | undefined): JsonObject {
 const objectIn = (value: JsonValue | undefined): JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
 
-/** The type that a schema names first; of several (`anyOf`) the first that is not null. */
+/** Returns the first type that a schema names; for several (`anyOf`), the first that is not null. */
 function typeName(schema: JsonValue): string {
   const { type, anyOf, oneOf, enum: values, const: only } = objectIn(schema);
   if (typeof type === "string") return type;

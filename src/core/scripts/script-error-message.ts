@@ -4,10 +4,10 @@ import type { ScriptErrorDetails } from "../../base/fault.ts";
 import { type ScriptError, ScriptErrorSchema } from "../../gen/latchkey/v1/sync_pb.ts";
 import { depthOf } from "../connection-rules.ts";
 
-/** Protobuf's readers go no deeper. */
+/** The nesting limit of protobuf readers. */
 const maxDepth = 32;
 
-/** How a script failed, as protobuf has it: with what fits into `maxBytes` of JSON. */
+/** Converts a script's error to protobuf, without the payload and body if they exceed `maxBytes` of JSON. */
 export function scriptErrorMessage(details: ScriptErrorDetails, maxBytes = Number.POSITIVE_INFINITY): ScriptError {
   const { code, payload, additionalProperties, runId = "" } = details;
   const response = additionalProperties?.["upstream_response"] as JsonObject | undefined;

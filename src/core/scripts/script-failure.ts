@@ -3,7 +3,7 @@ import type { ScriptErrorCode, ScriptErrorDetails } from "../../base/fault.ts";
 import { type Redact, redactJson } from "../secrets/redaction.ts";
 import type { ScriptFailure, UpstreamFailure } from "./script.ts";
 
-/** What is stored of a failure, sealed, beside its run. */
+/** The part of a failure that is stored encrypted beside its run. */
 export type StoredFailure = Pick<ScriptFailure, "payload" | "upstream">;
 
 type Failure = StoredFailure & { readonly code: string; readonly message: string };
@@ -23,14 +23,14 @@ function codeOf(code: string, upstream: UpstreamFailure | undefined): ScriptErro
   return upstream.response === undefined ? "script_network_error" : "script_http_error";
 }
 
-/** The message of an error that is none of JavaScript's plain ones begins with its name. */
+/** Unless the error is one of JavaScript's own, the message begins with its name. */
 function errorPayload(code: string, message: string): JsonValue {
   if (code !== "script_error") return { name: code, message };
   const [, name = "Error", rest = message] = /^(\w*Error): ([\s\S]*)$/.exec(message) ?? [];
   return { name, message: rest };
 }
 
-/** The SDK's type of a payload is an object or a list: any other value becomes the message of one. */
+/** The SDK's payload type is an object or an array: any other value becomes its `message`. */
 function payloadOf(payload: JsonValue): JsonValue {
   if (payload === null) return {};
   return typeof payload === "object" ? payload : { message: typeof payload === "string" ? payload : String(payload) };

@@ -1,11 +1,11 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 
-/** A customer's script, as the folder has it: what runs is known to whoever hosts it, and this is what it says of itself. */
+/** A customer's script as the folder declares it. The host keeps the code; this is its description. */
 export type Script = SyncScript | ActionScript | EventScript;
 export type ScriptKind = Script["kind"];
 
 export interface ScriptAt {
-  /** The integration's key; of every environment that has one of that name. */
+  /** The integration's key; applies to every environment with an integration of that name. */
   readonly integration: string;
   readonly kind: ScriptKind;
   readonly name: string;
@@ -14,33 +14,33 @@ export interface ScriptAt {
 interface ScriptManifestBase {
   readonly integration: string;
   readonly name: string;
-  /** The hash of what runs. */
+  /** Hash of the code. */
   readonly version: string;
   readonly description: string;
-  /** When its file last changed. */
+  /** Time of the file's last change. */
   readonly changedMs: number;
-  /** For people. */
+  /** For display only. */
   readonly scopes: readonly string[];
-  /** What the script is given is judged by these where it has said what it wants (JSON Schema). */
+  /** JSON Schema that validates the metadata given to the script, if declared. */
   readonly metadata: JsonObject | undefined;
 }
 
 export interface SyncScript extends ScriptManifestBase {
   readonly kind: "sync";
-  /** As it is written. */
+  /** As written in the file. */
   readonly frequency: string;
   readonly syncType: "full" | "incremental";
-  /** It runs without being asked, from the connection's making on. */
+  /** Runs on schedule from the creation of the connection, without being started. */
   readonly autoStart: boolean;
-  /** What a whole full run does not bring is deleted. */
+  /** Records that a complete full run does not return are deleted. */
   readonly trackDeletes: boolean;
-  /** By name, with JSON Schema. */
+  /** JSON Schemas by model name. */
   readonly models: Readonly<Record<string, JsonObject>>;
   readonly endpoints: readonly ScriptEndpoint[];
-  /** Empty: it hears of no notification. `*`: of all. */
+  /** Empty: no notifications. `*`: all of them. */
   readonly webhookSubscriptions: readonly string[];
   readonly hasOnWebhook: boolean;
-  /** It says what its checkpoint looks like. */
+  /** The script declares a schema for its checkpoint. */
   readonly hasCheckpoint: boolean;
 }
 
@@ -56,7 +56,10 @@ export interface EventScript extends ScriptManifestBase {
   readonly event: LifecycleEvent;
 }
 
-/** What its author and we have called it and its parts: words that logs may show, whatever they look like. */
+/**
+ * Returns the names that the author and Latchkey gave to the script and its parts; logs may show them, even if they
+ * look like secrets.
+ */
 export const namesOf = (script: Script): readonly string[] => [
   ...[script.name, script.version],
   ...(script.kind === "sync" ? Object.keys(script.models) : []),
@@ -71,9 +74,9 @@ export interface ScriptEndpoint {
   readonly path: string;
 }
 
-/** A file as it stands that is not used; the last good one of that name is, if there was one. */
+/** A file whose current version is invalid; the last valid version of that name is used, if there was one. */
 export interface BrokenScript extends ScriptAt {
-  /** Within the folder. */
+  /** Path within the folder. */
   readonly file: string;
   readonly mistakes: readonly ScriptMistake[];
 }
@@ -81,38 +84,41 @@ export interface BrokenScript extends ScriptAt {
 export interface ScriptMistake {
   readonly message: string;
   readonly file: string;
-  /** From 1; undefined: of the file as a whole. */
+  /** Counts from 1; undefined: the file as a whole. */
   readonly line: number | undefined;
   readonly column: number | undefined;
 }
 
-/** The customer's scripts, and whoever runs them. */
+/** Holds and runs the customer's scripts. */
 export interface ScriptHost {
-  /** Those that can run, in no particular order. */
+  /** Scripts that can run, in no particular order. */
   all(): readonly Script[];
   broken(): readonly BrokenScript[];
   find(at: ScriptAt): Script | undefined;
-  /** The text of the file that it was made of; undefined: nobody has it any more. */
+  /** The source text of the script; undefined if no longer available. */
   sourceOf(script: Script): string | undefined;
-  /** Called after each change of the folder that was taken up. Returns what takes it back. */
+  /** Called after each change of the folder was loaded. Returns a function that removes the listener. */
   onChange(listener: () => void): () => void;
-  /** Never rejects: whatever goes wrong in a script, or with it, is its outcome. */
+  /** Never rejects: any error in the script, or in running it, is part of the outcome. */
   run(script: Script, job: ScriptJob): Promise<ScriptOutcome>;
   close(): Promise<void>;
 }
 
-/** One execution, in a place of its own that has nothing but this. */
+/** One execution, in an isolated environment that gets nothing else. */
 export interface ScriptJob {
   readonly entry: "exec" | "onWebhook";
-  /** What the script is given beside its tools: an action's input, a notification's payload. */
+  /** Input besides the tools: an action's input, or a notification's payload. */
   readonly input: JsonValue | undefined;
-  /** What it can read of itself without asking. */
+  /** Facts about the run that the script reads without a tool call. */
   readonly facts: ScriptFacts;
   readonly tools: ScriptTools;
-  /** Waiting for its turn counts as well. */
+  /** Time in the queue counts as well. */
   readonly limits: ScriptLimits;
   readonly signal: AbortSignal;
-  /** With whom it waits for its turn: what somebody waits for waits for none of what is due, nor for who asked for it. */
+  /**
+   * The queue in which the run waits. Runs that a caller waits for do not queue behind due runs, and nested runs do not
+   * queue behind their parents.
+   */
   readonly row: "due" | "asked" | "hook" | "nested";
 }
 
@@ -122,14 +128,16 @@ export interface ScriptFacts {
   readonly connectionId: string;
   readonly provider: string;
   readonly variant: string;
-  /** When the last run that succeeded began, in ISO 8601; undefined: there is none, or everything is fetched anew. */
+  /** Start of the last successful run, in ISO 8601; undefined if there is none, or if everything is fetched again. */
   readonly lastSyncDate: string | undefined;
   readonly runId: string;
 }
 
-/** What the script's own side asks of ours: the name of the tool, and what it was given, as JSON. */
+/** Calls from the script to its host: the name of the tool, and its arguments as JSON. */
 export interface ScriptTools {
-  /** May reject with a `ToolFailure`, which the script can catch; anything else ends the run as a failure of ours. */
+  /**
+   * May reject with a `ToolFailure`, which the script can catch; any other error ends the run as an internal failure.
+   */
   call(tool: string, given: readonly JsonValue[]): Promise<JsonValue | undefined>;
   log(line: ScriptLine): void;
 }
@@ -142,7 +150,7 @@ export interface ScriptLine {
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
   readonly code: string;
-  /** Set on the error that the script catches, such as `response` of a provider's refusal. */
+  /** Set on the error that the script catches, such as `response` for an error response of the provider. */
   readonly details: JsonObject;
 
   constructor(
@@ -157,13 +165,13 @@ export class ToolFailure extends Error {
 }
 
 export interface ScriptLimits {
-  /** From its beginning to its end, waiting for others included. */
+  /** Time from start to end, including waits. */
   readonly deadlineMs: number;
-  /** Without an answer to wait for. */
+  /** CPU time without waiting for a response. */
   readonly busyMs: number;
   readonly memoryBytes: number;
   readonly toolCalls: number;
-  /** Under way at once; more wait. */
+  /** Maximum concurrent calls; further calls wait. */
   readonly toolCallsAtOnce: number;
   readonly outputBytes: number;
   readonly logLines: number;
@@ -176,9 +184,9 @@ export type ScriptOutcome =
 
 export interface ScriptFailure {
   /**
-   * `script_error`: it threw. `action_error`: it threw an ActionError, whose payload is given. `deadline`, `busy`,
-   * `memory`, `tool_calls`, `output_too_large`: it went beyond a limit. `cancelled`: the signal. `invalid_input`,
-   * `invalid_output`: not what its schema says. `host_error`: a failure of ours.
+   * `script_error`: the script threw. `action_error`: it threw an ActionError, with its payload. `deadline`, `busy`,
+   * `memory`, `tool_calls`, `output_too_large`: it exceeded a limit. `cancelled`: aborted by the signal.
+   * `invalid_input`, `invalid_output`: rejected by the schema. `host_error`: an internal failure.
    */
   readonly code:
     | "script_error"
@@ -195,25 +203,25 @@ export interface ScriptFailure {
   readonly message: string;
   /** Lines of the customer's own files, innermost first: `syncs/events.ts:12:5`. */
   readonly stack: readonly string[];
-  /** Of an ActionError what it was given; of a provider's refusal its body; of a schema what is wrong. */
+  /** For an ActionError, its payload; for an error response of the provider, the body; for a schema, the mistakes. */
   readonly payload?: JsonValue;
-  /** The request to the provider that the script did not catch the failure of. */
+  /** The failed provider request that the script did not catch. */
   readonly upstream?: UpstreamFailure;
 }
 
 export interface UpstreamFailure {
-  /** Undefined: the provider did not answer. */
+  /** Undefined: the provider did not respond. */
   readonly response?: UpstreamResponse;
 }
 
 export interface UpstreamResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** At most 16 KiB of JSON; what is longer is cut, as text. */
+  /** At most 16 KiB of JSON; a longer body is cut, and given as text. */
   readonly body: JsonValue;
 }
 
-/** As each run has them unless it is said. */
+/** Default limits of each run. */
 export const usualScriptLimits: ScriptLimits = {
   deadlineMs: 15 * 60_000,
   busyMs: 10_000,
@@ -225,7 +233,7 @@ export const usualScriptLimits: ScriptLimits = {
   logLineBytes: 8 * 1024,
 };
 
-/** Where nobody has said where scripts are. */
+/** The host when no scripts folder is configured. */
 export const noScripts: ScriptHost = {
   all: () => [],
   broken: () => [],

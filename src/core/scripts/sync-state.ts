@@ -16,11 +16,11 @@ import {
 } from "../../gen/latchkey/v1/sync_pb.ts";
 
 /**
- * The life of a sync: pure moves of how it stands and of its runs, each committed as a whole. One run is under way at
- * most, and one waits at most: whoever asks for another while one waits gets that one.
+ * State transitions of a sync and its runs: pure functions, each committed as a whole. At most one run is active and
+ * one is queued: a request for another run while one is queued gets the queued one.
  */
 
-/** What is called a variant where nobody has made one. */
+/** The name of the default variant. */
 export const baseVariant = "base";
 
 export interface SyncPlace {
@@ -35,7 +35,10 @@ const placeOfSync = ({ environment, integration, connectionId, name, variant }: 
   variant,
 });
 
-/** Those of one lane go one after another: the whole runs of a sync, and apart from them what notifications bring. */
+/**
+ * Returns the ordering key of runs. Runs with the same key run one after another: a sync's full runs have one key, its
+ * notification runs another.
+ */
 export const laneOf = ({ ref, name, variant }: SyncPlace, entry: "exec" | "onWebhook"): string =>
   [ref.environment, ref.integration, ref.id, name, variant, entry].join("\0");
 
@@ -82,7 +85,7 @@ export function runOf({ run }: StoredRun): Run {
 export const isLive = (stored: StoredRun): boolean =>
   runOf(stored).state === Run_State.QUEUED || runOf(stored).state === Run_State.RUNNING;
 
-/** What a move leaves: of the sync, and of a run. */
+/** The results of a transition: the sync and a run. */
 export interface SyncChanges {
   readonly sync: StoredSync;
   readonly run: StoredRun;
@@ -98,7 +101,7 @@ interface RunRequest {
 
 const strength = (mode: Mode): number => (mode === Mode.UNSPECIFIED ? Mode.INCREMENTAL : mode);
 
-/** It is to run now. `queued` is the run that waits already, if one does. */
+/** Requests a run now. `queued` is the run that is already waiting, if any. */
 export function asked(
   sync: StoredSync,
   queued: StoredRun | undefined,
@@ -113,7 +116,7 @@ export function asked(
   return { sync: { ...sync, queuedId: id }, run: { ...run, mode } };
 }
 
-/** The run begins: what it is to forget is forgotten before. */
+/** Starts the run; a full run first clears the checkpoint and the last run date. */
 export function begun(sync: StoredSync, run: StoredRun, { nowMs, version }: RunStart): SyncChanges {
   const isAnew = strength(run.mode) > Mode.INCREMENTAL;
   const { checkpoint: _, lastRunAt: __, ...rest } = sync;
@@ -134,7 +137,7 @@ export const started = (run: StoredRun, { nowMs, version }: RunStart): StoredRun
   run: { ...runOf(run), state: Run_State.RUNNING, version, startedAt: timestampFromMs(nowMs) },
 });
 
-/** The sync after a run of it has ended, well or not. */
+/** Returns the sync after one of its runs ended, successfully or not. */
 export function afterRun(sync: StoredSync, run: Run): StoredSync {
   const isGood = run.state === Run_State.SUCCEEDED;
   return {
@@ -152,24 +155,27 @@ export const withCheckpoint = (sync: StoredSync, checkpoint: JsonObject | undefi
   return checkpoint === undefined ? rest : { ...rest, checkpoint };
 };
 
-/** After so many interruptions in a row it is not begun again: what ends the process may be the run itself. */
+/** After more interruptions in a row, a run is not restarted: the run itself may be what ends the process. */
 const maxInterruptions = 1;
 
-/** Whether a run that the process ended under is begun once more: what an action did may not be done twice. */
+/** Reports whether a run may restart after its process ended. Actions may not: their effects could happen twice. */
 export const mayRestart = (run: StoredRun): boolean =>
   runOf(run).kind !== Script_Kind.ACTION && run.attempts <= maxInterruptions && !run.cancelling;
 
-/** What hooks and notifications wait between tries, in milliseconds; a sync has its schedule. */
+/** Retry delays of hooks and notifications, in milliseconds; a sync has its schedule. */
 const retryAfterMs = [10_000, 60_000, 600_000] as const;
 
-/** When one that failed is tried again; undefined: not. A sync has its schedule, and an action whoever asked for it. */
+/**
+ * Returns the time of the next retry; undefined for no retry. A sync has its schedule, and the caller of an action may
+ * retry.
+ */
 export function triedAgainMs(run: StoredRun, nowMs: number, random: number): number | undefined {
   const isTried = runOf(run).kind === Script_Kind.EVENT || run.notificationId !== "";
   const waitMs = isTried ? retryAfterMs[run.failures] : undefined;
   return waitMs === undefined ? undefined : nowMs + Math.floor(waitMs * (1 + random / 4));
 }
 
-/** The same again, for a reason of ours: another run, which knows what went before. */
+/** Creates a retry: another run, which carries the history of the previous one. */
 export function again(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun): StoredRun {
   const { script, kind, connection } = runOf(run);
   const { variant, lane, mode, event, notificationId, environmentId } = run;
@@ -187,6 +193,6 @@ export function again(run: StoredRun, { id, dueMs, isFailure }: RepeatedRun): St
 interface RepeatedRun {
   readonly id: string;
   readonly dueMs: number;
-  /** Of its own; else the process ended under it. */
+  /** The run itself failed; otherwise the process ended during the run. */
   readonly isFailure: boolean;
 }

@@ -1,7 +1,7 @@
 /**
- * The ways in which a character of a secret is written in an answer, in bytes (one letter a byte) and in lower case: as
- * it is, in UTF-8, percent-encoded once or twice, escaped in JSON once or twice, in JavaScript, in HTML, as
- * quoted-printable, and with a NUL beside it, as in UTF-16.
+ * Returns the ways to write a character of a secret in a response, as bytes (one letter per byte) in lower case: as is,
+ * in UTF-8, percent-encoded once or twice, escaped in JSON once or twice, in JavaScript, in HTML, as quoted-printable,
+ * and with a NUL beside it, as in UTF-16.
  */
 export function characterForms(character: string): readonly string[] {
   const code = character.codePointAt(0) ?? 0;
@@ -17,7 +17,7 @@ export function characterForms(character: string): readonly string[] {
   const percent = ["%", "%25", "="].flatMap((mark) => [hexOf(mark, latin1), hexOf(mark, utf8)]);
   const html = [...htmlNumbers(code), ...(entities[character] ?? []).map((name) => `&${name};`)];
   const all = [...plain, ...escaped, ...percent, ...html, ...(character === " " ? ["+"] : [])];
-  // Of ASCII alone: other letters are bytes here.
+  // Only ASCII is lower-cased: other letters are bytes here.
   return [...new Set(all.map((form) => form.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())))];
 }
 
@@ -65,7 +65,7 @@ const entities: Readonly<Record<string, readonly string[]>> = {
   "\n": ["newline"],
 };
 
-/** `&#47;` and `&#x2f;`, with the leading zeros that some writers put before them. */
+/** Returns forms such as `&#47;` and `&#x2f;`, also with the leading zeros that some writers add. */
 function htmlNumbers(code: number): string[] {
   const [decimal, hex] = [code.toString(10), code.toString(16)];
   return [

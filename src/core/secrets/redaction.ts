@@ -1,23 +1,23 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { plainView, type TextView, viewsOf } from "./text-views.ts";
 
-/** Text as it may be shown to people who hold no credentials. */
+/** Redacts text for people who may not see credentials. */
 export type Redact = (text: string) => string;
 
 export const redacted = "[redacted]";
 
-/** So many letters of a secret in a row give it away, wherever in it they stand. */
+/** This many consecutive characters of a secret reveal it, wherever they are in the secret. */
 const gramLength = 8;
-/** Shorter ones would be found in any word: they are blanked where they stand alone. */
+/** Shorter secrets would match inside any word: they are redacted only as separate words. */
 const minInnerLength = 4;
-/** Base64 and hex of a very short secret are a few letters, which any word may hold. */
+/** Base64 and hex of a very short secret are a few letters that any word may contain. */
 const minFormLength = 6;
 
 /**
- * Blanks these secrets, whole or quoted in part, in whichever form they come: as they are, percent-encoded once or
- * twice, escaped in JSON, with a NUL behind each letter, reversed, in base64 of either alphabet at any offset, in
- * hex. Blanks also whatever looks like a token: a provider may quote one that we never saw. `known` is what looks like
- * one and is none, such as the id of what is told of: it stays where it stands whole, unless it is a secret as well.
+ * Redacts these secrets, whole or in part, in every form: as is, percent-encoded once or twice, escaped in JSON, with a
+ * NUL after each letter, reversed, in base64 of either alphabet at any offset, and in hex. Also redacts anything that
+ * looks like a token: a provider may quote a token that Latchkey never saw. `known` lists values that look like tokens
+ * but are not, such as the ID of the subject: each is kept if it appears whole, unless it is a secret as well.
  */
 export function createRedaction(
   secrets: Iterable<string>,
@@ -46,14 +46,14 @@ export function createRedaction(
 }
 
 interface RedactionOptions {
-  /** Blanks whatever looks like a token as well: for text that people read, and not for data that programs read. */
+  /** Redacts anything that looks like a token as well: for text that people read, not for data that programs read. */
   readonly guesses?: boolean;
 }
 
-/** Deeper data is left out: nothing reads it, and each level is a call within a call. */
+/** Deeper data is dropped: nothing reads it, and each level is a recursive call. */
 const maxDepth = 100;
 
-/** JSON with its texts and keys redacted. */
+/** Redacts the texts and keys of a JSON value. */
 export function redactJson(value: JsonValue, redact: Redact, depth = 0): JsonValue {
   if (typeof value === "string") return redact(value);
   if (typeof value !== "object" || value === null) return value;
@@ -63,19 +63,21 @@ export function redactJson(value: JsonValue, redact: Redact, depth = 0): JsonVal
   return Object.fromEntries(entries);
 }
 
-/** No dot, slash or colon: what they part is looked at by itself, and a host or a path stays readable. */
+/** Excludes dot, slash and colon: the parts between them are checked separately, so hosts and paths stay readable. */
 const tokenLike = /[A-Za-z0-9_~+=%-]{16,}/g;
 
-/** What may stand before something known, as a field's name does. */
+/** Allowed before a known value, such as a field name. */
 const plainName = /^(?:[A-Za-z_-]{1,15}=)?$/;
 
-/** Whether a run of letters is more likely a token than a word: it holds digits, or is longer than any word. */
+/**
+ * Reports whether text is more likely a token than a word: it contains digits and letters, or is longer than any word.
+ */
 export const looksRandom = (run: string): boolean =>
   run.length >= 16 && ((/\d/.test(run) && /[A-Za-z]/.test(run)) || /[A-Za-z0-9+]{32}/.test(run));
 
 interface Grams {
   readonly grams: ReadonlySet<string>;
-  /** Of the text, letter by letter. */
+  /** One flag for each character of the text. */
   readonly hidden: Uint8Array;
 }
 
@@ -113,7 +115,7 @@ function blanked(text: string, hidden: Uint8Array): string {
   return shown;
 }
 
-/** What is looked for, as views of text show it. */
+/** Returns the forms of a secret to look for, as views of text show them. */
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   if (bytes.length === 0) return [];
@@ -123,7 +125,10 @@ function formsOf(secret: string): string[] {
   return [...plain, ...derived.map((form) => form.toLowerCase())];
 }
 
-/** As it stands within the base64 of a longer text: at one of three offsets, less the letters that neighbours share. */
+/**
+ * Returns the base64 of the secret within a longer text: at each of three offsets, without the letters shared with
+ * neighbors.
+ */
 function base64Of(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((by) => {
     const text = Buffer.concat([Buffer.alloc(by), bytes]).toString("base64");

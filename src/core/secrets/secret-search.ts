@@ -1,38 +1,44 @@
 import { characterForms } from "./character-forms.ts";
 
-/** Where secrets stand in bytes. */
+/** Positions of secrets in bytes. */
 export interface Found {
   /** From, to, from, to. */
   readonly ranges: readonly number[];
-  /** From where on a secret may have begun whose rest is still to come; the length where none has. */
+  /** First position where a secret may have begun whose rest is still to come; the length if there is none. */
   readonly begun: number;
 }
 
 export interface Extent {
-  /** Where to begin; left out: at the beginning. */
+  /** Start position; default: the beginning. */
   readonly from?: number;
   /** More bytes may follow. */
   readonly hasMore?: boolean;
 }
 
 /**
- * Looks for secrets in bytes, in each of the forms in which an answer may quote them: whole, or the first 32 characters
- * of a longer one and as many more as follow.
+ * Searches bytes for secrets in each form in which a response may quote them: whole, or the first 32 characters of a
+ * longer secret and any further ones that match.
  */
 export interface SecretSearch {
   find(bytes: Uint8Array, extent?: Extent): Found;
-  /** Of the name of a field: signs that no name may hold are left out or replaced there. */
+  /**
+   * Checks the name of a field. Compares only letters and digits, since other characters cannot appear in a name or are
+   * replaced there.
+   */
   isInName(name: string): boolean;
 }
 
-/** Shorter secrets would be found everywhere. */
+/** Shorter secrets would match everywhere. */
 export const minSecretLength = 8;
-/** So many characters are enough to know a secret by. Bounds the work that an answer can cause at each of its bytes. */
+/** This many characters identify a secret. Limits the work that a response can cause at each byte. */
 const decisive = 32;
-/** In so many ways may the beginning of a secret be read at a time: only one of signs alone has more. */
+/**
+ * Maximum number of readings tracked for the start of a secret; only a secret of nothing but special characters has
+ * more.
+ */
 const maxReadings = 16;
 
-/** The forms of one character, by their first byte. */
+/** Forms of a character, by first byte. */
 type Forms = readonly (readonly Uint8Array[] | undefined)[];
 type Needle = readonly Forms[];
 
@@ -79,13 +85,16 @@ export function createSecretSearch(secrets: Iterable<string>): SecretSearch {
 
 const skeletonOf = (text: string): string => text.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
 
-/** As it is and reversed; in hex; in base64 of either alphabet, at each of the offsets that it may have in a longer text. */
+/**
+ * Returns the secret as is and reversed, in hex, and in base64 of either alphabet at each offset that it may have in a
+ * longer text.
+ */
 function textsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [secret, [...secret].reverse().join(""), bytes.toString("hex"), ...base64Of(bytes)];
 }
 
-/** Less the letters that the secret shares with its neighbours. */
+/** Omits the letters that the secret shares with its neighbors. */
 function base64Of(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((by) => {
     const text = Buffer.concat([Buffer.alloc(by), bytes]).toString("base64");
@@ -94,7 +103,7 @@ function base64Of(bytes: Buffer): string[] {
   });
 }
 
-/** Those of ASCII, which most secrets are made of. */
+/** Caches the forms of ASCII characters, which most secrets consist of. */
 const known = new Map<string, Forms>();
 
 const needleOf = (text: string): Needle =>
@@ -104,7 +113,7 @@ const needleOf = (text: string): Needle =>
     return forms;
   });
 
-/** A bit for each two bytes that a needle may begin with: most of an answer is passed over by them. */
+/** Returns a bitmap of the first two bytes of all needles, to skip most of a response quickly. */
 function pairsOf(needles: readonly Needle[]): Uint8Array {
   const pairs = new Uint8Array(65_536 / 8);
   const add = (first: number, second: number) => {
@@ -138,9 +147,9 @@ function formsByFirst(character: string): Forms {
 const none = -1;
 
 interface End {
-  /** Where the needle, or so much of it as is there, ends; `none` where that is too little to know it by. */
+  /** End of the needle, or of its matching part; `none` if the part is too short to identify it. */
   readonly to: number;
-  /** More of it may follow the bytes that are there. */
+  /** The rest of the needle may follow after these bytes. */
   readonly isCut: boolean;
 }
 
@@ -167,7 +176,7 @@ function endOf(needle: Needle, bytes: Uint8Array, from: number): End {
   return { to: Math.max(...ends), isCut: false };
 }
 
-/** How many bytes of a form stand there. */
+/** Returns how many bytes of a form match at this position. */
 function matched(form: Uint8Array, bytes: Uint8Array, at: number): number {
   let length = 0;
   while (length < form.length && at + length < bytes.length && folded[bytes[at + length] ?? 0] === form[length])

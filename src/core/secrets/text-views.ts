@@ -1,15 +1,15 @@
-/**
- * A text as somebody reads it who takes away one way of writing it, in bytes of UTF-8 and in lower case; and where
- * in the text each of those came from.
- */
+/** Text with one encoding removed, as UTF-8 bytes in lower case, and the original position of each byte. */
 export interface TextView {
-  /** One letter a byte. */
+  /** One letter per byte. */
   readonly letters: string;
   readonly from: readonly number[];
   readonly to: readonly number[];
 }
 
-/** As it is written; with percent-encoding undone once and twice, forms' `+` too; out of JSON; without NULs. */
+/**
+ * Returns the text as written; with percent-encoding undone once and twice, and `+` of forms; with JSON escapes undone;
+ * without NULs.
+ */
 export function viewsOf(text: string): TextView[] {
   const plain = bytesOf(text);
   const once = withoutPercent(plain);
@@ -53,7 +53,7 @@ function bytesOf(text: string): TextView {
   return view;
 }
 
-/** Puts something else where a pattern is found, and leaves the rest. */
+/** Replaces each match of a pattern and keeps the rest. */
 function replaced(view: TextView, pattern: RegExp, replacement: (match: readonly string[]) => string): TextView {
   const result = draft();
   const copy = (from: number, to: number) => {
@@ -84,7 +84,7 @@ const withoutNuls = (view: TextView): TextView => replaced(view, /\0/g, () => ""
 
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b: "\b", f: "\f" };
 
-/** RFC 8259, section 7. A pair of surrogates is one character. */
+/** RFC 8259, section 7. A surrogate pair is one character. */
 const withoutEscapes = (view: TextView): TextView =>
   replaced(view, /(?:\\u[0-9a-f]{4})+|\\([\s\S])/gi, ([whole = "", letter]) =>
     letter === undefined || whole.length > 2
