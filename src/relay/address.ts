@@ -1,8 +1,8 @@
 import { BlockList, isIP } from "node:net";
 
 /**
- * Addresses that a provider's name must not lead to: this machine, private networks, and what is reserved
- * (RFC 6890 and its registries). Of IPv6 forms that carry an IPv4 address, the carried one is judged.
+ * Addresses that a provider's host name must not resolve to: this machine, private networks and reserved ranges (RFC
+ * 6890 and its registries). For an IPv6 form that embeds an IPv4 address, the embedded address is checked.
  */
 const forbidden: readonly (readonly [string, number, string])[] = [
   ["0.0.0.0", 8, "this network"],
@@ -39,7 +39,7 @@ const lists = forbidden.map(([network, prefix, kind]) => {
   return { list, family: isIP(network) === 4 ? ("ipv4" as const) : ("ipv6" as const), kind };
 });
 
-/** Of what kind an address is that nobody is to be led to; undefined for a public one. */
+/** Returns the kind of a forbidden address; undefined for a public address. */
 export function forbiddenKind(address: string): string | undefined {
   if (isIP(address) === 4) return kindIn("ipv4", address);
   if (isIP(address) !== 6) return "no address";
@@ -53,11 +53,16 @@ export function forbiddenKind(address: string): string | undefined {
 const kindIn = (family: "ipv4" | "ipv6", address: string): string | undefined =>
   lists.find((one) => one.family === family && one.list.check(address, family))?.kind;
 
-/** A translated address leads where the translator likes: only the well-known NAT64 prefix leads to public ones. */
+/**
+ * A translator chooses where a translated address leads. Only the well-known NAT64 prefix leads to public addresses.
+ */
 const embeddedKind = (groups: readonly number[]): string | undefined =>
   groups.slice(0, 6).join() === [0x64, 0xff9b, 0, 0, 0, 0].join() ? undefined : "embedded";
 
-/** ::a.b.c.d, ::ffff:a.b.c.d, ::ffff:0:a.b.c.d, 64:ff9b::a.b.c.d, 64:ff9b:1::/48, 2002:a.b.c.d::, 2001:0:… (Teredo). */
+/**
+ * Forms: ::a.b.c.d, ::ffff:a.b.c.d, ::ffff:0:a.b.c.d, 64:ff9b::a.b.c.d, 64:ff9b:1::/48, 2002:a.b.c.d::, 2001:0:…
+ * (Teredo).
+ */
 function carriedIpv4(groups: readonly number[]): string | undefined {
   const [a = 0, b = 0, c = 0, , e = 0, f = 0, g = 0, h = 0] = groups;
   const isZero = (from: number, to: number) => groups.slice(from, to).every((group) => group === 0);
@@ -66,7 +71,7 @@ function carriedIpv4(groups: readonly number[]): string | undefined {
   }
   if (a === 0x64 && b === 0xff9b) return dotted(g, h);
   if (a === 0x2002) return dotted(b, c);
-  // Teredo hides the address from translators by turning its bits round.
+  // Teredo inverts the bits of the address to hide the address from translators.
   if (a === 0x2001 && b === 0) return dotted(g ^ 0xffff, h ^ 0xffff);
   return undefined;
 }

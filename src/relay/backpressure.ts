@@ -1,10 +1,10 @@
 import type { Writable } from "node:stream";
 
 /**
- * So much may lie in a socket unsent before more is waited for. Node's own mark, 64 KiB, is what one read of a body
- * brings: judged by it every read would stop the reading and begin it anew, though the kernel had taken it all.
+ * Limits the unsent bytes of a socket before the relay waits for `drain`. Node's own limit, 64 KiB, is as much as one
+ * read of a body. With Node's limit, every read would pause and resume the source, even if the kernel took all bytes.
  */
 const mostUnsentBytes = 128 * 1024;
 
-/** Whether it takes more at once; if not, its `drain` says when. */
+/** Returns whether the stream takes more bytes now. If not, its `drain` event tells when. */
 export const takesMore = ({ writableLength }: Writable): boolean => writableLength < mostUnsentBytes;

@@ -8,15 +8,15 @@ export interface DialTarget {
   readonly origin: Origin;
   readonly egress: Egress;
   readonly secureContext: SecureContext | undefined;
-  /** Of an earlier connection to the same origin. */
+  /** TLS session of an earlier connection to the same origin. */
   readonly session: Buffer | undefined;
-  /** What is offered under TLS; by default HTTP/1.1 alone. */
+  /** ALPN protocols to offer; HTTP/1.1 alone by default. */
   readonly protocols?: readonly string[];
 }
 
 const http1Alone = ["http/1.1"];
 
-/** A socket on its way to an origin: to no address but those that egress has judged, and to no name but the origin's. */
+/** Opens a socket to an origin: only to addresses that egress has checked, and only under the origin's name. */
 export function dial({
   origin,
   egress,
@@ -35,14 +35,18 @@ export function dial({
           secureContext,
           session,
           servername: net.isIP(host) === 0 ? host : "",
-          // Whatever the environment says: credentials go to nobody who has not proved who it is.
+          // Overrides the environment (`NODE_TLS_REJECT_UNAUTHORIZED`): credentials only go to a server that has
+          // proved its identity.
           rejectUnauthorized: true,
           ALPNProtocols: protocols,
         } as tls.ConnectionOptions);
   return socket.setNoDelay(true);
 }
 
-/** When it can be written to. With TLS not `connect`: nothing is written before the certificate was verified. */
+/**
+ * The event after which the socket may be written to. For TLS not `connect`: nothing is written before the
+ * certificate was verified.
+ */
 export const connectedEvent = ({ scheme }: Origin): "connect" | "secureConnect" =>
   scheme === "http" ? "connect" : "secureConnect";
 
@@ -54,7 +58,7 @@ const byCode: Readonly<Record<string, RelayFailure["kind"]>> = {
   ENETUNREACH: "unreachable",
   EHOSTUNREACH: "unreachable",
   ETIMEDOUT: "connect_timeout",
-  // Of ours: no more files, ports or memory for connections.
+  // Local limits: no more files, ports or memory for connections.
   EMFILE: "overloaded",
   ENFILE: "overloaded",
   ENOBUFS: "overloaded",
@@ -62,22 +66,22 @@ const byCode: Readonly<Record<string, RelayFailure["kind"]>> = {
   EADDRNOTAVAIL: "overloaded",
 };
 
-/** `isReady`: the connection stood. */
+/** `isReady`: the connection was established. */
 export function failureOf(error: Error, isReady: boolean): RelayFailure {
   if (error instanceof RelayFailure) return error;
-  // Of a name with several addresses, each tried in vain.
+  // A name with several addresses, and every attempt failed.
   if (error instanceof AggregateError && error.errors[0] instanceof Error) return failureOf(error.errors[0], isReady);
   const { code = "", syscall } = error as NodeJS.ErrnoException;
   const kind = byCode[code];
   if (kind !== undefined) return new RelayFailure(kind, `the provider's host: ${code}`, { cause: error });
   if (syscall === "connect") return new RelayFailure("unreachable", `the provider's host: ${code}`, { cause: error });
-  // Before the connection stands, what is neither of the network nor of the name is of TLS.
+  // Before the connection is established, an error of neither the network nor the name is a TLS error.
   if (!isReady && code !== "ECONNRESET" && code !== "EPIPE") {
     return new RelayFailure("untrusted", `no trusted connection: ${code || error.message}`, { cause: error });
   }
   return new RelayFailure("closed", `the provider's connection: ${code || error.message}`, { cause: error });
 }
 
-/** Whether an origin has refused a handshake because HTTP/1.1 was all that was offered (RFC 7301, 3.2). */
+/** Returns whether an origin refused a handshake because only HTTP/1.1 was offered (RFC 7301, 3.2). */
 export const wantsHttp2 = ({ cause }: RelayFailure): boolean =>
   cause instanceof Error && (cause as NodeJS.ErrnoException).code === "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL";

@@ -3,14 +3,14 @@ import { forbiddenKind } from "./address.ts";
 import { RelayFailure } from "./failure.ts";
 import type { Origin } from "./origin.ts";
 
-/** Where connections may go. Judged on what is dialled: the address, once for each connection. */
+/** Decides where connections may go. Checks the address that is dialed, once for each connection. */
 export interface Egress {
   /**
-   * The origin to dial: this one, or the same in the open where the operator says so. Throws `RelayFailure` for one
-   * that is none to go to, whatever its name leads to.
+   * Returns the origin to dial: the same origin, or its unencrypted form where the operator configured that. Throws
+   * `RelayFailure` for a forbidden origin, whatever address its name resolves to.
    */
   admit(origin: Origin): Origin;
-  /** For `net.connect` and `tls.connect`: the addresses that were checked are the ones that are dialled. */
+  /** Lookup for `net.connect` and `tls.connect`: the checked addresses are the dialed ones. */
   lookupFor(origin: Origin): LookupFunction;
 }
 
@@ -23,7 +23,7 @@ export type ResolveHost = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 interface EgressOptions {
   readonly resolve: ResolveHost;
-  /** `host:port` that may be private; `http://host:port` that is, and is spoken to without TLS. */
+  /** `host:port` may be private; `http://host:port` may be private and is reached without TLS. */
   readonly allowPrivate: readonly string[];
 }
 
@@ -53,14 +53,14 @@ export function createEgress({ resolve, allowPrivate }: EgressOptions): Egress {
       }
       return origin;
     },
-    // Every address of an answer is judged: which of them is dialled, the race decides.
+    // Check every address of the DNS answer: connection racing decides which one is dialed.
     lookupFor: (origin) => lookupBy(resolve, (addresses) => requirePublic(origin, addresses)),
   };
 }
 
 /**
- * To where the operator himself says: his own application, on whatever address, and in the open where the URL says
- * so. Nothing that came over an API goes this way.
+ * Egress to targets that the operator configured: the operator's own application, at any address, unencrypted if the
+ * URL says so. No target that came over an API uses this egress.
  */
 export const createTrustedEgress = ({ resolve }: Pick<EgressOptions, "resolve">): Egress => ({
   admit: (origin) => origin,

@@ -5,38 +5,44 @@ export type Protocol = "http1" | "http2" | "any";
 export interface UpstreamRequest {
   readonly origin: AdmittedOrigin;
   readonly method: string;
-  /** Request line and fields, with their framing and the empty line; latin1. */
+  /** Request line and headers, with framing headers and the empty line; latin1. */
   readonly head: string;
   readonly body: "none" | "length" | "chunked";
   /**
-   * Not on a connection that lay idle: the provider may have closed it already, and then nobody could say whether the
-   * request arrived.
+   * Forbids an idle connection. The provider may have closed the idle connection already, and then no one can tell
+   * whether the request arrived.
    */
   readonly needsNew?: boolean;
-  /** Not on one that lay idle for longer: the shorter it was, the less likely is that. Unless said, however long. */
+  /**
+   * Forbids connections that were idle for longer: a short idle time makes a closed connection less likely. Without a
+   * value any idle time is allowed.
+   */
   readonly idleAtMostMs?: number;
-  /** Safe to send again whatever its method, with its body, which is kept for it: of small ones. */
+  /** The request is safe to repeat, whatever its method. Its body is kept for the repeat; only for small bodies. */
   readonly mayRepeat?: boolean;
   /**
-   * In which protocol it may go; by default `http1`, over HTTP/2 only to an origin that takes nothing else. `any`: over
-   * HTTP/2 where that is offered under TLS. `http2`: in no other, and without TLS by prior knowledge.
+   * Protocols that the request may use. By default `http1`: HTTP/2 only for an origin that accepts nothing else.
+   * `any`: HTTP/2 where TLS offers HTTP/2. `http2`: HTTP/2 only, without TLS by prior knowledge.
    */
   readonly protocol?: Protocol;
-  /** A call of gRPC: its answer may begin long after its request has ended. */
+  /** A gRPC call: its response may begin long after its request has ended. */
   readonly isGrpc?: boolean;
-  /** Names of fields whose values are secrets, in lower case. */
+  /** Lower-case names of headers whose values are secrets. */
   readonly sensitive?: readonly string[];
 }
 
-/** A request under way. */
+/** A request in progress. */
 export interface Exchange {
-  /** Something of it was given to a connection that stood: whatever comes, the provider may have acted on it. */
+  /**
+   * Part of the request was given to an established connection: whatever follows, the provider may have acted on the
+   * request.
+   */
   readonly mayHaveArrived: boolean;
-  /** Returns false when the receiver's `onDrain` will say that more can be taken. */
+  /** Returns false when the receiver's `onDrain` will report that more bytes can be written. */
   write(bytes: Buffer): boolean;
-  /** Of a body: its end. */
+  /** Ends the request body. */
   end(trailers: readonly string[]): void;
   resume(): void;
-  /** Nobody waits for it any more: its connection ends, and its receiver hears nothing. */
+  /** The caller has left: the connection is closed, and the receiver gets no callback. */
   abort(): void;
 }

@@ -1,32 +1,32 @@
-/** Why a provider's answer cannot be had. */
+/** Why no response came from a provider. */
 export type FailureKind =
-  /** Nothing takes connections there. */
+  /** The host refuses connections. */
   | "refused"
   | "unreachable"
   | "unknown_host"
-  /** The name leads to an address that nobody is to be led to. */
+  /** The name resolves to a forbidden address. */
   | "address_forbidden"
   | "untrusted"
   | "connect_timeout"
-  /** No answer has begun. */
+  /** No response has begun in time. */
   | "answer_timeout"
-  /** Nothing has come, or been taken, for too long. */
+  /** No bytes were received, or taken, for too long. */
   | "idle_timeout"
-  /** The connection ended before the answer began. */
+  /** The connection ended before the response began. */
   | "closed"
-  /** The connection ended within the answer. */
+  /** The connection ended within the response. */
   | "cut_off"
-  /** What came is not HTTP, or could be read in two ways. */
+  /** The response is not HTTP, or could be parsed in two ways. */
   | "malformed"
-  /** As many requests as may wait for this host do so already. */
+  /** The queue of requests for this host is full. */
   | "overloaded"
-  /** It does not speak HTTP/2, and the request can go in no other way. */
+  /** The host does not speak HTTP/2, and the request needs HTTP/2. */
   | "no_http2";
 
 export class RelayFailure extends Error {
   override readonly name = "RelayFailure";
   readonly kind: FailureKind;
-  /** Of a stream that the provider has reset: why, as HTTP/2 says it. */
+  /** HTTP/2 error code of a stream that the provider has reset. */
   readonly resetCode: number | undefined;
 
   constructor(

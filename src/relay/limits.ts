@@ -1,24 +1,24 @@
 import { RelayFailure } from "./failure.ts";
 
-/** Of what goes to one origin. */
+/** Limits for one origin. */
 export interface OriginLimits {
   readonly connectMs: number;
-  /** From the end of the request to the beginning of its answer. */
+  /** From the end of the request to the beginning of its response. */
   readonly answerMs: number;
-  /** Without a byte in either direction. */
+  /** Time without a byte in either direction. */
   readonly idleMs: number;
-  /** Requests that one origin carries at a time; and as many tunnels. */
+  /** Concurrent requests to one origin; as many tunnels may be open as well. */
   readonly perOrigin: number;
-  /** Requests that wait for one of them to end. */
+  /** Queued requests for one origin. */
   readonly waitingPerOrigin: number;
 }
 
-/** Under way, on whatever carries it. */
+/** A request in progress, in either protocol. */
 interface PendingState {
   readonly isAwaitingAnswer: boolean;
 }
 
-/** Why what has not moved for so long is given up; undefined: it is not. */
+/** Returns the failure for a request without progress; undefined while the request is within its limits. */
 export function overdue(
   { isAwaitingAnswer }: PendingState,
   forMs: number,
@@ -30,7 +30,7 @@ export function overdue(
   return forMs > idleMs ? new RelayFailure("idle_timeout", "nothing came, or was taken, for long") : undefined;
 }
 
-/** Of the monotonic clock, as the last look began: what begins between one look and the next is stamped with it. */
+/** Monotonic clock, set at the start of each sweep. Requests that begin between two sweeps use this time. */
 export interface SweepClock {
   readonly nowMs: number;
 }

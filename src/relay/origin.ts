@@ -1,20 +1,23 @@
-/** Where requests go, and whom is trusted there: connections are shared by those who have all of it in common. */
+/** The target of requests, and the trust settings for it. Requests share connections only if all of this is equal. */
 export interface Origin {
   readonly scheme: "https" | "http";
   /** A name in ASCII and lower case, or an address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Shown to the provider when the TLS connection is made. */
+  /** Sent to the provider in the TLS handshake. */
   readonly clientCertificate?: ClientCertificate | undefined;
-  /** For answers that must never be taken for those to anything else. */
+  /**
+   * For responses that must never be mistaken for those to other requests: these requests share no connections with
+   * others.
+   */
   readonly isApart?: boolean;
 }
 
 /** An origin that requests may be sent to. */
 export interface AdmittedOrigin extends Origin {
-  /** Connections are shared by those who have it in common. */
+  /** Requests with the same key share connections. */
   readonly key: string;
-  /** As a Host header has it. */
+  /** The value of a Host header. */
   readonly authority: string;
 }
 
@@ -27,7 +30,7 @@ export interface ClientCertificate {
 
 const defaultPorts = { https: 443, http: 80 } as const;
 
-/** Throws nothing: undefined for what is no origin of ours. Only what `URL` reads is believed, and only if it is all. */
+/** Never throws; returns undefined for an unsupported origin. Trusts only the parts that `URL` has parsed. */
 export function parseOrigin(url: string): Origin | undefined {
   const parsed = URL.parse(url);
   return parsed === null ? undefined : originOf(parsed);
@@ -40,7 +43,7 @@ export function originOf({ protocol, hostname, port }: URL): Origin | undefined 
   return { scheme, host, port: port === "" ? defaultPorts[scheme] : Number(port) };
 }
 
-/** As a Host header has it. */
+/** Returns the value of a Host header. */
 export function authorityOf({ scheme, host, port }: Origin): string {
   const name = host.includes(":") ? `[${host}]` : host;
   return port === defaultPorts[scheme] ? name : `${name}:${port}`;

@@ -3,24 +3,28 @@ import { RelayFailure } from "./failure.ts";
 import type { CarriedRequest, Connection, ResponseReceiver } from "./http1/connection.ts";
 import type { StreamedRequest } from "./http2/session.ts";
 
-/** Of a body that has gone over HTTP/2: kept for as long as the provider may say that it has not looked at it. */
+/**
+ * Limits the body bytes kept after sending over HTTP/2: the provider may still report that the request was not
+ * processed.
+ */
 const maxKeptBytes = 16 * 1024;
-/** Safe to send again when it is unknown whether it arrived (RFC 9110, 9.2.2), and asking for nothing but an answer. */
+/**
+ * Methods that are safe to repeat when it is unknown whether the request arrived (RFC 9110, 9.2.2), and that only ask
+ * for a response.
+ */
 const repeatable = new Set(["GET", "HEAD", "OPTIONS"]);
 
 export const isRepeatable = ({ mayRepeat, body, method }: UpstreamRequest): boolean =>
   mayRepeat === true || (body === "none" && repeatable.has(method));
 
-/** What a request that is under way may ask of those who send it. */
+/** Callbacks of a request in progress to its sender. */
 export interface Routes {
   giveUp(going: PendingRequest): void;
-  /** Over HTTP/1.1, though it would have gone over HTTP/2. */
+  /** Sends the request over HTTP/1.1 although HTTP/2 was preferred. */
   fallBack(going: PendingRequest): void;
 }
 
-/**
- * A request that is under way, in whichever protocol: what of it must wait is kept here, and what may be needed again.
- */
+/** A request in progress, in either protocol. Keeps the parts that must wait, and those that may be needed again. */
 export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest {
   readonly receiver: ResponseReceiver;
   readonly isHead: boolean;
@@ -28,14 +32,14 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
   isSent: boolean;
   waitingSince = 0;
   connection: Connection | undefined;
-  /** To a connection that is gone. */
+  /** The request was given to a connection that has closed. */
   wasGiven = false;
-  /** It goes over HTTP/2. */
+  /** Set while the request goes over HTTP/2. */
   #stream: Exchange | undefined;
   readonly #routes: Routes;
-  /** What there is of the body, while it waits for a connection, or may need another one. */
+  /** Body bytes that wait for a connection, or may be needed for another one. */
   #early: Buffer[] | undefined;
-  /** How much of it went over HTTP/2; more than is kept, and it is not kept. */
+  /** Body bytes sent over HTTP/2. Above the limit, the body is no longer kept. */
   #streamedBytes = 0;
   #startedOver = false;
   #trailers: readonly string[] | undefined;
@@ -90,7 +94,7 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
     this.connection.write(`${last}\r\n`);
   }
 
-  /** It has waited, and goes on over this connection. */
+  /** Continues on this connection after the wait. */
   goOn(connection: Connection): void {
     this.connection = connection;
     connection.carry(this, this.request.head);
@@ -101,7 +105,7 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
     if (this.request.mayRepeat !== true) this.#early = undefined;
   }
 
-  /** The same, over HTTP/2. */
+  /** Continues on this HTTP/2 stream after the wait. */
   goOver(stream: Exchange): void {
     this.#stream = stream;
     const isWaiting = this.#early !== undefined && !this.isSent;
@@ -156,7 +160,7 @@ export class PendingRequest implements CarriedRequest, Exchange, StreamedRequest
   #keep(bytes: Buffer): void {
     this.#streamedBytes += bytes.length;
     if (this.request.mayRepeat === true) this.#hold(bytes);
-    // A copy: it may be a small part of a large buffer.
+    // Copied: the bytes may be a small part of a large buffer.
     else if (this.#streamedBytes <= maxKeptBytes) this.#hold(Buffer.from(bytes));
     else this.#early = undefined;
   }

@@ -4,14 +4,14 @@ import type { Connection, ConnectionPool } from "./http1/connection.ts";
 import { type AdmittedOrigin, hrefOf, type Origin } from "./origin.ts";
 import type { PendingRequest } from "./pending-request.ts";
 
-/** What is kept of an origin (and client certificate), for as long as anything goes there. */
+/** State of an origin (and client certificate), kept while requests go there. */
 export interface Pool extends ConnectionPool {
-  /** The last one used is the next one used: the others grow old and go. */
+  /** A stack: the last used connection is the next one used, so the others expire. */
   readonly idle: Connection<Pool>[];
   carrying: number;
   tunnels: number;
   readonly waiting: PendingRequest[];
-  /** It takes nothing but HTTP/2: until it says otherwise, everything goes to it so. */
+  /** The origin accepts only HTTP/2: until the origin says otherwise, every request uses HTTP/2. */
   wantsHttp2: boolean;
   usedAt: number;
 }
@@ -19,17 +19,17 @@ export interface Pool extends ConnectionPool {
 export interface Pools {
   of(origin: AdmittedOrigin): Pool;
   all(): Iterable<Pool>;
-  /** Those to which nothing has gone for long. */
+  /** Drops pools that have not been used for long. */
   forgetUnused(nowMs: number): void;
 }
 
-/** With it goes the TLS session, and the next connection begins from the beginning. */
+/** The TLS session is dropped with the pool, so the next connection needs a full handshake. */
 const forgetAfterMs = 600_000;
 
-/** `extraCa`: PEM, trusted beside the usual authorities. */
+/** `extraCa`: PEM, trusted in addition to the usual authorities. */
 export function createPools(extraCa: string | undefined): Pools {
   const pools = new Map<string, Pool>();
-  /** Most requests follow one to the same place. */
+  /** Most requests go to the same origin as the one before. */
   let last: { readonly key: string; readonly pool: Pool } | undefined;
   const authorities = extraCa === undefined ? undefined : [...tls.getCACertificates("default"), extraCa];
 
@@ -77,7 +77,7 @@ export function createPools(extraCa: string | undefined): Pools {
   };
 }
 
-/** Who brings a certificate of its own shares connections with nobody else. */
+/** Origins with a client certificate share connections only with equal certificates and keys. */
 export function poolKey(origin: Origin): string {
   const { clientCertificate: own, isApart = false } = origin;
   const href = isApart ? `${hrefOf(origin)} apart` : hrefOf(origin);

@@ -13,12 +13,18 @@ import type { Upstream } from "./upstream.ts";
 
 const defaultDeadlineMs = 60_000;
 const defaultMaxBytes = 1024 * 1024;
-/** RFC 9110, 9.2.2: what may arrive twice may go over a connection that lay idle. */
+/** RFC 9110, 9.2.2: idempotent methods may use a connection that was idle. */
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "PUT", "DELETE"]);
-/** Of what a request may follow: servers keep an idle connection for some seconds at least, and those between for minutes. */
+/**
+ * Maximum idle time of a connection for other methods: servers keep idle connections for some seconds at least, and
+ * intermediaries for minutes.
+ */
 const followMs = 1_000;
 
-/** Over the same way as what is relayed: to no other addresses, with the same trust, and without following redirects. */
+/**
+ * Sends small requests through the relay: to the same addresses only, with the same trust, and without following
+ * redirects.
+ */
 export function createSend(upstream: Pick<Upstream, "admit" | "send">): SendSmallRequest {
   return (request, { signal, deadlineMs = defaultDeadlineMs, maxBytes = defaultMaxBytes } = {}) =>
     new Promise((resolve, reject) => {
@@ -92,7 +98,7 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
   const { pathname, search } = parsed;
   const body = Buffer.from(request.body ?? "");
   const hasBody = request.body !== undefined;
-  // The later of a name wins, so that nobody frames a request but us.
+  // The last value of a name wins, and only Latchkey frames the request.
   const fields = new Map([["user-agent", userAgent]]);
   for (const [name, value] of Object.entries(headers)) fields.set(name.toLowerCase(), value);
   for (const name of ours) fields.delete(name);
@@ -118,10 +124,10 @@ function toUpstream(upstream: Pick<Upstream, "admit">, request: SmallRequest): U
 }
 
 const userAgent = `latchkey/${version}`;
-/** What frames a request. */
+/** Headers that frame a request. */
 const ours = ["content-length", "transfer-encoding", "connection"];
 
-/** RFC 9110, 5.5 and 5.6.2: each stays within its line. */
+/** RFC 9110, 5.5 and 5.6.2: names and values that stay within their line. */
 const isSendable = (name: string, value: string): boolean =>
   /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 
@@ -160,7 +166,7 @@ function collecting({ maxBytes, began, tooLarge, ended, failed }: CollectorCallb
 }
 
 class AnswerTooLarge extends Error {}
-/** Whoever asks for it asks in vain, however often. */
+/** A request that fails however often it is repeated. */
 class UnsendableRequest extends Error {}
 
 const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
@@ -170,7 +176,7 @@ const decoders: Readonly<Record<string, (body: Buffer, options: { maxOutputLengt
   br: promisify(brotliDecompress),
 };
 
-/** Nobody asked for compression, and some compress all the same. */
+/** Decodes a compressed body: some servers compress although the request forbids compression. */
 async function decoded({ status, fields }: ResponseHead, body: Buffer, maxBytes: number): Promise<SmallAnswer> {
   const header = (wanted: string) => {
     for (let i = 0; i < fields.length; i += 2) {

@@ -14,20 +14,23 @@ import { type AdmittedOrigin, authorityOf, type Origin } from "./origin.ts";
 import { PendingRequest, type Routes } from "./pending-request.ts";
 import { createPools, poolKey } from "./pools.ts";
 
-/** The half of the relay that faces providers: requests in, answers out, over connections that are kept. */
+/** The provider side of the relay: requests out, responses in, over pooled connections. */
 export interface Upstream {
-  /** The origin to send to, in place of this one. Throws `RelayFailure` for one that is none to go to. */
+  /** Returns the origin to send to instead of the given one. Throws `RelayFailure` for a forbidden origin. */
   admit(origin: Origin): AdmittedOrigin;
-  /** To an admitted origin. Throws `RelayFailure` when too many wait for it; all else is told to the receiver. */
+  /**
+   * Sends to an admitted origin. Throws `RelayFailure` when too many requests wait for the origin; other failures go
+   * to the receiver.
+   */
   send(request: UpstreamRequest, receiver: ResponseReceiver): Exchange;
   /**
-   * A connection of one's own to an admitted origin, for what does not end with an answer: a tunnel. Rejects with
-   * `RelayFailure`; when it resolves, the socket stands and is the caller's.
+   * Opens a dedicated connection to an admitted origin, for a tunnel. Rejects with `RelayFailure`. A resolved socket
+   * is connected and belongs to the caller.
    */
   open(origin: AdmittedOrigin, signal: AbortSignal): Promise<Socket>;
   /** For metrics. */
   counts(): UpstreamCounts;
-  /** Ends connections that carry nothing. */
+  /** Closes idle connections. */
   drain(): void;
   destroy(): void;
 }
@@ -43,26 +46,26 @@ export type UpstreamLimits = OriginLimits;
 interface UpstreamOptions {
   readonly egress: Egress;
   readonly limits: UpstreamLimits;
-  /** PEM: trusted beside the usual authorities. */
+  /** PEM, trusted in addition to the usual authorities. */
   readonly extraCa: string | undefined;
-  /** What of an answer whoever hands it on has rules for. */
+  /** Response headers that the proxy must inspect; the rest pass unread. */
   readonly notable?: Notable;
-  /** With each sweep: for metrics. */
+  /** Called at each sweep: for metrics. */
   readonly onCounts?: (counts: UpstreamCounts) => void;
 }
 
 const mostRemembered = 1_024;
-/** One look at everything, in place of a timer for each request. */
+/** One scan replaces a timer for each request. */
 const sweepEveryMs = 250;
 
-/** Without TLS nothing is offered: there, only who must speak HTTP/2 does. */
+/** Without TLS there is no ALPN: only requests that require HTTP/2 use HTTP/2 there. */
 const goesOverHttp2 = ({ protocol, origin }: UpstreamRequest): boolean =>
   protocol === "http2" || (protocol === "any" && origin.scheme === "https");
 
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { egress, limits, extraCa, notable = { names: [], prefix: "" }, onCounts = () => {} } = options;
   const clock = { nowMs: performance.now() };
-  /** One for all that go there: a thousand connections to one provider hold none each. */
+  /** One cache for all origins, so that a thousand connections to a provider share an entry. */
   const admitted = createRecentCache<AdmittedOrigin>(mostRemembered);
   const pools = createPools(extraCa);
   const tunnels = createTunnels({ pools, egress, limits });
@@ -87,15 +90,15 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       orTell(going, () => connections.carry(pool, going));
     },
   };
-  // What came while the process stood still, as it does where it is frozen, is read before it is found too late; and
-  // what begins by then, begins now.
+  // Bytes that arrived while the process was frozen are read before the request can be found too late. Requests that
+  // begin before the sweep start at the new time.
   const sweeping = setInterval(() => {
     clock.nowMs = performance.now();
     setImmediate(sweep);
   }, sweepEveryMs);
   sweeping.unref();
 
-  /** Of a request that is under way: there is nobody to throw to, and somebody waits to be told. */
+  /** Reports an error to the receiver of a request in progress: there is no caller to throw to. */
   function orTell(going: PendingRequest, send: () => void): void {
     try {
       send();
@@ -130,7 +133,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const known = admitted.get(key);
       if (known !== undefined) return known;
       const made = { ...origin, key, authority: authorityOf(origin) };
-      // Nobody's private key is remembered here.
+      // Never cache a private key.
       if (origin.clientCertificate === undefined) admitted.set(key, made);
       return made;
     },

@@ -8,7 +8,7 @@ import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/c
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
 import { callerIn, type Route, type RouteRequest } from "../server/routes.ts";
 
-/** Actions on demand, waited for or not. */
+/** Routes that run actions, synchronously or not. */
 export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
   return [
     {
@@ -52,7 +52,7 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
             return { status: 200, body: (await runs.outputOf({ environment, id: run.id })) ?? null };
           case Run_State.QUEUED:
           case Run_State.RUNNING:
-            // The peer knows no such answer: as long as there is no result there is nothing.
+            // The peer product has no such answer: without a result the action is not found.
             throw new Fault("not_found", "the action has not ended yet");
           default:
             throw faultOfAction(await runs.failureOf(run, environment), run.id);
@@ -62,7 +62,7 @@ export function actionRoutes({ actions, runs, countIgnored }: Broker): Route[] {
   ];
 }
 
-/** The connection that two headers name. */
+/** Returns the connection that two headers name. */
 export function connectionIn(request: RouteRequest): ConnectionRef {
   const { environment } = callerIn(request);
   const integration = request.headers["provider-config-key"];

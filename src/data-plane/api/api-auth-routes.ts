@@ -7,12 +7,12 @@ import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Route } from "../server/routes.ts";
 import { sessionOf } from "./session-token.ts";
 
-/** Credentials that an end user types in, by the types of the SDK's dialect. */
+/** Credentials that an end user types in, by the SDK's type names. */
 const paths = {
   "/api-auth/api-key/:key": "API_KEY",
   "/api-auth/basic/:key": "BASIC",
   "/oauth2/auth/:key": "OAUTH2_CC",
-  // `create` of the frontend SDK, which sends no body.
+  // The frontend SDK's `create`, which sends no body.
   "/auth/unauthenticated/:key": "NONE",
 } as const;
 
@@ -35,7 +35,7 @@ export const apiAuthRoutes = (broker: Broker): Route[] =>
     },
   }));
 
-/** What was typed in, in the dialect's names. */
+/** Reads typed credentials, in the SDK's field names. */
 export function credentialsOf(typed: JsonObject) {
   const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const kind = readCredentials(readFields(typed, { path: [], findings }));

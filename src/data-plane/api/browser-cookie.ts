@@ -2,20 +2,20 @@ import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { sessionLifetimeMs } from "../../broker/connect/sessions.ts";
 
-/** The secret by which a browser that comes back is known to be the one that left. */
+/** The secret cookie that identifies a returning browser. */
 export interface BrowserCookies {
-  /** What the browser has; undefined: nothing of ours. */
+  /** Returns the browser's secret; undefined: no valid cookie. */
   read(headers: IncomingHttpHeaders): string | undefined;
-  /** Another one, or the same again: several authorizations may be under way in as many tabs. */
+  /** Returns a new secret, or the same again: several tabs may authorize at the same time. */
   renew(headers: IncomingHttpHeaders): { readonly secret: string; readonly setCookie: string };
 }
 
-/** As long as a connect session lasts, which is bound to the browser by it. */
+/** As long as a connect session, which the cookie binds to the browser. */
 const maxAgeSeconds = sessionLifetimeMs / 1_000;
 
 /**
- * `__Host-`: sent back over TLS, to this host alone, and set by no other, so that no neighbouring site can plant one.
- * Lax: providers send their users back from another site. Where all is in the open, on one machine, neither works.
+ * `__Host-`: sent back only over TLS and only to this host, and set by no other host, so that no sibling site can
+ * plant one. Lax: providers send their users back from another site. On one machine without TLS neither is available.
  */
 export function createBrowserCookies(publicUrl: () => string): BrowserCookies {
   const isSecure = () => publicUrl().startsWith("https:");
@@ -27,7 +27,7 @@ export function createBrowserCookies(publicUrl: () => string): BrowserCookies {
       .map((pair) => pair.trim())
       .filter((pair) => pair.startsWith(`${nameOf()}=`));
     const [value] = found.map((pair) => pair.slice(nameOf().length + 1));
-    // Two of one name: one of them is not ours.
+    // Two cookies of one name: one of them is foreign.
     return found.length === 1 && value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? value : undefined;
   }
 

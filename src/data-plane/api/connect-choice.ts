@@ -3,7 +3,7 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { IntegrationChoice } from "../pages/connect-page.ts";
 import { ownerOf, type SessionOwner } from "../pages/session-owner.ts";
 
-/** What the pages of a connect session show: what its holder may connect, who asks for it and for whom. */
+/** Data for the pages of a connect session: the integrations to choose from, who asks, and for which user. */
 export interface ConnectChoices {
   of(session: ConnectSession): Promise<IntegrationChoice[]>;
   ownerOf(session: ConnectSession): Promise<SessionOwner>;
@@ -28,7 +28,7 @@ export function createConnectChoices(options: ChoicesOptions): ConnectChoices {
     async ownerOf(session) {
       const { reconnect, environment, endUser, tags } = session;
       const { allowedOrigins } = await environments.get(environment);
-      // A session that authorises a connection again need not name the user: the connection does.
+      // A reconnect session need not name the user: the connection does.
       const [existing] = reconnect === undefined ? [] : await connections.getMany([reconnect]);
       const user = endUser ?? existing?.endUser;
       const described = { environment, tags: { ...existing?.tags, ...tags }, ...(user && { endUser: user }) };

@@ -10,7 +10,7 @@ import {
 import { type FormField, paramName } from "../pages/form-fields.ts";
 import { filled } from "../pages/page-settings.ts";
 
-/** What was entered into a form, by the names of its inputs. */
+/** Values that were entered into a form, by input name. */
 export type FormValues = Readonly<Record<string, string>>;
 
 interface EnteredForm {
@@ -21,7 +21,7 @@ interface EnteredForm {
 
 type Mending = Pick<FormState, "error" | "code" | "status" | "values" | "problems">;
 
-/** A form after a refusal that its user can do something about; undefined: the user cannot. */
+/** Returns the form to show again after an error that the user can fix; undefined: the user cannot. */
 export function mendableForm(fault: Fault, { choice, showing, values }: EnteredForm): Mending | undefined {
   const fields = fieldsOf(choice, showing);
   const { problems: texts } = showing.settings.texts;
@@ -42,7 +42,7 @@ export function mendableForm(fault: Fault, { choice, showing, values }: EnteredF
   return passing.has(fault.code) ? state(texts.later, [], check) : undefined;
 }
 
-/** A form with the values of a link; a value that the provider's data refuses has a problem. */
+/** Returns a form with the values of a link. A value that the provider's rules refuse has a problem. */
 export function prefilledForm({ choice, showing, values }: EnteredForm): Mending {
   const fields = fieldsOf(choice, showing);
   const wrong = fields.filter(({ name }) => {
@@ -58,16 +58,16 @@ export function prefilledForm({ choice, showing, values }: EnteredForm): Mending
   };
 }
 
-/** The inputs that the page of the form finds by themselves: those of the connection, by their bare names. */
+/** Returns the bare names of the connection's inputs; the form's page finds the other inputs without help. */
 export const wrongParams = ({ problems }: Mending): string[] =>
   Object.keys(problems).flatMap((name) => /^params\[(.+)\]$/s.exec(name)?.[1] ?? []);
 
-/** Refusals that another attempt may not meet. */
+/** Error codes that another attempt may not get. */
 const passing: ReadonlySet<string> = new Set(["conflict", "store_unavailable", "overloaded", "provider_timeout"]);
 
 const inputNamed = (first: string, name: string): string => (first === "connection_config" ? paramName(name) : first);
 
-/** A user name without a password may be a key that some API takes in its place. */
+/** A user name without a password may be an API key that some API takes instead. */
 function withoutSecrets(fields: readonly FormField[], values: FormValues): FormValues {
   const kept = fields.filter(({ name, secret }) => !secret && !(name === "username" && !values["password"]));
   return Object.fromEntries(kept.map(({ name }) => [name, values[name] ?? ""]));

@@ -73,7 +73,7 @@ function created({ session: { expiresAt }, token, connectLink }: CreatedSession)
 
 interface SessionReading {
   readonly environment: string;
-  /** Of a connection that is there. */
+  /** A session for an existing connection. */
   readonly isAgain: boolean;
 }
 
@@ -157,7 +157,7 @@ function readOverrides(fields: JsonFields, body: JsonObject): Record<string, Int
   );
 }
 
-/** A session as the SDK's own page reads it. */
+/** Returns a session in the form that the SDK's own page reads. */
 function sessionJson(session: ConnectSession): JsonObject {
   const { endUser, tags, allowedIntegrations, integrationDefaults, overrides, reconnect, webhookUrlOverride } = session;
   return {

@@ -8,23 +8,23 @@ import type { Outcomes } from "../../broker/connect/outcomes.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import { newListenerId } from "./listener-id.ts";
 
-/** Pages that wait to hear what came of an authorization, each by a WebSocket that only speaks to them. */
+/** Pages that wait for the result of an authorization, each over a WebSocket that only sends to the page. */
 export interface ConnectSockets {
-  /** Takes a connection over. Throws `overloaded` when too many wait for an authorization that has begun. */
+  /** Takes a connection over. Throws `overloaded` when too many pages wait for an authorization that has begun. */
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
-  /** Tells a page that is not let in why, over the connection that it asked for, and ends that. */
+  /** Tells a refused page why, over the requested WebSocket, and closes the WebSocket. */
   refuse(request: IncomingMessage, socket: Duplex, told: Refused): void;
-  /** An authorization has begun of which it is to hear. */
+  /** An authorization has begun whose result this page will receive. */
   begun(listener: string): void;
-  /** To whom the id was given. False: nobody waits under it here. */
+  /** Sends a message to the page with this id. Returns false: no page waits under the id in this process. */
   tell(listener: string, message: SocketMessage): boolean;
-  /** Of the page that waits; undefined: nobody does, or it has none. */
+  /** Returns the origin of the waiting page; undefined: no page waits, or the page has no origin. */
   originOf(listener: string): string | undefined;
-  /** Tells all that it goes away. */
+  /** Closes all sockets with "going away". */
   close(): void;
 }
 
-/** As the frontend SDK reads it. */
+/** In the format of the frontend SDK. */
 export type SocketMessage =
   | {
       readonly message_type: "success";
@@ -38,21 +38,21 @@ export type SocketMessage =
       readonly connection_id: string;
       readonly error_type: string;
       readonly error_desc: string;
-      /** The connection's fields that were not right; for the connect page. */
+      /** The connection fields with errors; for the connect page. */
       readonly fields?: readonly string[];
     };
 
-/** What a page is told that is not let in. */
+/** The message for a refused page. */
 interface Refused {
   readonly early: Buffer;
   readonly message: SocketMessage;
 }
 
 const maxSockets = 2_000;
-/** As long as the session that a page waits for can last. */
+/** As long as the session of a waiting page can last. */
 const lifetimeMs = 30 * 60_000;
 const lookEveryMs = 30_000;
-/** Nobody has anything to say here. */
+/** Pages have nothing to send. */
 const maxPayloadBytes = 1_024;
 
 interface WaitingPage {
@@ -60,13 +60,15 @@ interface WaitingPage {
   readonly origin: string | undefined;
   readonly since: number;
   isAlive: boolean;
-  /** An authorization names it. Until one does, a moment later, it has shown that it can connect and no more. */
+  /**
+   * An authorization names this page. Until one does, a moment later, the page has only shown that it can connect.
+   */
   isNamed: boolean;
 }
 
 interface ConnectSocketsOptions {
   readonly cookies: BrowserCookies;
-  /** From the other processes of the store. */
+  /** Results from the other processes that share the store. */
   readonly outcomes: Pick<Outcomes, "onPassed">;
   readonly world: World;
 }
@@ -89,7 +91,7 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
   const timer = setInterval(look, lookEveryMs);
   timer.unref();
 
-  /** Lets go of pages that are gone without a word, and of those that waited for too long. */
+  /** Drops pages that do not answer pings, and those that have waited too long. */
   function look(): void {
     const now = performance.now();
     for (const one of waiting.values()) {
@@ -100,10 +102,10 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
     }
   }
 
-  /** Room for one more: whoever opens many and begins nothing gives way to who comes. */
+  /** Makes room for one more page: the oldest page without an authorization is closed for a new one. */
   function makeRoom(): boolean {
     if (waiting.size < maxSockets) return true;
-    // In the order in which they came.
+    // Iterates in order of arrival.
     for (const [id, { page, isNamed }] of waiting) {
       if (isNamed) continue;
       forget(id);
@@ -124,11 +126,12 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
       if (!makeRoom()) {
         throw new Fault("overloaded", "too many pages wait for an authorization", { retryAfterSeconds: 10 });
       }
-      // A page of the same site shares its cookies with what it opens: by that the browser that comes later is known.
+      // A page of the same site shares its cookies with the windows it opens, so the cookie identifies the browser
+      // later.
       const { secret, setCookie } = cookies.renew(request.headers);
       newCookies.set(request, setCookie);
       server.handleUpgrade(request, socket, early, (page) => {
-        // It is all that proves who may hear of an authorization: as hard to guess as a session.
+        // The id alone proves who may receive the result, so it must be as hard to guess as a session token.
         const id = newListenerId(secret, request.headers.origin ?? "");
         const one: WaitingPage = {
           page,
@@ -143,7 +146,7 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
         page.on("pong", () => {
           one.isAlive = true;
         });
-        // The protocol has no words for this side.
+        // The protocol has no messages from the page.
         page.on("message", () => page.close(1008, "nothing is read here"));
         page.on("error", () => page.terminate());
         page.on("close", () => forget(id));

@@ -10,7 +10,7 @@ import { type Connection, ConnectionRefSchema, EndUserSchema } from "../../gen/l
 import type { QueryReader } from "../server/query.ts";
 import { callerIn, type Route, type RouteRequest } from "../server/routes.ts";
 
-/** The largest page of `GET /connections`, and the page of a caller that names no limit. */
+/** The largest page of `GET /connections`, and the default when the caller sets no limit. */
 const maxPage = 2_000;
 const maxPageBytes = 16 * 1024 * 1024;
 
@@ -32,7 +32,7 @@ export function connectionRoutes(broker: Broker): Route[] {
         const { actor, environment, caller } = callerIn(request);
         if (request.query.end() > 0) throw new Fault("invalid_query_params", "the query must be empty");
         const { connection: item } = readImport(request.body, broker);
-        // A file written for several environments says where each line belongs; a key opens one of them.
+        // A file written for several environments names one on each line; a key opens only one environment.
         await environments.of(caller, item.environment);
         const { connection } = await imports.importOne({ ...item, environment }, actor);
         const mayRead = caller.scopes.has(Scope.CREDENTIALS_READ);
@@ -58,7 +58,8 @@ export function connectionRoutes(broker: Broker): Route[] {
           states: [],
         };
         query.end();
-        // Who counts pages must find them of equal length; who follows cursors is spared answers without bound.
+        // Clients that count pages need pages of equal length; clients that follow cursors get responses of bounded
+        // size.
         const extent = page === undefined ? { maxBytes: maxPageBytes } : { offset: page * size };
         const { items, next } = await listing.list(wanted, { size, token, ...extent });
         const body = { connections: items.map(connectionItem), ...(next === "" ? {} : { next_cursor: next }) };
@@ -119,7 +120,7 @@ export function connectionRoutes(broker: Broker): Route[] {
   ];
 }
 
-/** What the path and `provider_config_key` name. */
+/** Returns the connection that the path and `provider_config_key` name. */
 function refOf(request: RouteRequest) {
   const { environment } = callerIn(request);
   const integration = request.query.text("provider_config_key");
@@ -130,10 +131,10 @@ function refOf(request: RouteRequest) {
   return create(ConnectionRefSchema, { environment, integration: integration ?? "", id: request.params["id"] ?? "" });
 }
 
-/** Filters of the days before tags, and how their tags are called. */
+/** Filters from before tags existed, and the names of their tags. */
 const mirroredFilters = { endUserId: "end_user_id", endUserOrganizationId: "organization_id" } as const;
 
-/** `tags[key]=value` and what is mirrored to tags. One key cannot have two values, so that asking for both is a mistake. */
+/** Reads `tags[key]=value` and the mirrored filters. A key has one value, so two different values are a mistake. */
 function tagFilter(query: QueryReader): Record<string, string> {
   const tags = Object.entries(query.map("tags")).map(([key, value]) => [`tags[${key}]`, key.toLowerCase(), value]);
   const mirrored = Object.entries(mirroredFilters).map(([name, key]) => [name, key, query.text(name)]);

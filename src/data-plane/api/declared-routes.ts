@@ -11,20 +11,22 @@ import { callerIn, type Method, type Route, type RouteAnswer, type RouteRequest 
 import { connectionIn } from "./action-routes.ts";
 import { recordFilterIn, recordsAnswer } from "./record-routes.ts";
 
-/** The caller of a sync's own route waits for the run this long, and is then told that it continues. */
+/**
+ * Limits how long the caller of a sync's own route waits for the run; then the response says that the run continues.
+ */
 const waitMs = 30_000;
 const lookEveryMs = 100;
 
 type Declaring = SyncScript | ActionScript;
 
-/** GET of a sync with models, as at the peer: the records of one of them. */
+/** GET of a sync with models lists the records of one model, as in the peer product. */
 interface RecordList {
   readonly kind: "records";
   readonly script: SyncScript;
   readonly model: string;
 }
 
-/** What a script answers on a route that it declares. */
+/** What a script serves on a route that the script declares. */
 type Served =
   | RecordList
   | { readonly kind: "action"; readonly script: ActionScript }
@@ -35,12 +37,15 @@ interface Declared {
   readonly served: Served;
 }
 
-/** The routes that scripts declare, of several integrations perhaps the same. Asked for when there is no other. */
+/**
+ * Returns the routes that scripts declare; several integrations may declare the same one. Used only if no built-in
+ * route matches.
+ */
 export function declaredRoutes(broker: Broker, path: string): Route[] {
   const scripts = broker.scripts.all().filter((script): script is Declaring => script.kind !== "event");
   const declared = scripts.flatMap((script) => declaredBy(script, path));
   const taken = new Set(declared.map(({ method, served }) => `${method} ${served.script.integration}`));
-  // The same path with POST runs such a sync, unless a script of the integration declares that itself.
+  // POST to the same path runs such a sync, unless a script of the integration declares that POST itself.
   const triggers = declared.flatMap(({ served }): Declared[] => {
     if (served.kind !== "records" || taken.has(`POST ${served.script.integration}`)) return [];
     return [{ method: "POST", served: { kind: "trigger", script: served.script } }];
@@ -61,7 +66,7 @@ function declaredBy(script: Declaring, path: string): Declared[] {
     if (endpoint.path !== path) return [];
     if (script.kind === "action") return [{ method, served: { kind: "action", script } }];
     const models = Object.keys(script.models);
-    // Endpoints and models go together in their order.
+    // Endpoints and models are paired by position.
     const model = models[at] ?? models[0];
     if (method !== "GET" || model === undefined) return [{ method, served: { kind: "trigger", script } }];
     return [{ method, served: { kind: "records", script, model } }];
@@ -136,7 +141,7 @@ async function runSync({ syncs, runs }: Broker, { name }: SyncScript, request: R
   return { status: 202, body: { run_id: id } };
 }
 
-/** What an action of a route is given: the body, or of a request without one the query. */
+/** Returns an action's input: the body, or for a request without a body the query. */
 function inputOf({ query, rawQuery, body }: RouteRequest, method: string): JsonValue | undefined {
   if (method !== "GET" && method !== "DELETE") {
     query.end();

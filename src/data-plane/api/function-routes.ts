@@ -11,7 +11,7 @@ const maxLimit = 1_000;
 const defaultLimit = 100;
 const maxPage = 1_000_000;
 
-/** The scripts of an integration, as the SDK calls them: functions. */
+/** The scripts of an integration; the SDK calls them functions. */
 export function functionRoutes({ scripts, integrations }: Broker): Route[] {
   async function scriptsOf(request: RouteRequest): Promise<Script[]> {
     const { environment } = callerIn(request);
@@ -22,7 +22,7 @@ export function functionRoutes({ scripts, integrations }: Broker): Route[] {
       .toSorted((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
   }
 
-  /** The one script of that name, of the kind that is asked for. */
+  /** Returns the only script of that name and, if given, of that type. */
   async function scriptIn(request: RouteRequest): Promise<Script> {
     const type = typeIn(request.query);
     request.query.end();

@@ -37,7 +37,7 @@ interface HostedRoutesOptions {
 
 const path = "/connect/";
 
-/** Through a redirect, the page in the frame still learns which page frames it. */
+/** Keeps the referrer across a redirect, so that the framed page still learns which page frames it. */
 const keepingReferrer = { "referrer-policy": "strict-origin-when-cross-origin" };
 
 /** The page behind a `connect_link`: it needs no frontend, and no script. */
@@ -106,11 +106,11 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     extra: {},
   });
 
-  /** The frontend SDK brings the session along later, from a page that is on a list. */
+  /** Returns the frame page. The frontend SDK sends the session later, from a page of an allowed origin. */
   function framed({ referer, "sec-fetch-dest": shownIn }: IncomingHttpHeaders, settings: PageSettings): RouteAnswer {
     const origin = referer !== undefined && URL.canParse(referer) ? new URL(referer).origin : "";
     if (origins.isKnown(origin)) return framePage(origin, settings);
-    // The developer has not allowed the page's origin yet. Only that page is told, in its frame.
+    // The page's origin is not allowed yet. Only the developer of that page is told, in its frame.
     if (shownIn === "iframe") return notAllowedPage(origin, settings);
     throw new Fault("missing_auth_header", "this link is not complete");
   }
@@ -158,16 +158,16 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
     }
   }
 
-  /** In the frame of a page that is on a list, what went wrong is shown there too. */
+  /** Shows errors in the frame of a page of an allowed origin, too. */
   function faultPageOf(fault: Fault, { headers, rawQuery }: FaultedRequest): RouteAnswer {
     const embedder = new URLSearchParams(rawQuery).get("embedder") ?? "";
-    // An origin of another environment than the session's is on a list as well, and frames nothing of this one.
+    // An origin of another environment is allowed as well, but must not frame pages of this one.
     const isLetIn = fault.code !== "origin_not_allowed" && origins.isKnown(embedder);
     const frame = isLetIn ? { to: embedder, framedBy: [embedder] } : {};
     return faultPage(fault, { settings: settingsOf({ rawQuery, headers }), ...frame });
   }
 
-  /** Whoever has left out `/connect` in the address of the frame gets there. Programs find nothing here, as before. */
+  /** Redirects a frame whose address lacks `/connect`. Programs still get "not found". */
   function atRoot({ rawQuery, headers, query }: RouteRequest): RouteAnswer {
     const isForFrame = headers["sec-fetch-dest"] === "iframe" || query.text("apiURL") !== undefined;
     if (isForFrame) return redirect(`connect/?${rawQuery}`, keepingReferrer);
@@ -207,7 +207,7 @@ export function hostedRoutes({ broker, choices, browsers, publicUrl }: HostedRou
   ];
 }
 
-/** The dialect's names of what a person can type in. */
+/** The SDK's names of credentials that a person can type in. */
 const types: Readonly<Record<string, string>> = {
   apiKey: "API_KEY",
   basic: "BASIC",
@@ -227,7 +227,7 @@ const textOf = (body: JsonObject): Pick<QueryReader, "text"> => ({
   },
 });
 
-/** The details of the connection, `params[name]`, by name. */
+/** Returns the connection's values, `params[name]`, by name. */
 const filledIn = (body: JsonObject): Record<string, string> =>
   Object.fromEntries(
     Object.entries(body).flatMap(([field, value]) => {
@@ -236,7 +236,7 @@ const filledIn = (body: JsonObject): Record<string, string> =>
     }),
   );
 
-/** The fields of the form that are no one's but the provider's. */
+/** Returns the form fields that belong to the provider. */
 const typed = ({
   session_token: _token,
   integration: _integration,
@@ -245,7 +245,7 @@ const typed = ({
   ...rest
 }: JsonObject) => Object.fromEntries(Object.entries(rest).filter(([name]) => !name.startsWith("params[")));
 
-/** The values of a query's `params`, by the names of the inputs. */
+/** Converts the `params` of a query to values by input name. */
 const byInput = (params: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(params).map(([name, value]) => [paramName(name), value]));
 

@@ -17,7 +17,7 @@ import {
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { callerIn, type Route } from "../server/routes.ts";
 
-// As the proto has them.
+// Same limits as in the proto.
 const maxDisplayName = 200;
 const maxClientId = 4_096;
 const maxSecret = 16_384;
@@ -144,10 +144,10 @@ export function integrationRoutes(broker: Broker): Route[] {
   ];
 }
 
-/** Kinds of credentials that are of an app of the customer's at the provider. */
+/** Credential kinds that need the customer's own app at the provider. */
 const kindsWithApp = ["oauth2", "oauth2Client", "oauth1", "tba", "app"];
 
-/** The app of a quickstart integration: one that anybody may use, or none where the provider needs none. */
+/** Returns the app of a quickstart integration: a public one, or none where the provider needs none. */
 function quickstartApp({ name, auth, quickstartClient }: Provider): Partial<Pick<Integration, "oauth" | "secrets">> {
   if (quickstartClient !== undefined) {
     const { clientId, clientSecret } = quickstartClient;
@@ -170,7 +170,7 @@ interface IntegrationReading {
   readonly isNew: boolean;
 }
 
-/** The body of a creation or a change, and which fields it named. */
+/** Reads the body of a creation or a change, and which fields the body names. */
 function readIntegration(body: JsonObject, { environment, isNew }: IntegrationReading) {
   const findings: ReadingNotes = { mistakes: [], ignored: [] };
   const fields = readFields(body, { path: [], findings });
@@ -207,7 +207,7 @@ function readIntegration(body: JsonObject, { environment, isNew }: IntegrationRe
 function readApp(fields: JsonFields, named: Record<string, unknown>) {
   const type = fields.text("type");
   const secret = (name: string, max = maxSecret) => note(named, `secrets.${name}`, bounded(fields, name, max)) ?? "";
-  // An installed app has an id of its own where others have a client.
+  // An installed app has an app id where others have a client id.
   const id = bounded(fields, fields.has("client_id") ? "client_id" : "app_id", maxClientId);
   const clientId = note(named, "oauth.client_id", id) ?? "";
   const scopes = (note(named, "oauth.scopes", fields.text("scopes")) ?? "").split(/[\s,]+/).filter((one) => one !== "");
@@ -223,7 +223,7 @@ function readApp(fields: JsonFields, named: Record<string, unknown>) {
   return { type, oauth: { clientId, scopes }, secrets };
 }
 
-/** What holds one kind of credentials cannot be set up for another. */
+/** Rejects credentials of another type than the provider's. */
 function requireType(type: string | undefined, provider: Provider): void {
   const wanted = authModeOf(provider);
   if (type === undefined || type === wanted) return;

@@ -2,8 +2,9 @@ import { createHmac, randomBytes } from "node:crypto";
 import { isSame } from "../../broker/connect/callback.ts";
 
 /**
- * Names a page that waits on a WebSocket. The second half proves two things to any process of the store: the browser
- * with this secret opened the socket, and a page of this origin asked it to. Others can only guess all of it.
+ * Creates the id of a page that waits on a WebSocket. The second half proves two facts to every process of the store:
+ * the browser with this secret opened the socket, and a page of this origin requested the socket. Other parties can
+ * only guess the whole id.
  */
 export function newListenerId(secret: string, origin: string): string {
   // 64 random bits in 11 characters.
@@ -11,10 +12,10 @@ export function newListenerId(secret: string, origin: string): string {
   return `${random}${proofOf({ random, secret, origin })}`;
 }
 
-/** What a page is given to name itself by. */
+/** Returns whether the text has the form of a listener id. */
 export const isListener = (text: string): boolean => /^[A-Za-z0-9_-]{22}$/.test(text);
 
-/** Whether the browser with this secret opened the socket from a page of one of the origins. */
+/** Returns whether the browser with this secret opened the socket from a page of one of the origins. */
 export function isVouchedFor(
   listener: string,
   { secret, origins }: { readonly secret: string | undefined; readonly origins: readonly string[] },

@@ -8,7 +8,7 @@ import { callerIn, type Route } from "../server/routes.ts";
 
 /** Both spellings: the product description has one, the published SDK the other. */
 const paths = ["/connection/metadata", "/connections/metadata"];
-/** So many connections in one call are all changed or none. */
+/** One call changes up to this many connections, all or none. */
 const maxConnections = 1_000;
 
 export function metadataRoutes({ connections, countIgnored }: Broker): Route[] {
@@ -50,7 +50,7 @@ function readBody(body: JsonObject) {
   if (findings.mistakes.length > 0) {
     throw new Fault("invalid_body", "the metadata cannot be set", { mistakes: findings.mistakes });
   }
-  // Of what was sent, the part that was read: the rest has no bounds.
+  // Echo only the fields that were read: the rest of the body has no size limits.
   const echo = { connection_id: named ?? "", provider_config_key: integration, metadata };
   return { ids: [...new Set(valid)], integration, metadata, echo, ignored: findings.ignored.length };
 }

@@ -1,21 +1,21 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What the headers of a request say of the navigation that it came by. */
+/** Facts about the navigation that caused a request, from its headers. */
 export interface Navigation {
-  /** A person's browser sent it. Programs send none of the fields that every browser sends. */
+  /** A person's browser sent the request. Programs send none of the headers that every browser sends. */
   readonly isBrowser: boolean;
-  /** A page of this origin sent the browser here: a link or a form of ours. Older browsers do not say so. */
+  /** A page of this origin sent the browser here: a link or a form of Latchkey. Older browsers do not say so. */
   readonly isFromOwnPage: boolean;
-  /** It fills a tab of its own, in which the browser keeps cookies. */
+  /** The page fills its own tab, in which the browser keeps cookies. */
   readonly isTopLevel: boolean;
   /** The browser fetches ahead of a click that may never come. */
   readonly isPrefetch: boolean;
 }
 
 /**
- * Reads Fetch Metadata (https://www.w3.org/TR/fetch-metadata/), which no page can set. Browsers leave these fields out
- * where the address is plain HTTP on another machine, and older ones everywhere: what looks like a browser and does not
- * say where it comes from counts as one that was sent by another site.
+ * Reads Fetch Metadata (https://www.w3.org/TR/fetch-metadata/), which no page can set. Browsers omit these headers on
+ * plain HTTP to another machine, and older browsers always do. A request that looks like a browser's and has no such
+ * header counts as sent by another site.
  */
 export function navigationOf(headers: IncomingHttpHeaders): Navigation {
   const site = headers["sec-fetch-site"];

@@ -12,102 +12,111 @@ import { hasUnsent, writeText } from "../node/text-writes.ts";
 import { createYoungCollection } from "../node/young-collection.ts";
 import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } from "./client-side.ts";
 
-/** Whom a line asks, and tells. */
+/** Callbacks of a client connection. */
 export interface ClientConnectionOwner {
   /**
-   * Returns whether this request is to be relayed: then `begin` was called. Otherwise nothing has happened; a promise
-   * is for somebody who asks again when it has settled, however it did.
+   * Returns true if the request will be relayed; `begin` has been called then. Any other result means that nothing
+   * has happened. After a promise has settled (resolved or rejected), call `take` again.
    */
   take(line: ClientConnection, head: RequestHead): boolean | Promise<void>;
-  /** What is not plain, and whatever follows on its connection, is for another reader; its bytes are unread again. Told is
-   * whether HTTP/1.1 has come over it: otherwise that is not known. */
+  /**
+   * Hands over a connection that has a request which is not plain; another parser reads the rest of the connection.
+   * The bytes of the request are unread again. `isHttp1` says whether HTTP/1.1 has already come over the connection;
+   * false means unknown.
+   */
   handOver(line: ClientConnection, socket: Socket, isHttp1: boolean): void;
-  /** What has come never becomes a request. The codes are those of `node:http`. */
+  /** Refuses bytes that never become a request. The codes are those of `node:http`. */
   refuse(socket: Socket, code: "ERR_HTTP_REQUEST_TIMEOUT" | "HPE_INVALID_EOF_STATE"): void;
   closed(line: ClientConnection): void;
-  /** Every answer that begins ends its connection. */
+  /** Set when every response that begins must close its connection. */
   readonly isLeaving: boolean;
-  /** So does every one that ends. */
+  /** Set when every response that ends must close its connection. */
   readonly isDraining: boolean;
-  /** Of the monotonic clock, a second behind at most. */
+  /** Monotonic clock, at most one second behind. */
   readonly nowMs: number;
 }
 
-/** One request that a line has taken. */
+/** A request that a client connection has accepted. */
 export interface TakenRequest {
-  /** Answered, or left. */
+  /** Called when the request was answered, or the client left. */
   over(status: number): void;
 }
 
-/** An answer that no provider gave. */
+/** A response that Latchkey makes itself, not the provider. */
 export interface OwnAnswer {
   readonly status: number;
-  /** All but how long it is, and what is about the connection. */
+  /** All headers except the content length and those about the connection. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** How long a caller may take until the head of its request is there, and how long it may ask for nothing. */
+/** Limits the time until the head of a request is complete, and the idle time between requests. */
 const headMs = 10_000;
 const idleMs = 60_000;
 const maxHeadBytes = 16 * 1024;
-/** Of requests that came before their turn; until there are so many it is seen that a caller leaves. */
+/**
+ * Limits the buffered bytes of pipelined requests. Below the limit the socket is still read, which shows whether the
+ * client leaves.
+ */
 const maxEarlyBytes = 64 * 1024;
-/** A small piece goes out as text, in one write with what was to be said before it. */
+/** Content up to this size is written as text, in one write with the text that precedes the content. */
 const smallBytes = 16 * 1024;
-/** As `node:http` says it: clients that know it use no connection that is about to go. */
+/** Same header as `node:http` sends: clients that read the timeout avoid connections that are about to close. */
 const keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1_000}\r\n`;
 const closes = "Connection: close\r\n";
 const chunked = "Transfer-Encoding: chunked\r\n";
-/** What heads end with. */
+/** The last lines of response heads. */
 const ends = { closes: `${closes}\r\n`, keepsAlive: `${keepsAlive}\r\n` };
 const chunkedEnds = { closes: `${closes}${chunked}\r\n`, keepsAlive: `${keepsAlive}${chunked}\r\n` };
 
-/** A read that fills less of its buffer is copied: whoever keeps it would keep all of that. */
+/** A read that fills less of its buffer is copied: a receiver that keeps a slice would keep the whole buffer. */
 const handedOnBytes = readBytes * (7 / 8);
 
 const states = { waiting: 0, asking: 1, carrying: 2, ending: 3, handedOver: 4 } as const;
 const collectYoung = createYoungCollection();
 
 /**
- * A caller's connection without `node:http`: takes the ordinary requests that come over it, one at a time and in
- * their order, and faces the caller for each of them. A class, because there are as many as callers, and because what
- * happens for each request is to cost no closure.
+ * A client's connection without `node:http`. Accepts the ordinary requests of the connection, one at a time and in
+ * order, and is the client side of each. A class: there are as many instances as clients, and no request may cost a
+ * closure.
  */
 export class ClientConnection implements ClientSide, SocketReader, BatchMember {
   readonly socket: Socket;
   readonly #owner: ClientConnectionOwner;
   #state: (typeof states)[keyof typeof states] = states.waiting;
-  /** What came and waits for the others of this turn. */
+  /** Text that was received and waits for the end of this batch. */
   #came: string | undefined;
-  /** What came and was not read yet: the beginning of a head, or what came before its turn. */
+  /** Bytes that were received and not parsed yet: the beginning of a head, or pipelined requests. */
   #unread: Buffer | undefined;
-  /** When it began to wait for what it waits for. */
+  /** Start of the current wait. */
   #since: number;
   #hasAsked = false;
 
-  // Of the request that is carried.
+  // State of the current request.
   #taken: TakenRequest | undefined;
   #answering: AnswerRules | undefined;
   #exchange: Exchange | undefined;
   #isHead = false;
   #closes = false;
-  /** Of its body, what has not come yet. */
+  /** Bytes of the request body that have not arrived yet. */
   #bodyLeft = 0;
-  /** What is read of a large body next, once a read has filled its buffer: who sends slowly holds none of its own. */
+  /**
+   * Buffer for the next read of a large body, used once a read has filled its buffer. Slow senders hold no buffer of
+   * their own.
+   */
   #room: Buffer | undefined;
   #isFilled = false;
 
-  // Of its answer.
+  // State of the current response.
   #status = 200;
   #hasBegun = false;
   #framing: ResponseHead["framing"] = "none";
   #isChunked = false;
   #received = 0;
-  /** To be written with what follows at once. */
+  /** Text that is written together with the text that follows at once. */
   #text = "";
   #isFlushedSoon = false;
-  /** What gives back the buffers that are being written from. */
+  /** Functions that release the lent buffers that are still being written. */
   #lent: Set<() => void> | undefined;
 
   constructor(socket: Socket, owner: ClientConnectionOwner) {
@@ -120,17 +129,17 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     socket.on("drain", this.#drained).on("error", this.#failed);
   }
 
-  /** The caller has left. */
+  /** Whether the client has left. */
   get isGone(): boolean {
     return this.socket.destroyed;
   }
 
-  /** The caller has left, or its answer has begun. */
+  /** Whether the client has left, or its response has begun. */
   get isSettled(): boolean {
     return this.#hasBegun || this.socket.destroyed;
   }
 
-  /** From now on this one sees to the request whose head came last. */
+  /** Accepts the request whose head came last. */
   begin(answering: AnswerRules, taken: TakenRequest): this {
     this.#answering = answering;
     this.#taken = taken;
@@ -152,8 +161,8 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
 
   onHead(head: ResponseHead, hasMore: boolean): void {
     const { status, framing } = head;
-    // Where only the end of the provider's connection ends the answer, ours goes on. Over HTTP/2 the head may be all of
-    // an answer, and need not say so.
+    // If the response ends only with the provider's connection, ours continues, so the body needs chunks. An HTTP/2
+    // head may be the whole response without saying so.
     const isUnsaid = framing === "none" && !this.#isHead && !isBodiless(status) && !saysLength(head.fields);
     this.#beginProviders(head, framing === "chunked" || framing === "close" || isUnsaid);
     if (!hasMore && framing !== "none" && framing !== 0) this.#flush();
@@ -172,11 +181,11 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     release?.();
     if (!this.#isChunked) {
       this.#text += text;
-      // Otherwise it is all there, and its end follows at once.
+      // Otherwise the content is complete, and the end follows at once.
       if (this.#received !== this.#framing) this.#flush();
     } else {
       this.#text += `${content.length.toString(16)}\r\n${text}\r\n`;
-      // Its end may follow at once.
+      // The end may follow at once.
       this.#flushSoon();
     }
     return takesMore(this.socket);
@@ -196,7 +205,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
 
   onFailure(failure: RelayFailure): void {
     if (this.#hasBegun) {
-      // An answer that was cut must not look like a whole one.
+      // A truncated response must not look complete.
       this.#answering?.cut("provider");
       this.#end();
       this.socket.destroy();
@@ -209,9 +218,9 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     this.socket.resume();
   }
 
-  /** In place of the provider's. */
+  /** Answers instead of the provider. */
   answer({ status, headers, body }: OwnAnswer): void {
-    // What of the request has not come is not waited for.
+    // Do not wait for the rest of the request body.
     if (this.#bodyLeft > 0) this.#closes = true;
     const content = Buffer.from(body).toString("latin1");
     let lines = "";
@@ -224,24 +233,24 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     this.#finish();
   }
 
-  /** Once in a while. */
+  /** Called periodically. */
   sweep(nowMs: number): void {
     if (this.#state !== states.waiting) return;
     const forMs = nowMs - this.#since;
     if (this.#unread !== undefined) {
       if (forMs > headMs) this.#refuse("ERR_HTTP_REQUEST_TIMEOUT");
     } else if (!this.#hasAsked) {
-      // Nobody knows yet what it speaks.
+      // The protocol of the connection is still unknown.
       if (forMs > headMs) this.socket.destroy();
     } else if (hasUnsent(this.socket)) {
-      // It takes its time over the last answer.
+      // The client is still reading the last response.
       this.#since = nowMs;
     } else if (forMs > idleMs) {
       this.socket.destroy();
     }
   }
 
-  /** Ends it, unless something has come. */
+  /** Closes the connection, unless bytes have been received. */
   endIfIdle(): void {
     if (this.#state === states.waiting && this.#unread === undefined) this.#sayNoMore();
   }
@@ -255,7 +264,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     if (this.#state === states.handedOver) return false;
     this.#isFilled = length >= handedOnBytes;
     if (this.#state === states.waiting && this.#unread === undefined && length <= maxHeadBytes) {
-      // Most requests are one read, and are never looked at but as text.
+      // Most requests come in one read, and are only parsed as text.
       const text = buffer.toString("latin1", 0, length);
       if (waitsForOthers()) {
         this.#came = text;
@@ -303,7 +312,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     this.#readText(bytes.toString("latin1", 0, Math.min(bytes.length, maxHeadBytes)), bytes, isAskedAgain);
   }
 
-  /** `bytes` are those of the text, and what follows it; undefined: nothing follows. */
+  /** `bytes` holds the bytes of the text and of what follows; undefined: nothing follows. */
   #readText(text: string, bytes: Buffer | undefined, isAskedAgain = false): void {
     const end = text.indexOf("\r\n\r\n") + 4;
     if (end === 3) {
@@ -365,7 +374,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     if (bytes.length > content.length) this.#keep(bytes.subarray(content.length));
   }
 
-  /** What comes before its turn. */
+  /** Keeps bytes that were received before the current request ended. */
   #keep(bytes: Buffer): void {
     this.#unread = this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]);
     if (this.#unread.length > maxEarlyBytes) this.socket.pause();
@@ -394,7 +403,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     else this.#writeLent(content, release);
     if (this.#isChunked) socket.write("\r\n", "latin1");
     socket.uncork();
-    // What is lent is bounded by itself: one is filled while the other is on its way.
+    // Lent buffers limit themselves: one is filled while the other is being written.
     return release !== undefined || takesMore(socket);
   }
 
@@ -427,10 +436,10 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     this.#flush();
   }
 
-  /** The answer is complete. */
+  /** Called when the response is complete. */
   #finish(): void {
     if (this.#bodyLeft > 0) {
-      // Before all of the request was there: the rest is for nobody.
+      // The response ended before the request did: the rest of the request is discarded.
       this.#end();
       this.socket.resume();
       const cut = setTimeout(() => this.socket.destroy(), cutAfterMs);
@@ -442,7 +451,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
       this.#end();
       this.#state = states.waiting;
       this.#since = this.#owner.nowMs;
-      // Not from within the provider's connection, which can carry the next one in a moment.
+      // Deferred, so as not to run inside the provider's connection, which can carry the next request in a moment.
       if (this.#unread !== undefined) process.nextTick(readNext, this);
     }
   }
@@ -454,12 +463,12 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
   #readUnread(isAskedAgain: boolean): void {
     const bytes = this.#unread;
     if (bytes === undefined) return;
-    // If it was paused for what had come before its turn.
+    // The socket may have been paused because of too many pipelined bytes.
     this.socket.resume();
     this.#readHead(bytes, isAskedAgain);
   }
 
-  /** Of the request that is carried, nothing more is done. */
+  /** Ends the work for the current request. */
   #end(): void {
     const taken = this.#taken;
     this.#state = states.ending;
@@ -496,7 +505,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
     this.#owner.refuse(this.socket, code);
   }
 
-  /** Who says nothing more has left: as `node:http` holds. */
+  /** A client that ends its side has left, as in `node:http`. */
   readonly #ended = (): void => {
     const isWithinHead = this.#state === states.waiting && this.#unread !== undefined;
     const isWithinBody = this.#state === states.carrying && this.#bodyLeft > 0;
@@ -523,7 +532,7 @@ export class ClientConnection implements ClientSide, SocketReader, BatchMember {
   readonly #failed = (): void => void this.socket.destroy();
 }
 
-/** RFC 9112, 6.3: their head says nothing of a body that follows, for none does. */
+/** RFC 9112, 6.3: these responses have no body, so their head says nothing about a body. */
 const isBodiless = (status: number): boolean => status === 204 || status === 304;
 
 const saysLength = (fields: readonly string[]): boolean =>

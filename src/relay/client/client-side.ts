@@ -4,35 +4,38 @@ import type { RelayFailure } from "../failure.ts";
 import type { ResponseReceiver } from "../http1/connection.ts";
 import type { ResponseHead } from "../http1/response-head.ts";
 
-/** What the relay does not know of an answer on its way to a caller. */
+/** Rules of a response on its way to a client, as far as the relay does not know them. */
 export interface AnswerRules {
-  /** The fields that the caller is to see: name, value, name, value. */
+  /** Returns the headers for the client: name, value, name, value. */
   fieldsFor(head: ResponseHead): readonly string[];
-  /** The same, written out behind the status line; latin1. */
+  /** Returns the same headers as text that follows the status line; latin1. */
   linesFor(head: ResponseHead): string;
-  /** Nothing has been sent to the caller yet; it is this one's to answer. */
+  /** Answers the client after a failure. Nothing has been sent to the client yet. */
   answerFailure(failure: RelayFailure): void;
-  /** The caller is gone: nobody waits for the answer. */
+  /** The client has left and does not wait for the response. */
   leave(): void;
-  /** So many bytes of the request's body have gone on. */
+  /** That many bytes of the request body have been forwarded. */
   passedOn(bytes: number): void;
-  /** The caller takes more. */
+  /** The client takes more bytes. */
   takeMore(): void;
   cut(by: "caller" | "provider"): void;
-  /** What says behind an answer, in the caller's own protocol, that it was cut; undefined: a reset has to. */
+  /**
+   * Returns the trailers that report a truncated response in the client's own protocol; undefined: a reset has to
+   * report the truncation.
+   */
   endOfCut?(failure: RelayFailure): readonly string[] | undefined;
 }
 
-/** The half of the relay that faces a caller, of one request: hands an answer on as it comes, and the request's body. */
+/** The client side of the relay for one request: forwards the response as it arrives, and the request body. */
 export interface ClientSide extends ResponseReceiver {
-  /** From now on the request's body goes there, and behind it what of its trailers may. */
+  /** From now on the request body goes to `exchange`, followed by the trailers that may be forwarded. */
   sendBody(exchange: Exchange, fieldsOf: (trailers: readonly string[]) => readonly string[]): void;
 }
 
-/** Of a request whose answer is complete, the rest is not waited for. */
+/** After the response is complete, the rest of the request may take this long before the connection is cut. */
 export const cutAfterMs = 1_000;
 
-/** RFC 9110, 6.5.1: what frames, routes, authenticates or changes a message has no business behind it. */
+/** RFC 9110, 6.5.1: fields for framing, routing, authentication or payload processing must not be trailers. */
 const notInTrailers = new Set([
   "authorization",
   "connection",
@@ -54,11 +57,11 @@ const notInTrailers = new Set([
   "upgrade",
 ]);
 
-/** Name, value, name, value: of what came behind a body, that which may stand there. */
+/** Returns those trailers that may follow a body: name, value, name, value. */
 export const trailersIn = (trailers: readonly string[]): string[] =>
   trailers.filter((_, i) => !notInTrailers.has(lowerCase(trailers[i - (i % 2)] ?? "")));
 
-/** Of a hint that came before an answer, the links: more is not handed on. */
+/** Returns the links of an Early Hints response (103); the rest is not forwarded. */
 export function linksIn({ status, fields }: ResponseHead): readonly string[] {
   if (status !== 103) return [];
   return fields.filter((_, i) => i % 2 === 1 && lowerCase(fields[i - 1] ?? "") === "link");

@@ -5,7 +5,7 @@ import type { AnswerRules, ClientSide } from "./client-side.ts";
 import { Http1Client } from "./http1-client.ts";
 import type { FrontRequest, FrontResponse } from "./incoming.ts";
 
-/** The half of the relay that faces a caller, by what the caller speaks. */
+/** Returns the client side of the relay for the protocol of the client. */
 export function callerOf(request: FrontRequest, response: FrontResponse, answering: AnswerRules): ClientSide {
   if (request instanceof IncomingMessage && response instanceof ServerResponse) {
     return new Http1Client(request, response, answering);

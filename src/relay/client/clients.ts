@@ -2,12 +2,12 @@ import type { Socket } from "node:net";
 import { finishTurn } from "../node/batching.ts";
 import { ClientConnection, type ClientConnectionOwner } from "./client-connection.ts";
 
-/** The callers' connections of a door, for as long as all that came over them was ordinary. */
+/** The client connections of a listener, as long as all their requests were ordinary. */
 export interface Clients {
   open(socket: Socket): void;
-  /** Every answer that begins from now on ends its connection. */
+  /** From now on every response that begins closes its connection. */
   leave(): void;
-  /** Ends those that carry nothing; the others end with what they carry. */
+  /** Closes idle connections; busy ones close after their request. */
   drain(): void;
   destroy(): void;
 }
@@ -16,7 +16,7 @@ type ClientsOptions = Pick<ClientConnectionOwner, "take" | "refuse"> & {
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
 };
 
-/** One look at all of them, in place of a timer each. */
+/** One scan of all connections replaces a timer each. */
 const sweepEveryMs = 1_000;
 
 export function createClients({ take, handOver, refuse }: ClientsOptions): Clients {
@@ -33,7 +33,7 @@ export function createClients({ take, handOver, refuse }: ClientsOptions): Clien
     isDraining: false,
     nowMs: performance.now(),
   };
-  /** What came while the process stood still, as it does where it is frozen, is read before it is found too late. */
+  /** Bytes that arrived while the process was frozen are read before the connection can be found too late. */
   const sweeping = setInterval(() => {
     owner.nowMs = performance.now();
     setImmediate(sweep);

@@ -1,14 +1,14 @@
-/** Knows where the frames of one side of a WebSocket end, without looking into them (RFC 6455, section 5.2). */
+/** Finds where the frames of one side of a WebSocket end, without reading their content (RFC 6455, section 5.2). */
 export interface FrameBoundary {
   read(bytes: Uint8Array): void;
-  /** Whether a frame of somebody else's may follow what was read. */
+  /** Returns whether a frame from another sender may follow the bytes read so far. */
   isBetweenFrames(): boolean;
 }
 
 export function createFrameBoundary(): FrameBoundary {
-  /** Bytes of a head that is not whole yet. */
+  /** Bytes of an incomplete frame head. */
   let head: number[] = [];
-  /** Bytes of a frame whose head was read. */
+  /** Bytes that are left of a frame whose head was read. */
   let left = 0;
 
   return {
@@ -32,7 +32,7 @@ export function createFrameBoundary(): FrameBoundary {
   };
 }
 
-/** How much of the frame comes after this head; undefined while the head is not whole. */
+/** Returns the size of the frame after this head; undefined while the head is incomplete. */
 function restAfter(head: readonly number[]): number | undefined {
   const second = head[1];
   if (second === undefined) return undefined;

@@ -8,12 +8,12 @@ import { type AnswerRules, type ClientSide, cutAfterMs, linksIn, trailersIn } fr
 
 const collectYoung = createYoungCollection();
 
-/** A small answer goes out in one piece with its head: as text, which Node joins. */
+/** A response up to this size is sent in one piece with its head: as text, which Node joins. */
 const smallBytes = 16 * 1024;
 
 /**
- * The half of the relay that faces a caller on `node:http`. A class, because there is one for each request: what it
- * does costs no closure.
+ * The client side of the relay on `node:http`. A class: there is one for each request, and its methods cost no
+ * closures.
  */
 export class Http1Client implements ClientSide {
   readonly #request: IncomingMessage;
@@ -24,14 +24,14 @@ export class Http1Client implements ClientSide {
   #last: string | undefined;
   #isOver = false;
   #isListeningForDrain = false;
-  /** What gives back the buffers that are being written from. */
+  /** Functions that release the lent buffers that are still being written. */
   #lent: Set<() => void> | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse, answering: AnswerRules) {
     this.#request = request;
     this.#response = response;
     this.#answering = answering;
-    // What the provider left out, we do not add.
+    // Add no `Date` that the provider left out.
     response.sendDate = false;
     response.on("close", () => this.#closed());
   }
@@ -52,20 +52,20 @@ export class Http1Client implements ClientSide {
   onInformational(head: ResponseHead): void {
     const response = this.#response;
     const links = linksIn(head);
-    // RFC 9110, 15.2: HTTP/1.0 knows nothing of the kind.
+    // RFC 9110, 15.2: HTTP/1.0 does not know informational responses.
     const isKnown = this.#request.httpVersion !== "1.0";
     if (links.length === 0 || response.headersSent || !isKnown) return;
     try {
       response.writeEarlyHints({ link: [...links] });
     } catch {
-      /* Node writes fewer kinds of links than there are, and a hint is not worth an answer. */
+      /* Node writes fewer kinds of links than exist, and a hint is not worth failing the response. */
     }
   }
 
   onHead(head: ResponseHead, hasMore: boolean): void {
     const { status, reason, framing } = head;
     this.#framing = framing;
-    // Node reads them, and writes nothing there.
+    // Node only reads the list, so the cast from readonly is safe.
     this.#response.writeHead(status, reason, this.#answering.fieldsFor(head) as string[]);
     if (!hasMore && framing !== "none" && framing !== 0) this.#response.flushHeaders();
   }
@@ -74,7 +74,7 @@ export class Http1Client implements ClientSide {
     const response = this.#response;
     this.#received += content.length;
     if (this.#received === this.#framing && this.#received === content.length && content.length <= smallBytes) {
-      // All of it, in a buffer that is not ours to keep.
+      // The whole content, in a buffer that must not be kept.
       this.#last = content.toString("latin1");
       release?.();
       return true;
@@ -100,7 +100,7 @@ export class Http1Client implements ClientSide {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#response.headersSent) {
-      // An answer that was cut must not look like a whole one.
+      // A truncated response must not look complete.
       this.#answering.cut("provider");
       this.#breakOff();
     } else {
@@ -113,9 +113,9 @@ export class Http1Client implements ClientSide {
   }
 
   #closed(): void {
-    // What waited behind another answer of the connection is dropped without a word.
+    // Buffers that waited behind another response of the connection are dropped without a callback.
     if (this.#lent !== undefined) for (const giveBack of this.#lent) giveBack();
-    // Over, or answered in another way.
+    // The exchange is over, or was answered in another way.
     if (this.#isOver || this.#response.writableFinished) return;
     this.#isOver = true;
     if (this.#response.headersSent) this.#answering.cut("caller");
@@ -135,13 +135,13 @@ export class Http1Client implements ClientSide {
 
   #breakOff(): void {
     const { socket } = this.#response;
-    // To HTTP/1.0 the end of the connection is the end of the answer: only a reset says that it is not.
+    // For HTTP/1.0, the end of the connection is the end of the response. Only a reset shows a truncation.
     const isOld = this.#request.httpVersion === "1.0";
     if (isOld && socket !== null && !(socket instanceof TLSSocket)) socket.resetAndDestroy();
     else this.#response.destroy();
   }
 
-  /** The provider has answered before it had all of the request: the rest is for nobody. */
+  /** The provider has answered before it received the whole request: the rest of the request is discarded. */
   #cutOff(): void {
     const { socket } = this.#request;
     this.#request.resume();

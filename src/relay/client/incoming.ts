@@ -3,16 +3,16 @@ import { lowerCase } from "../../base/http/field-name.ts";
 import type { Memo } from "../../base/memo.ts";
 import { StreamRequest } from "../http2/stream-front.ts";
 
-/** The head of a caller's request, whoever has read it: names are those of `IncomingMessage`. */
+/** The head of a client's request, for every parser: names are those of `IncomingMessage`. */
 export interface FrontHead extends Pick<IncomingMessage, "method" | "url" | "httpVersion" | "socket"> {
-  /** By their names in lower case: all of them, or all that anybody here asks for. */
+  /** Headers by lower-case name: all of them, or all that the code reads. */
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
-  /** The same fields may be there with the next request, and this with them. */
+  /** A cache for values derived from these headers: the next request may have the same headers and the same cache. */
   readonly memo?: Memo;
 }
 
-/** What of a caller's request anybody looks at: Node's own over HTTP/1, or a stream of HTTP/2 that reads the same. */
+/** The used part of a client's request: Node's own over HTTP/1, or an HTTP/2 stream with the same interface. */
 export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrailers" | "complete"> {
   on(event: "data", listener: (bytes: Buffer) => void): this;
   on(event: "end" | "close", listener: () => void): this;
@@ -24,7 +24,7 @@ export interface FrontRequest extends FrontHead, Pick<IncomingMessage, "rawTrail
   resume(): unknown;
 }
 
-/** The same of its answer. */
+/** The used part of a response, for both protocols. */
 export interface FrontResponse
   extends Pick<
     ServerResponse,
@@ -35,7 +35,7 @@ export interface FrontResponse
   hasHeader(name: string): boolean;
   writeHead(status: number): { end(): unknown };
   flushHeaders(): void;
-  /** Cut off, wherever it is. */
+  /** Cuts the response off at any point. */
   destroy(): unknown;
   write(content: string): boolean;
   end(content?: string): unknown;
@@ -45,17 +45,17 @@ export interface FrontResponse
   emit(event: symbol): boolean;
 }
 
-/** Node's parser reads RTSP as well, and shows it as HTTP/1.0. */
+/** Node's parser also accepts RTSP, and reports RTSP as HTTP/1.0. */
 const methods: ReadonlySet<string> = new Set(METHODS);
 
 /**
- * What `node:http` lets pass and a relay must not: whatever the next parser on the way could read otherwise. Returns
- * why, or undefined.
+ * Rejects requests that `node:http` accepts and a relay must not: those that the next parser could read differently.
+ * Returns the reason, or undefined.
  */
 export function mistakeInFraming(request: FrontHead): string | undefined {
   const { rawHeaders, headers, httpVersion, method = "" } = request;
   if (!methods.has(method)) return "the method is of another protocol";
-  // HTTP/2 frames what it carries itself, and nghttp2 has seen to what a head may hold.
+  // HTTP/2 does its own framing, and nghttp2 has checked the head.
   if (request instanceof StreamRequest) return undefined;
   if (httpVersion !== "1.1" && httpVersion !== "1.0") return "the request must be HTTP/1.1 or HTTP/1.0";
   if (headers["transfer-encoding"] === undefined && headers["content-length"] === undefined) return undefined;
@@ -76,10 +76,10 @@ export function mistakeInFraming(request: FrontHead): string | undefined {
   return encodings + lengths > 1 ? "the request must be framed once" : undefined;
 }
 
-/** Not by what it says: a request of HTTP/1.1 may write any version into its first line. */
+/** Checks the class, not the version: an HTTP/1.1 request may write any version into its first line. */
 export const isStream = (request: FrontHead): boolean => request instanceof StreamRequest;
 
-/** How the body comes, and goes on. */
+/** Returns how the body is framed, for reading and for forwarding. */
 export function bodyOf(request: FrontHead): "none" | "length" | "chunked" {
   if (request instanceof StreamRequest) return request.body;
   const { headers } = request;

@@ -3,21 +3,21 @@ import type { Socket } from "node:net";
 import { createFrameBoundary } from "./frame-boundary.ts";
 
 interface Tunnel {
-  /** The caller's side. */
+  /** The client's socket. */
   readonly here: Socket;
-  /** The provider's. */
+  /** The provider's socket. */
   readonly there: Socket;
 }
 
-/** "Going away", as a server says that stops (RFC 6455, section 7.4.1). */
+/** Close code "Going away", sent by a server that stops (RFC 6455, section 7.4.1). */
 const goingAway = [0x03, 0xe9] as const;
-/** Who is in the middle of a frame may finish it, and who was told may take it in. */
+/** Time limit to finish a frame, and to read the Close frame. */
 const withinMs = 1_000;
 
 /**
- * Ends a WebSocket that we carry as its own ends would: with a Close frame to either side, once none is in the middle
- * of a frame. A caller knows by it that it may come again, and to whom nothing was lost. Call it when the two sides
- * are joined; the function that it returns says goodbye, once.
+ * Ends a relayed WebSocket as its own ends would: with a Close frame to each side, once neither is inside a frame.
+ * The Close frame tells a client that it may reconnect, and that no message was lost. Call this function when the two
+ * sides are joined. The returned function closes the tunnel, and may be called more than once.
  */
 export function createTunnelClose({ here, there }: Tunnel): () => void {
   const fromHere = createFrameBoundary();
@@ -33,7 +33,9 @@ export function createTunnelClose({ here, there }: Tunnel): () => void {
     if (isDue) process.nextTick(look);
   });
 
-  /** Not from within the event: what has just come is to be passed on before it. */
+  /**
+   * Deferred, not run inside the `data` event: bytes that have just arrived must be forwarded before the Close frame.
+   */
   function look(): void {
     if (isSaid || !fromHere.isBetweenFrames() || !fromThere.isBetweenFrames()) return;
     isSaid = true;
@@ -42,11 +44,11 @@ export function createTunnelClose({ here, there }: Tunnel): () => void {
       [there, here],
     ] as const) {
       from.unpipe(to);
-      // What still comes is for nobody, and is read so that its end is.
+      // Later bytes are discarded, but read, so that the end of the stream is seen.
       from.resume();
     }
     here.end(Buffer.from([0x88, goingAway.length, ...goingAway]));
-    // To a server we are a client, and clients mask (section 5.3).
+    // Latchkey is a client of the provider, and clients mask (section 5.3).
     const mask = randomBytes(4);
     there.end(
       Buffer.from([0x88, 0x80 | goingAway.length, ...mask, ...goingAway.map((byte, i) => byte ^ (mask[i] ?? 0))]),

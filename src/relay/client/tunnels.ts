@@ -6,9 +6,9 @@ import type { OriginLimits } from "../limits.ts";
 import type { AdmittedOrigin } from "../origin.ts";
 import type { Pools } from "../pools.ts";
 
-/** Connections of one's own, for what does not end with an answer. */
+/** Dedicated connections for requests that do not end with a response. */
 export interface Tunnels {
-  /** Rejects with `RelayFailure`; when it resolves, the socket stands and is the caller's. */
+  /** Rejects with `RelayFailure`. A resolved socket is connected and belongs to the caller. */
   open(origin: AdmittedOrigin, signal: AbortSignal): Promise<Socket>;
   destroy(): void;
 }

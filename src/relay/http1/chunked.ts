@@ -1,15 +1,15 @@
-/** Takes the chunks of a body apart (RFC 9112, 7.1), strictly, and wherever the pieces were cut. */
+/** Decodes a chunked body (RFC 9112, 7.1), strictly, wherever the reads were cut. */
 export interface ChunkDecoder {
   /**
-   * Calls back with each piece of content. Returns how many of the bytes belonged to the body once it has ended,
-   * undefined while there is more to come, and -1 for what is malformed.
+   * Calls back with each piece of content. Returns the number of bytes that belonged to the body once the body has
+   * ended, undefined while more must follow, and -1 for malformed chunks.
    */
   decode(bytes: Buffer, onContent: (content: Buffer) => void): number | undefined;
-  /** Name, value, name, value; once it has ended. */
+  /** Name, value, name, value; complete once the body has ended. */
   readonly trailers: readonly string[];
 }
 
-/** Of a chunk's size: 52 bits. */
+/** Limits the size of a chunk to 52 bits. */
 const maxSizeDigits = 13;
 const maxLineBytes = 4 * 1024;
 const maxTrailerBytes = 16 * 1024;
@@ -29,7 +29,7 @@ export function createChunkDecoder(): ChunkDecoder {
   let trailerBytes = 0;
   const trailers: string[] = [];
 
-  /** Returns false for what is malformed. */
+  /** Returns false for a malformed size. */
   function takeSize(byte: number): boolean {
     const digit = hexDigit(byte);
     if (digit >= 0) {

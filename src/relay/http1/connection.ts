@@ -11,30 +11,30 @@ import type { Bulk, BulkBuffers } from "./bulk.ts";
 import { type ChunkDecoder, createChunkDecoder } from "./chunked.ts";
 import type { ReadHead, ResponseHead } from "./response-head.ts";
 
-/** What an exchange is told. First of all a head; then content; in the end `onEnd` or `onFailure`, and nothing more. */
+/** Callbacks of an exchange. First a head, then content, then `onEnd` or `onFailure` as the last. */
 export interface ResponseReceiver {
-  /** 1xx but 101. */
+  /** A 1xx response except 101. */
   onInformational(head: ResponseHead): void;
   /** `hasMore`: content follows at once. */
   onHead(head: ResponseHead, hasMore: boolean): void;
   /**
-   * In place of that and of the content: all of a small answer, as text of one byte a character. Its end follows.
-   * Returns false where it is to come in pieces; then nothing has happened.
+   * Replaces `onHead` and `onContent` for a whole small response, as text with one byte a character; `onEnd` follows.
+   * Returns false if the receiver wants pieces; nothing has happened then.
    */
   onWhole?(head: ResponseHead, content: string): boolean;
   /**
-   * Of `content` nothing may be kept once this returns, unless `release` is given: then it is the receiver's until
-   * that was called. Returns false when it wants no more until `resume`.
+   * `content` must not be kept after the return, unless `release` is given: then the receiver owns `content` until
+   * the receiver calls `release`. Returns false when the receiver wants no more until `resume`.
    */
   onContent(content: Buffer, release: (() => void) | undefined): boolean;
   /** Name, value, name, value. */
   onEnd(trailers: readonly string[]): void;
   onFailure(failure: RelayFailure): void;
-  /** More of the request's body can be written. */
+  /** More of the request body can be written. */
   onDrain(): void;
 }
 
-/** A receiver that hands everything on: for one that looks at some of it, to be spread into. */
+/** Returns a receiver that forwards every callback. Spread the receiver into one that overrides some callbacks. */
 export const handedOn = (to: ResponseReceiver): ResponseReceiver => ({
   onInformational: (head) => to.onInformational(head),
   onHead: (head, hasMore) => to.onHead(head, hasMore),
@@ -44,69 +44,71 @@ export const handedOn = (to: ResponseReceiver): ResponseReceiver => ({
   onDrain: () => to.onDrain(),
 });
 
-/** One request on its way, as the connection that carries it sees it. */
+/** A request, as seen by the connection that carries the request. */
 export interface CarriedRequest {
   readonly receiver: ResponseReceiver;
   readonly isHead: boolean;
   /** The whole request has been written. */
   isSent: boolean;
-  /** The connection stands: what was given to it is on its way, and cannot be had back. */
+  /** The connection is established: bytes written to the connection are sent and cannot be taken back. */
   stood(): void;
 }
 
-/** Where connections lead, and what the next one may begin with. */
+/** The origin of connections, and the TLS session for the next one. */
 export interface ConnectionPool {
   readonly origin: Origin;
   readonly secureContext: SecureContext | undefined;
   session: Buffer | undefined;
 }
 
-/** Whose connections they are: one for all of them. */
+/** The shared owner of all connections. */
 export interface ConnectionOwner<P extends ConnectionPool> {
   readonly egress: Egress;
   readonly bulk: BulkBuffers;
   readonly readHead: ReadHead;
-  /** It has carried one exchange to its end and can carry another. */
+  /** The connection has completed an exchange and can carry another. */
   onIdle(connection: Connection<P>): void;
-  /** It is gone. What it carried and had not begun to be answered may go to another one. */
+  /** The connection has closed. A carried request without a response may go to another connection. */
   onGone(connection: Connection<P>, unanswered: CarriedRequest | undefined, failure: RelayFailure): void;
 }
 
-/** As Node and nginx have it; a provider with more to say than that says something else. */
+/** Same limit as in Node and nginx. A provider with a larger head is not supported. */
 const maxHeadBytes = 16 * 1024;
 const maxInformational = 100;
 const sharedBytes = 64 * 1024;
 /**
- * One buffer for all connections: what is read is handed on, or copied, before anybody reads again. Allocating one a
- * read would cost 2 µs each.
+ * One read buffer for all connections: each read is forwarded or copied before the next read. An allocation for each
+ * read would cost 2 µs.
  */
 const shared = Buffer.allocUnsafeSlow(sharedBytes);
 
 const states = { idle: 0, head: 1, length: 2, chunked: 3, close: 4 } as const;
 
 /**
- * A connection to a provider, carrying one request at a time. A class, because there are many of them and each has
- * many small steps: what they share lies in the prototype, and what is called for each read costs no closure.
+ * A connection to a provider that carries one request at a time. A class, because there are many connections with
+ * many small steps: methods are shared in the prototype, and callbacks of a read cost no closure.
  */
 export class Connection<P extends ConnectionPool = ConnectionPool> implements BatchMember {
   readonly pool: P;
-  /** For how long it may be idle, as far as the provider has said. */
+  /** Idle timeout in seconds, if the provider has sent one. */
   idleSeconds: number | undefined;
-  /** While it carries something: its place among all that do. */
+  /** Index in the list of busy connections; -1 when idle. */
   at = -1;
-  /** While it is idle: until when it is kept. */
+  /** When an idle connection expires. */
   idleUntil = 0;
-  /** And since when. */
+  /** When the connection became idle. */
   idleSince = 0;
-  /** The provider has said that no more will come. */
+  /** The provider has ended its side. */
   hasEnded = false;
-  /** It has carried something before: what it carries next may find it closed already. */
+  /**
+   * The connection has carried an earlier request: the provider may have closed the connection before the next one.
+   */
   isReused = false;
-  /** Bumped by whatever happens; a look compares it with what the look before it saw. */
+  /** Counts every activity; a sweep compares the count with that of the sweep before. */
   #activity = 0;
   #seenActivity = 0;
   #wasConnecting = false;
-  /** When it was last seen to have moved. */
+  /** When activity was last seen. */
   #movedAt = 0;
   readonly #owner: ConnectionOwner<P>;
   readonly #socket: Socket;
@@ -114,11 +116,11 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
   #state: (typeof states)[keyof typeof states] = states.idle;
   #isReady = false;
   #isGone = false;
-  /** What is written before the connection stands. */
+  /** Bytes to write once the connection is established. */
   #early: (string | Buffer)[] = [];
-  /** What came and waits for the others of this turn. */
+  /** Text that was received and waits for the end of this batch. */
   #came: string | undefined;
-  /** So does the head of a request. */
+  /** A request head that waits for the end of this batch. */
   #ready = "";
   #head: Buffer | undefined;
   #informational = 0;
@@ -165,14 +167,14 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     return this.#carried !== undefined;
   }
 
-  /** From now on it is asked how long it has been still. */
+  /** Starts to measure the time without activity. */
   watch(nowMs: number): void {
     this.#seenActivity = -1;
     this.#wasConnecting = this.isConnecting;
     this.#movedAt = nowMs;
   }
 
-  /** How long ago it was last seen to have moved. */
+  /** Returns how long ago activity was last seen. */
   stillFor(nowMs: number): number {
     if (this.#activity !== this.#seenActivity || this.isConnecting !== this.#wasConnecting) {
       this.#seenActivity = this.#activity;
@@ -188,7 +190,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     this.#state = states.head;
     this.#hasAnswered = false;
     this.#informational = 0;
-    // What there is of a body follows at once: with the head it makes one write.
+    // Available body bytes follow at once: cork them with the head into one write.
     if (!carried.isSent && this.#isReady) {
       this.#socket.cork();
       process.nextTick(uncork, this.#socket);
@@ -214,7 +216,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     if (came !== undefined) this.#readText(came, undefined);
   }
 
-  /** Returns false when `onDrain` will say that more can be taken. */
+  /** Returns false when `onDrain` will report that more bytes can be written. */
   write(bytes: string | Buffer): boolean {
     this.#activity += 1;
     if (!this.#isReady) {
@@ -227,7 +229,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     return takesMore(this.#socket);
   }
 
-  /** One write for what belongs together. */
+  /** Joins related writes into one. */
   cork(): void {
     if (this.#isReady) this.#socket.cork();
   }
@@ -242,9 +244,12 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     if (this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Gives up what it carries, if that is it, without a word to its receiver, and itself with it. */
+  /**
+   * Gives up the given request without a callback to its receiver, and closes the connection. Does nothing if the
+   * connection carries another request.
+   */
   abandon(carried: CarriedRequest): void {
-    // It may carry somebody else's request by now.
+    // The connection may already carry another caller's request.
     if (this.#carried !== carried) return;
     this.#carried = undefined;
     this.destroy(new RelayFailure("closed", "nobody waits for it any more"));
@@ -274,15 +279,15 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
   #read(length: number, buffer: Uint8Array): void {
     this.workNow();
-    // A head that comes in drops is late all the same.
+    // A head that trickles in still counts as late.
     if (this.#state !== states.head) this.#activity += 1;
     if (this.#carried === undefined || this.#ready !== "") {
-      // Nobody has asked for anything yet: whatever it is, it is nobody's answer.
+      // No request was sent yet, so these bytes cannot be a response.
       this.destroy(new RelayFailure("malformed", "bytes came that nobody had asked for"));
       return;
     }
     if (this.#state === states.head && this.#head === undefined && buffer === shared && length <= maxHeadBytes) {
-      // Most answers are one read, and are never looked at but as text.
+      // Most responses come in one read, and are only parsed as text.
       const text = shared.toString("latin1", 0, length);
       if (waitsForOthers()) {
         this.#came = text;
@@ -298,7 +303,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
       return;
     }
     this.#readBody(bytes, buffer);
-    // A read that fills the buffer is one of many: from now on into larger ones, that need not be copied.
+    // A read that fills the buffer is one of many: use larger buffers from now on, which need no copy.
     if (length === sharedBytes && this.#bulk === undefined && this.#carried !== undefined) {
       this.#bulk = this.#owner.bulk.take(() => this.resume());
     }
@@ -310,7 +315,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     this.#readText(all.toString("latin1", 0, Math.min(all.length, maxHeadBytes)), all);
   }
 
-  /** `bytes` are those of the text, and what follows it; undefined: nothing follows. */
+  /** `bytes` holds the bytes of the text and of what follows; undefined: nothing follows. */
   #readText(text: string, bytes: Buffer | undefined): void {
     const end = text.indexOf("\r\n\r\n");
     if (end === -1) {
@@ -391,7 +396,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     const chunks = this.#chunks;
     const carried = this.#carried;
     const used = chunks?.decode(bytes, (content) => this.#hand(content, buffer));
-    // Whoever was handed something may have turned away.
+    // The receiver may have aborted the request in its callback.
     if (chunks === undefined || carried === undefined || this.#carried !== carried) return;
     if (used === -1) this.#malformed("the chunks of the answer are not well-formed");
     else if (used !== undefined) this.#finish(chunks.trailers, bytes.length - used);
@@ -406,7 +411,7 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
     if ((!wantsMore || isExhausted) && this.#carried === carried) this.#socket.pause();
   }
 
-  /** The answer is complete. What comes behind it belongs to nobody. */
+  /** Ends a complete response. `surplus` bytes after the response belong to no request. */
   #finish(trailers: readonly string[], surplus: number): void {
     const carried = this.#carried;
     this.#carried = undefined;
@@ -465,12 +470,12 @@ export class Connection<P extends ConnectionPool = ConnectionPool> implements Ba
 
 const uncork = (socket: Socket): void => socket.uncork();
 
-/** Whether some of the body has come along; of chunks, more than the size of the first. */
+/** Returns whether some of the body came with the head. A chunked body must have more than the first chunk size. */
 function hasContent(rest: Buffer, { framing }: ResponseHead): boolean {
   if (framing !== "chunked") return rest.length > 0 && framing !== "none";
   const lineEnd = rest.indexOf("\n");
   return lineEnd !== -1 && lineEnd + 1 < rest.length;
 }
 
-/** Of the beginning of a head: whether nothing that follows can make it one. */
+/** Returns whether the beginning of a head is already malformed, whatever follows. */
 const isNoHead = (text: string): boolean => !"HTTP/1.".startsWith(text.slice(0, 7)) || /(?:^|[^\r])\n/.test(text);

@@ -9,15 +9,15 @@ import { createBulkBuffers } from "./bulk.ts";
 import { Connection, type ConnectionOwner } from "./connection.ts";
 import type { ReadHead } from "./response-head.ts";
 
-/** HTTP/1.1 towards providers: connections that carry one request at a time, and are kept for the next one. */
+/** HTTP/1.1 connections to providers: each carries one request at a time, and is kept for the next. */
 export interface KeptConnections {
-  /** Now, or once another one has ended. Throws `RelayFailure` when too many wait. */
+  /** Sends the request now, or once another request has ended. Throws `RelayFailure` when too many requests wait. */
   carry(pool: Pool, going: PendingRequest): void;
-  /** Nobody waits for it any more. Returns false when it is neither carried here nor waits. */
+  /** The caller has left. Returns false if the request is neither carried nor queued here. */
   giveUp(going: PendingRequest): boolean;
   counts(): { readonly carrying: number; readonly idle: number; readonly waiting: number };
   sweep(): void;
-  /** Ends connections that carry nothing. */
+  /** Closes idle connections. */
   drain(): void;
   destroy(): void;
 }
@@ -28,21 +28,21 @@ interface KeptConnectionsOptions {
   readonly limits: OriginLimits;
   readonly readHead: ReadHead;
   readonly clock: SweepClock;
-  /** The origin takes nothing but HTTP/2, and has seen nothing of it. */
+  /** The origin accepts only HTTP/2, and has received no part of the request. */
   readonly onHttp2: (going: PendingRequest) => void;
 }
 
-/** Providers drop idle connections after a minute or two, and do not say so. */
+/** Providers drop idle connections after a minute or two, without notice. */
 const idleForMs = 30_000;
-/** Sooner than the provider said: what it drops in this moment may be what we send next. */
+/** Close this much before the provider's timeout: a request could meet a connection that the provider is closing. */
 const idleMarginMs = 1_000;
 const maxIdlePerOrigin = 256;
-/** Nobody is told of it, and to note where each one came from would cost more than all else about it. */
+/** No receiver sees this failure, and capturing a stack for each one would cost more than the rest of the close. */
 const notNeeded = new RelayFailure("closed", "it is not needed any more");
 
 export function createKeptConnections(options: KeptConnectionsOptions): KeptConnections {
   const { pools, egress, limits, readHead, clock, onHttp2 } = options;
-  /** A list, and each knows its place in it: to go into a set and out again costs each request 0.2 µs. */
+  /** An array, where each connection knows its index: adding to and deleting from a set costs each request 0.2 µs. */
   const carrying: Connection<Pool>[] = [];
   let isDraining = false;
 
@@ -58,11 +58,11 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
 
   function idleFor({ idle }: Pool, { needsNew = false, idleAtMostMs }: UpstreamRequest): Connection<Pool> | undefined {
     if (needsNew) return undefined;
-    // What the provider has ended is told to be gone a moment later.
+    // The owner learns a moment later that a connection ended by the provider has closed.
     while (idle.at(-1)?.hasEnded === true) idle.pop();
     const last = idle.at(-1);
     if (last === undefined) return undefined;
-    // Not by the clock of the sweeps, which stands still between them.
+    // Not the sweep clock, which only advances at each sweep.
     if (idleAtMostMs !== undefined && performance.now() - last.idleSince > idleAtMostMs) return undefined;
     return idle.pop();
   }
@@ -74,7 +74,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
       gone({ connection, unanswered: unanswered as PendingRequest, failure }),
   };
 
-  /** Returns whether it was one of them. */
+  /** Removes the connection from the busy list. Returns whether the connection was in the list. */
   function isNoMore(connection: Connection<Pool>): boolean {
     const { at } = connection;
     if (at === -1) return false;
@@ -123,7 +123,8 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
       }
       if (isRepeatable(unanswered.request) && failure.kind === "closed" && connection.isReused) {
         unanswered.wasGiven = true;
-        // Those that lie idle are likely to be gone as well: it goes on a new one, and so is repeated once.
+        // Other idle connections are probably closed as well: repeat on a new connection, which also limits the
+        // repeats to one.
         for (const other of pool.idle.splice(0)) other.destroy(failure);
         dispatch(pool, unanswered);
         return;
@@ -141,7 +142,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
   }
 
   function sweepCarrying(): void {
-    // One that is ended here leaves the list when it has closed.
+    // A connection that is destroyed here leaves the list when its socket has closed.
     for (const connection of carrying) {
       const forMs = connection.stillFor(clock.nowMs);
       if (connection.isConnecting) {
@@ -155,7 +156,7 @@ export function createKeptConnections(options: KeptConnectionsOptions): KeptConn
 
   function sweepPool(pool: Pool): void {
     for (const connection of pool.idle.filter(({ idleUntil }) => idleUntil < clock.nowMs)) {
-      // At once, and not when it has closed: the next request may come before that.
+      // Remove now rather than on close: the next request may come before the close.
       pool.idle.splice(pool.idle.indexOf(connection), 1);
       connection.destroy(notNeeded);
     }

@@ -5,23 +5,23 @@ import { Memo } from "../../base/memo.ts";
 import { createRecentCache } from "../../base/recent-cache.ts";
 
 /**
- * The head of a request that is plainly well-formed and asks for nothing out of the ordinary: there is no reader of
- * HTTP/1.1 that reads it in another way.
+ * The head of a request that is plainly well-formed and ordinary: every HTTP/1.1 parser reads the head in the same
+ * way.
  */
 export interface RequestHead {
   readonly method: string;
   /** In origin form. */
   readonly url: string;
-  /** The same object where the same fields come again. */
+  /** Shared object: equal headers give the same object. */
   readonly fields: RequestFields;
 }
 
 export interface RequestFields {
-  /** Name, value, name, value, as they came. */
+  /** Name, value, name, value, as received. */
   readonly rawHeaders: readonly string[];
-  /** Of the body; 0 where there is none. */
+  /** Length of the body; 0 without a body. */
   readonly contentLength: number;
-  /** The caller wants no further answer on this connection. */
+  /** The client wants no further response on this connection. */
   readonly closes: boolean;
   readonly memo: Memo;
 }
@@ -35,24 +35,28 @@ const value = "[\\t\\x20-\\x7e\\x80-\\xff]*";
 const field = `${token}:${value}\\r\\n`;
 const lineFirst = new RegExp(`^${line}`);
 const fieldsThen = new RegExp(`^(?:${field})+\\r\\n$`);
-/** Cut off within its path, its protocol, or its fields. */
+/** Matches a head that is cut off within its path, its protocol, or its headers. */
 const wellBegun = new RegExp(
   `^${start}(?: [HTP/1.]{0,8}\\r?)?$|^${line}(?:${field})*(?:${token}(?::${value}\\r?)?|\\r)?$`,
 );
-/** With one of these there is more to it than a head and a body of known length, or more than one reader reads. */
+/**
+ * A request with one of these headers is more than a head and a body of known length, or concerns more than one
+ * recipient.
+ */
 const extraordinary = new Set(["expect", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
 const plainNumber = /^(?:0|[1-9][0-9]{0,14})$/;
 
 /**
- * A caller sends the same fields over and over: read once, they cost no more than to be looked up, a tenth of it.
- * Nothing is remembered of them but what they say.
+ * Cache of parsed headers. A client repeats the same headers: a cache lookup costs a tenth of parsing. The cache
+ * stores only what the headers say.
  */
 const recent = createRecentCache<RequestFields>(1_024);
 const maxRememberedLength = 2_048;
 /**
- * Fields that never come again, such as those of webhooks, would push out the others, and live just long enough to
- * cost a collection of garbage: what is seen for the first time leaves only its checksum. Two that share a place and
- * come in turn are never known; with so many places that are 2 in 100 of a thousand, with 4,096 they were 22.
+ * Headers that never come again, such as those of webhooks, would evict others from the cache and live just long
+ * enough to cause a garbage collection. So headers seen for the first time leave only a checksum. Two sets of headers
+ * that share a slot and alternate are never cached. With this many slots that affects 2 in 100 of a thousand; with
+ * 4,096 slots it was 22.
  */
 const seenOnce = new Uint32Array(65_536);
 
@@ -64,7 +68,7 @@ function comesAgain(lines: string): boolean {
   return isAgain;
 }
 
-/** `text` is latin1 and ends with the empty line. Returns undefined for whatever is not ordinary. */
+/** `text` is latin1 and ends with the empty line. Returns undefined for a head that is not ordinary. */
 export function parseRequestHead(text: string): RequestHead | undefined {
   if (!lineFirst.test(text)) return undefined;
   const methodEnd = text.indexOf(" ");
@@ -108,5 +112,5 @@ function parseFields(text: string): RequestFields | undefined {
   return { rawHeaders, contentLength: contentLength ?? 0, closes: connection === "close", memo: new Memo() };
 }
 
-/** Whether what has come so far may yet become such a head. */
+/** Returns whether the bytes so far may still become such a head. */
 export const isBegunHead = (text: string): boolean => wellBegun.test(text);

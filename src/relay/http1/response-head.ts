@@ -1,49 +1,49 @@
 import { byFieldName, FieldNames, isAt, lowerCase } from "../../base/http/field-name.ts";
 import { afterBlanks, beforeBlanks, trimmed } from "../../base/http/field-value.ts";
 
-/** The head of an answer, read strictly: what could be read in two ways is refused. */
+/** The head of a response, parsed strictly: a head that could be read in two ways is refused. */
 export interface ResponseHead {
   readonly status: number;
   readonly reason: string;
-  /** Name, value, name, value: end-to-end fields alone, as they came. */
+  /** Name, value, name, value: only end-to-end headers, as received. */
   readonly fields: readonly string[];
   readonly framing: Framing;
   /** Whether another request may follow on the connection. */
   readonly keepsAlive: boolean;
-  /** For how long it may be idle, when it said so. */
+  /** Idle timeout of the connection, if the provider has sent one. */
   readonly idleSeconds: number | undefined;
   readonly isHttp2?: boolean;
   /**
-   * A status line, and the same fields as `fields`, but for those that are notable, as lines that stand; undefined:
-   * only in pieces.
+   * Status line and `fields` without the notable ones, as unchanged lines; undefined if the fields are only available
+   * separately.
    */
   readonly lines?: string | undefined;
-  /** Name, value, name, value: those that `lines` is without. */
+  /** Name, value, name, value: the headers that are missing from `lines`. */
   readonly notable?: readonly string[];
 }
 
 /** How the end of a body is found. */
 export type Framing = "none" | "chunked" | "close" | number;
 
-/** Names that whoever hands an answer on has rules for. */
+/** Header names that have forwarding rules. */
 export interface Notable {
-  /** In lower case. */
+  /** Lower-case names. */
   readonly names: readonly string[];
-  /** However they go on. */
+  /** Prefix of further names. */
   readonly prefix: string;
 }
 
-/** `text` is latin1 and begins with a whole head. Returns undefined for one that is malformed. */
+/** `text` is latin1 and begins with a whole head. Returns undefined for a malformed head. */
 export type ReadHead = (text: string, isAnswerToHead: boolean) => ResponseHead | undefined;
 
 /**
- * RFC 9112: a status line and field lines of tokens and visible bytes; no folding, no bare CR or LF, no NUL. Up to the
- * first empty line, which nothing before it can pass over.
+ * RFC 9112: a status line and field lines of tokens and visible bytes; no folding, no bare CR or LF, no NUL. Matches
+ * up to the first empty line; no earlier part of the pattern can match across the empty line.
  */
 const wellFormed =
   /^HTTP\/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n/;
 const hopByHop = [
-  // Named by every connection that ends.
+  // `Connection: close` names this option on every connection that ends.
   "close",
   "connection",
   "http2-settings",
@@ -51,7 +51,7 @@ const hopByHop = [
   "proxy-connection",
   "proxy-authenticate",
   "te",
-  // Node ends the process over one beside a length; and what comes behind an answer needs no announcement.
+  // Node throws and ends the process for a `Trailer` next to a length. Trailers need no announcement.
   "trailer",
   "transfer-encoding",
   "upgrade",
@@ -80,7 +80,7 @@ export function createHeadReader(notable: Notable): ReadHead {
   return (text, isAnswerToHead) => {
     if (!wellFormed.test(text)) return undefined;
     const read = new TextHead(text);
-    // Each line is looked at once; those that nothing is to be known of go on in one piece with their neighbours.
+    // Each line is checked once; neighboring lines without a meaning are copied in one piece.
     let from = read.begin;
     let at = read.firstField;
     while (text.charCodeAt(at) !== cr) {
@@ -102,7 +102,7 @@ export function createHeadReader(notable: Notable): ReadHead {
   };
 }
 
-/** A head as it came. Its fields are taken to pieces when somebody asks for them: most are handed on as they stand. */
+/** A head as received. Its headers are only split when a caller asks for them: most are forwarded unchanged. */
 class TextHead implements ResponseHead {
   readonly status: number;
   framing: Framing = "none";
@@ -128,7 +128,7 @@ class TextHead implements ResponseHead {
     return this.#text.slice(13, this.firstField - 2);
   }
 
-  /** From where on what came goes on as it is: all of it, of our own version and with a blank before the reason. */
+  /** Returns where the unchanged text begins: at 0 for HTTP/1.1 with a blank before the reason. */
   get begin(): number {
     if (this.#isHttp11 && this.#text.charCodeAt(12) !== cr) return 0;
     this.#lines = statusLine(this.status, this.reason);
@@ -158,11 +158,11 @@ class TextHead implements ResponseHead {
     return this.#namesFields ? withoutNamed(fields, this.#options) : fields;
   }
 
-  /** What becomes of a line that means something: where it begins, its colon, where the next one begins. */
+  /** Handles a line with a meaning. `at` is its start, `colon` its colon, `next` the start of the next line. */
   take(meaning: FieldMeaning, at: number, colon: number, next: number): "goes on" | "apart" | "malformed" {
     if (meaning === "hop-by-hop") return "apart";
     if (meaning === "content-length") {
-      // Twice is twice too often, be they equal: somebody on the way may have taken the other one.
+      // Refuse a repeated length, even an equal one: another parser on the path may have used the other one.
       if (this.#length !== undefined) return "malformed";
       this.#length = lengthIn(this.#text, colon + 1, next - 2);
       if (this.#length === undefined) return "malformed";
@@ -184,12 +184,12 @@ class TextHead implements ResponseHead {
     return "apart";
   }
 
-  /** Lines that go on as they stand. */
+  /** Copies lines unchanged. */
   pass(from: number, to: number): void {
     if (from < to) this.#lines += this.#text.slice(from, to);
   }
 
-  /** Returns false for one that frames its body in two ways. */
+  /** Returns false for a head that frames its body in two ways. */
   end(isAnswerToHead: boolean): boolean {
     const { status } = this;
     if (this.#isChunked && this.#length !== undefined) return false;
@@ -201,7 +201,7 @@ class TextHead implements ResponseHead {
     return true;
   }
 
-  /** The connection's options name fields that are for us alone. */
+  /** The connection options name headers that are for this hop alone. */
   get #namesFields(): boolean {
     return this.#options.some((option) => option !== "close" && option !== "keep-alive");
   }
@@ -218,7 +218,7 @@ const optionsIn = (connection: string): string[] =>
     .split(",")
     .map((one) => one.trim());
 
-/** Of the fields of an answer that somebody else has read: those that do not end with the connection. */
+/** Returns the end-to-end headers of a response that another parser has read. */
 export function endToEnd(fields: readonly string[]): string[] {
   const kept: string[] = [];
   const options: string[] = [];
@@ -233,8 +233,8 @@ export function endToEnd(fields: readonly string[]): string[] {
 }
 
 /**
- * RFC 9110, 7.6.1: no field for all recipients may be named. The length frames the body, and stays: without it the
- * caller cannot find the end of the answer.
+ * RFC 9110, 7.6.1: a header for all recipients must not be named as a connection option. The length frames the body
+ * and stays: without a length the client cannot find the end of the response.
  */
 function withoutNamed(fields: readonly string[], options: readonly string[]): string[] {
   const kept: string[] = [];
@@ -248,7 +248,7 @@ function withoutNamed(fields: readonly string[], options: readonly string[]): st
 
 const mostDigits = 15;
 
-/** Nothing but digits, and few enough to count with. */
+/** Accepts digits only, and few enough for an exact number. */
 function lengthIn(text: string, from: number, to: number): number | undefined {
   const start = afterBlanks(text, from, to);
   const end = beforeBlanks(text, start, to);
@@ -260,7 +260,7 @@ function lengthIn(text: string, from: number, to: number): number | undefined {
   return numberAt(text, start, end);
 }
 
-/** Of digits. */
+/** Parses digits. */
 function numberAt(text: string, from: number, to: number): number {
   let number = 0;
   for (let i = from; i < to; i += 1) number = number * 10 + text.charCodeAt(i) - 48;

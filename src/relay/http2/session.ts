@@ -9,36 +9,36 @@ import { type OriginLimits, overdue } from "../limits.ts";
 import { hrefOf, type Origin } from "../origin.ts";
 import type { SessionCallbacks, StreamExchange } from "./stream-exchange.ts";
 
-/** A request that goes over HTTP/2. */
+/** A request over HTTP/2. */
 export interface StreamedRequest {
   readonly request: UpstreamRequest;
   readonly receiver: ResponseReceiver;
   waitingSince: number;
-  /** It has waited, and goes on there. */
+  /** Continues on this exchange after the wait for a session. */
   goOver(exchange: Exchange): void;
-  /** The origin does not speak HTTP/2, and the request does not need it to. */
+  /** The origin does not speak HTTP/2, and the request does not need HTTP/2. */
   fallBack(): void;
   /**
-   * It was not answered, and may be sent once more: `unprocessed`, because nobody has seen it; otherwise because it
-   * does no harm. Returns false when it may not, or what it was made of is not there any more.
+   * The request got no response and may be repeated. `unprocessed`: the provider has not seen the request; otherwise
+   * a repeat is harmless. Returns false when a repeat is not allowed, or the body is no longer available.
    */
   startOver(unprocessed: boolean): boolean;
 }
 
-/** A session of HTTP/2 with a provider, which carries many requests, and what is known of it. */
+/** An HTTP/2 session with a provider, which carries many requests, and the state of the session. */
 export interface Http2ProviderSession {
   readonly http2: ClientHttp2Session;
   readonly socket: Socket;
   readonly streams: Map<StreamExchange, StreamActivity>;
   readonly carrying: SessionCallbacks;
-  /** Its settings have come: it is HTTP/2 that is spoken there. */
+  /** The provider's SETTINGS have arrived, so the provider speaks HTTP/2. */
   hasSpoken: boolean;
-  /** No new streams: it is about to end. */
+  /** The session takes no new streams: it is about to end. */
   isLeaving: boolean;
   hasCarried: boolean;
-  /** It has carried something to its end. */
+  /** The session has completed a request. */
   isReused: boolean;
-  /** The provider takes no streams later than this. */
+  /** The last stream ID that the provider accepts. */
   lastStreamId: number;
   failure: RelayFailure | undefined;
   idleSince: number;
@@ -58,21 +58,21 @@ interface SessionOptions {
   readonly socket: Socket;
   readonly nowMs: number;
   readonly over: (session: Http2ProviderSession, ...gone: Parameters<SessionCallbacks["over"]>) => boolean;
-  /** It says how many streams it takes. */
+  /** The provider has sent how many streams it accepts. */
   readonly onSettings: () => void;
   readonly onClosed: (session: Http2ProviderSession) => void;
 }
 
 const maxStreams = 1_000;
-/** Of a session without streams. */
+/** Idle timeout of a session without streams. */
 const idleForMs = 60_000;
 /**
- * A session on which nothing comes for so long though something is waited for is asked whether it is there, once. More
- * would be held against us: servers of gRPC count the PINGs of whoever has nothing to say.
+ * A session with open streams that receives nothing for this long gets one PING. More would count against us: gRPC
+ * servers limit PINGs from clients that send no data.
  */
 const silentMs = 10_000;
 const pongMs = 10_000;
-/** What a stream may have on its way to us, unread; and a session. */
+/** Flow-control windows: bytes in transit and unread, for each stream and for the session. */
 const streamWindow = 256 * 1024;
 const sessionWindow = 4 * 1024 * 1024;
 
@@ -80,13 +80,13 @@ const sessionOptions = {
   settings: { enablePush: false, initialWindowSize: streamWindow },
   maxSessionMemory: 64,
   maxHeaderListPairs: 1_000,
-  // What a caller says more than once is passed on as often, as over HTTP/1.1.
+  // Headers that a client repeats are forwarded as often, as over HTTP/1.1.
   strictSingleValueFields: false,
 };
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 
-/** Over a socket that stands. */
+/** Opens a session over a connected socket. */
 export function openProviderSession({
   origin,
   socket,
@@ -120,7 +120,7 @@ export function openProviderSession({
     const isForeign = !session.hasSpoken && socket.bytesRead > 0;
     session.failure ??= isForeign ? noHttp2(origin) : (failureOfSession(error) ?? failureOf(error, true));
   };
-  // Before anybody hears that a stream is gone, it is known why.
+  // Record the cause before any stream learns that the session has closed.
   socket.on("error", ended).once("close", () => ended(endedByProvider()));
   own.once("connect", () => own.setLocalWindowSize(sessionWindow));
   own.on("goaway", (code, lastStreamId) => {
@@ -147,7 +147,7 @@ export function openProviderSession({
   return session;
 }
 
-/** How many it takes it says first of all; more than that it would refuse. */
+/** The provider's SETTINGS come first and limit the streams; the provider would refuse more. */
 export function hasRoom({ http2: own, streams, isLeaving, hasSpoken }: Http2ProviderSession): boolean {
   if (!hasSpoken || isLeaving || own.closed || own.destroyed) return false;
   const { maxConcurrentStreams = maxStreams } = own.remoteSettings;
@@ -160,7 +160,7 @@ interface SessionCheck {
   readonly limits: OriginLimits;
 }
 
-/** Gives up what has not moved for long, asks whether a silent one is there, and ends one that carries nothing. */
+/** Fails streams without progress, sends a PING on a silent session, and closes an idle session. */
 export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining, limits }: SessionCheck): void {
   const { http2: own, socket, streams } = session;
   for (const [exchange, seen] of streams) {
@@ -193,7 +193,7 @@ export function sweepSession(session: Http2ProviderSession, { nowMs, isDraining,
   }
 }
 
-/** What nghttp2 could not make sense of; anything else that a stream is told concerns that stream alone. */
+/** An error of the whole session, reported by nghttp2; every other error concerns a single stream. */
 function failureOfSession(error: Error | undefined): RelayFailure | undefined {
   if ((error as NodeJS.ErrnoException | undefined)?.code !== "ERR_HTTP2_ERROR") return undefined;
   return new RelayFailure("malformed", `the provider breaks the rules of HTTP/2: ${error?.message}`, { cause: error });

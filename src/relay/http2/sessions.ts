@@ -16,15 +16,15 @@ import {
 } from "./session.ts";
 import { type RefusedStream, StreamExchange } from "./stream-exchange.ts";
 
-/** HTTP/2 towards providers: sessions that many requests share, by origin (and client certificate). */
+/** HTTP/2 sessions to providers: many requests share a session, by origin (and client certificate). */
 export interface ProviderSessions {
-  /** Now, or once a session has room for it. Throws `RelayFailure` when too many wait. */
+  /** Sends the request now, or once a session has room. Throws `RelayFailure` when too many requests wait. */
   carry(going: StreamedRequest): void;
-  /** It waits no longer. */
+  /** The request no longer waits. */
   giveUp(going: StreamedRequest): void;
   counts(): SessionCounts;
   sweep(): void;
-  /** Ends sessions that carry nothing. */
+  /** Closes idle sessions. */
   drain(): void;
   destroy(): void;
 }
@@ -42,11 +42,11 @@ interface ProviderSessionsOptions {
   readonly secureContextOf: (origin: AdmittedOrigin) => SecureContext | undefined;
 }
 
-/** Most providers take so many at a time. */
+/** Stream limit of most providers. */
 const usualStreams = 100;
-/** A provider that takes few streams at a time gets more sessions, up to so many. */
+/** Limits the sessions of an origin. A provider that accepts few streams gets more sessions. */
 const maxSessions = 8;
-/** An origin that does not offer HTTP/2 is not asked again for so long. */
+/** After an origin has not offered HTTP/2, it is not asked again for this long. */
 const noHttp2ForMs = 60_000;
 const forgetAfterMs = 600_000;
 
@@ -91,7 +91,9 @@ export function createProviderSessions({
     return pool;
   }
 
-  /** As many as may wait do: whoever comes next is told so, and those that wait go on in their order. */
+  /**
+   * The queue is not checked for its limit here: new requests are refused in `carry`, queued ones continue in order.
+   */
   function takeNext(pool: SessionPool): void {
     while (pool.waiting.length > 0 && pool.carrying < limits.perOrigin) {
       const session = roomIn(pool);
@@ -115,7 +117,7 @@ export function createProviderSessions({
     }
     pool.carrying += 1;
     pool.usedAt = clock.nowMs;
-    // Of what it waits for from now on, none is overdue.
+    // The new stream starts the silence timer; earlier silence does not count.
     if (session.streams.size === 0) session.heardAt = performance.now();
     session.hasCarried = true;
     session.streams.set(exchange, { going, activity: -1, since: clock.nowMs });
@@ -158,7 +160,10 @@ export function createProviderSessions({
     });
   }
 
-  /** One came to nothing. If it was the only one, those that wait for it are told so; else there may be room yet. */
+  /**
+   * A session could not be opened. If it was the only one, fail the queued requests; otherwise another session may
+   * have room.
+   */
   function noSession(pool: SessionPool, failure: RelayFailure | undefined): void {
     if (pool.sessions.size + pool.dialling.size > 0) return;
     const why = failure ?? endedByProvider();
@@ -182,7 +187,8 @@ export function createProviderSessions({
       onSettings: () => takeNext(pool),
       onClosed(closed) {
         pool.sessions.delete(closed);
-        // One that carries nothing before it ends would be followed by as many as there is time for.
+        // A session that closes before it carried a stream fails the queue. Otherwise Latchkey would reconnect until
+        // the wait times out.
         if (!closed.hasCarried) noSession(pool, closed.failure);
         takeNext(pool);
       },
@@ -223,7 +229,7 @@ export function createProviderSessions({
       return true;
     }
     const isUnprocessed = streamId === undefined || code === NGHTTP2_REFUSED_STREAM || streamId > session.lastStreamId;
-    // What lay idle may have been closed on the other side already.
+    // The provider may have already closed an idle session.
     const isStale = session.isReused && session.failure?.kind === "closed";
     if (!((isUnprocessed || isStale) && going.startOver(isUnprocessed))) return false;
     if (session.failure !== undefined || session.http2.closed) session.isLeaving = true;
@@ -231,7 +237,7 @@ export function createProviderSessions({
     return true;
   }
 
-  /** To where there is room, or behind those that wait for it. */
+  /** Queues the request and starts the queue. */
   function place(pool: SessionPool, going: StreamedRequest): void {
     going.waitingSince = clock.nowMs;
     pool.waiting.push(going);

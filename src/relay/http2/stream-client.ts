@@ -8,7 +8,7 @@ import { recordOf } from "./stream-head.ts";
 
 const { NGHTTP2_INTERNAL_ERROR } = constants;
 
-/** The half of the relay that faces a caller over HTTP/2: one stream, as `Caller` is one request and its response. */
+/** The client side of the relay over HTTP/2: one stream, as `Http1Client` is one request and its response. */
 export class Http2Client implements ClientSide {
   readonly #request: StreamRequest;
   readonly #response: StreamResponse;
@@ -48,17 +48,18 @@ export class Http2Client implements ClientSide {
   onHead(head: ResponseHead): void {
     const { stream } = this.#request;
     const { status, framing } = head;
-    // Nothing is written to a stream that is gone: its end is on its way to us.
+    // Write nothing to a closed stream: its `close` event will follow.
     if (stream.destroyed || stream.closed) return;
     const fields = [":status", String(status), ...this.#answering.fieldsFor(head)];
     const endStream = framing === "none" || framing === 0;
-    // Who waits for trailers ends no stream by resetting it: else Node says first that the answer is complete.
+    // With `waitForTrailers`, a reset does not end the stream first; otherwise Node would report the response as
+    // complete.
     const options = { endStream, waitForTrailers: !endStream, sendDate: false };
     try {
-      // A list of names and values, which Node takes and its types do not know.
+      // A flat list of names and values, which Node accepts and its types do not know.
       stream.respond(fields as unknown as OutgoingHttpHeaders, options);
     } catch (cause) {
-      // A status beyond 599, for one: HTTP/1.1 knows of no limits there.
+      // For example a status above 599, which HTTP/1.1 does not forbid.
       this.#answering.leave();
       this.onFailure(
         new RelayFailure("malformed", `HTTP/2 cannot pass the head of the answer on (${status})`, { cause }),
@@ -98,7 +99,7 @@ export class Http2Client implements ClientSide {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#response.headersSent) {
-      // An answer that was cut must not look like a whole one.
+      // A truncated response must not look complete.
       this.#answering.cut("provider");
       const { resetCode = NGHTTP2_INTERNAL_ERROR } = failure;
       const trailers = failure.resetCode === undefined ? this.#answering.endOfCut?.(failure) : undefined;
@@ -113,7 +114,7 @@ export class Http2Client implements ClientSide {
     this.#request.stream.resume();
   }
 
-  /** Over, and with a code in place of an answer, or of what is missing of one. */
+  /** Ends the stream with an error code, which replaces the response or its missing rest. */
   reset(code: number): void {
     this.#isOver = true;
     const { stream } = this.#request;
@@ -129,7 +130,7 @@ export class Http2Client implements ClientSide {
   }
 
   #closed(): void {
-    // Over, or answered in another way.
+    // The exchange is over, or was answered in another way.
     if (this.#isOver || this.#response.isEnded) return;
     this.#isOver = true;
     if (this.#response.headersSent) this.#answering.cut("caller");

@@ -13,19 +13,19 @@ import { headOfStream, recordOf, streamHeadOf } from "./stream-head.ts";
 
 const { NGHTTP2_FLAG_END_STREAM, NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants;
 
-/** What the session does for its streams. */
+/** Callbacks of a session for its streams. */
 export interface SessionCallbacks {
   /**
-   * The stream is gone. `code`: it was not answered, and ended with that. Returns whether the request goes on
-   * elsewhere; then its receiver is told nothing.
+   * The stream has closed. `unanswered`: no response came, and the stream ended with this code. Returns whether the
+   * request continues elsewhere; then its receiver gets no callback.
    */
   over(exchange: StreamExchange, unanswered: RefusedStream | undefined): boolean;
-  /** Why the session has ended, if it has. `error`: what its streams were told. */
+  /** Returns why the session has ended, if it has. `error`: the error that the streams received. */
   failure(error: Error | undefined): RelayFailure | undefined;
 }
 
 export interface RefusedStream {
-  /** Undefined: it was never put on the wire. */
+  /** Undefined: the stream was never sent. */
   readonly streamId: number | undefined;
   readonly code: number;
 }
@@ -38,17 +38,17 @@ interface StreamExchangeOptions {
 }
 
 const maxInformational = 100;
-/** What was read is a buffer of its own, and the receiver's: there is nothing to give back. */
+/** Each read has its own buffer, which the receiver owns: there is nothing to release. */
 const nothingToRelease = () => {};
 
-/** A request on a stream of its own. A class for the same reason as `Connection`. */
+/** A request on its own stream. A class for the same reason as `Connection`. */
 export class StreamExchange implements Exchange {
   readonly #stream: ClientHttp2Stream;
   readonly #receiver: ResponseReceiver;
   readonly #carrying: SessionCallbacks;
   readonly #isHead: boolean;
   readonly #isGrpc: boolean;
-  /** Bumped by whatever happens. */
+  /** Counts every activity. */
   activity = 0;
   isSent: boolean;
   #hasAnswered = false;
@@ -68,11 +68,13 @@ export class StreamExchange implements Exchange {
     this.#isGrpc = isGrpc;
     this.isSent = body === "none";
     const fields = Object.assign(streamHeadOf(head, origin.scheme), {
-      // RFC 7541, 7.1.3: a session carries many users' requests, and no secret is to be found by how well it is packed.
+      // RFC 7541, 7.1.3: a session carries many users' requests, so compression must not reveal secrets. Sensitive
+      // headers are not indexed.
       [sensitiveHeaders]: ["authorization", ...sensitive],
     });
     const endStream = body === "none";
-    // Who waits for trailers ends no stream by resetting it: else Node says first that the request is complete.
+    // With `waitForTrailers`, a reset does not end the stream first; otherwise Node would report the request as
+    // complete.
     const stream = session.request(fields, { endStream, waitForTrailers: !endStream });
     this.#stream = stream;
     stream.on("headers", (_: IncomingHttpHeaders, __: number, raw: string[]) => this.#informed(raw));
@@ -90,13 +92,13 @@ export class StreamExchange implements Exchange {
     stream.on("close", () => this.#closed());
   }
 
-  /** A stream that has no number has not been put on the wire. */
+  /** A stream without an ID has not been sent. */
   get mayHaveArrived(): boolean {
     return this.#stream.id !== undefined;
   }
 
   get isAwaitingAnswer(): boolean {
-    // A call that streams is answered when there is something to say: that it takes long, says nothing.
+    // A gRPC stream is answered when the server has data: a long wait means nothing.
     return this.isSent && !this.#hasAnswered && !this.#isGrpc;
   }
 
@@ -124,7 +126,7 @@ export class StreamExchange implements Exchange {
     this.#stream.close(NGHTTP2_CANCEL);
   }
 
-  /** Nothing more of it is waited for. */
+  /** Fails the request and cancels its stream. */
   fail(failure: RelayFailure): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -167,10 +169,10 @@ export class StreamExchange implements Exchange {
 
   #ended(): void {
     const stream = this.#stream;
-    // A reset, and the end of the session, end what can be read as well.
+    // A reset, or the end of the session, also emits `end`.
     if (this.#isOver || !this.#hasAnswered || (stream.closed && stream.rstCode !== NGHTTP2_NO_ERROR)) return;
     this.#isOver = true;
-    // Also one that says there is nothing wrong.
+    // Applies to streams without an error code, too.
     if (typeof this.#framing === "number" && this.#received !== this.#framing) {
       stream.close(NGHTTP2_CANCEL);
       this.#receiver.onFailure(new RelayFailure("cut_off", "the answer is shorter than it said"));
@@ -178,7 +180,7 @@ export class StreamExchange implements Exchange {
     }
     const { isSent } = this;
     this.#receiver.onEnd(this.#trailers);
-    // The provider has answered before it had all of the request.
+    // The provider has answered before it received the whole request.
     if (!isSent && !stream.destroyed) stream.close(NGHTTP2_NO_ERROR);
   }
 

@@ -10,14 +10,14 @@ export interface OpenedStream {
   readonly flags: number;
   /** Name, value, name, value. */
   readonly rawHeaders: readonly string[];
-  /** That the session runs over. */
+  /** The socket of the session. */
   readonly socket: Socket;
 }
 
 /**
- * A request over HTTP/2, as what reads requests of HTTP/1.1 reads it: without the fields that begin with a colon, and
- * with `Host` for `:authority`. Node has a layer for this as well; it shows those fields to everybody, writes one
- * value of several, and costs a third of a call.
+ * A request over HTTP/2 with the interface of an HTTP/1.1 request: without the pseudo-headers that begin with a
+ * colon, and with `Host` for `:authority`. Node's compatibility layer shows pseudo-headers to every reader, writes
+ * only one of several values, and costs a third of a call.
  */
 export class StreamRequest {
   readonly stream: ServerHttp2Stream;
@@ -38,7 +38,7 @@ export class StreamRequest {
     this.rawHeaders = plainFields(rawHeaders);
     const authority = headers[":authority"];
     if (authority !== undefined) {
-      // Two that differ stay two, and are refused as such.
+      // A differing `Host` and `:authority` stay two headers, and are refused as such.
       if (headers.host !== authority) this.rawHeaders.unshift("host", authority);
       headers.host = authority;
     }
@@ -46,14 +46,14 @@ export class StreamRequest {
     const length = headers["content-length"];
     const isEnded = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
     this.body = isEnded || length === "0" ? "none" : length === undefined ? "chunked" : "length";
-    // Of a stream that nobody reads, the end would never be seen.
+    // Read the stream, or its end would never be seen.
     if (this.body === "none") stream.resume();
     stream.on("trailers", (_: StreamHeaders, __: number, raw: string[]) => {
       this.rawTrailers = raw;
     });
   }
 
-  /** Whether all of it has been read. A reset ends what can be read as well. */
+  /** Whether the whole request has been read. A reset also ends reading. */
   get complete(): boolean {
     const { endAfterHeaders, readableEnded, aborted } = this.stream;
     return endAfterHeaders || (readableEnded && !aborted);
@@ -84,19 +84,19 @@ export class StreamRequest {
   }
 }
 
-/** They come before all others. */
+/** Removes pseudo-headers, which come before all others. */
 function plainFields(rawHeaders: readonly string[]): string[] {
   let at = 0;
   while (rawHeaders[at]?.startsWith(":") === true) at += 2;
   return rawHeaders.slice(at);
 }
 
-/** The answer to it, for what is answered here. What comes from a provider takes the stream itself. */
+/** A response that Latchkey makes itself. A response from a provider uses the stream directly. */
 export class StreamResponse {
   readonly stream: ServerHttp2Stream;
-  /** What is told and counted, also where HTTP says something else on the wire, as it does to gRPC. */
+  /** The status for logs and metrics, even where HTTP carries another one, as for gRPC. */
   statusCode = 200;
-  /** Of the connection, a session says itself when it ends. */
+  /** Ignored: an HTTP/2 session announces its own end. */
   shouldKeepAlive = true;
   readonly #request: StreamRequest;
   #isEnded = false;
@@ -111,17 +111,17 @@ export class StreamResponse {
     return this.stream.headersSent;
   }
 
-  /** A reset finishes what can be written as well. */
+  /** A reset also finishes writing. */
   get writableFinished(): boolean {
     return this.#isEnded && this.stream.writableFinished && this.stream.rstCode === NGHTTP2_NO_ERROR;
   }
 
-  /** Whether there was an answer to the end. */
+  /** Whether the response was complete. */
   get isEnded(): boolean {
     return this.#isEnded;
   }
 
-  /** Of an answer that somebody else has written. */
+  /** Marks the response as complete after other code has written to the stream. */
   ended(): void {
     this.#isEnded = true;
   }
@@ -174,7 +174,7 @@ export class StreamResponse {
     return this;
   }
 
-  /** The head is the whole answer, and HTTP has nothing to say about it: so gRPC wants it. */
+  /** Sends a response that is only a head, with HTTP status 200, as gRPC requires. */
   endWith(fields: Readonly<Record<string, string>>, statusCode: number): void {
     if (this.destroyed) return;
     this.#isEnded = true;
@@ -209,13 +209,13 @@ export class StreamResponse {
 
   #respond(status: number, endStream: boolean): void {
     const fields: Record<string, number | string | readonly string[]> = { ":status": status };
-    // RFC 9113, 8.2.2: of connections there is nothing to say here.
+    // RFC 9113, 8.2.2: HTTP/2 has no `Connection` header.
     for (const [name, value] of this.#fields) if (name !== "connection") fields[name] = value;
     this.stream.respond(fields as StreamHeaders, { endStream });
   }
 }
 
-/** RFC 9113, 8.1: the answer is complete; what is left of the request is for nobody, and nothing is wrong. */
+/** RFC 9113, 8.1: the response is complete, so the rest of the request is discarded, without an error. */
 export function endUnread({ stream, complete }: StreamRequest): void {
   if (!complete && !stream.destroyed) stream.close(NGHTTP2_NO_ERROR);
 }

@@ -3,8 +3,8 @@ import { lowerCase } from "../../base/http/field-name.ts";
 import { endToEnd, type Framing, type ResponseHead } from "../http1/response-head.ts";
 
 /**
- * The head of a request, as it would go over HTTP/1.1, in the fields of HTTP/2 (RFC 9113, 8.3.1): name, value, name,
- * value. There is one way to write a head, so that nothing can be left out of one of two.
+ * Converts the HTTP/1.1 head of a request into HTTP/2 headers (RFC 9113, 8.3.1): name, value, name, value. Both
+ * protocols share one way to write a head, so that no header can be missing in one of them.
  */
 export function streamHeadOf(head: string, scheme: string): string[] {
   const lines = head.split("\r\n");
@@ -18,7 +18,7 @@ export function streamHeadOf(head: string, scheme: string): string[] {
     if (name === "host") fields[5] = value;
     else if (name !== "transfer-encoding" && name !== "connection") fields.push(name, value);
   }
-  // What comes behind an answer goes on to the caller, and servers of gRPC want to hear so.
+  // Trailers of a response are forwarded to the client, and gRPC servers require this header.
   fields.push("te", "trailers");
   return fields;
 }
@@ -27,11 +27,11 @@ interface StreamAnswerHead {
   /** Name, value, name, value, with `:status`. */
   readonly rawHeaders: readonly string[];
   readonly isHead: boolean;
-  /** Nothing follows. */
+  /** Nothing follows the head. */
   readonly isAll: boolean;
 }
 
-/** The head of an answer, as HTTP/1.1 has it; undefined for one that makes no sense. */
+/** Converts the head of a response to its HTTP/1.1 form; undefined for an invalid head. */
 export function headOfStream({ rawHeaders, isHead, isAll }: StreamAnswerHead): ResponseHead | undefined {
   let status = 0;
   let length: number | undefined;
@@ -60,7 +60,7 @@ export function headOfStream({ rawHeaders, isHead, isAll }: StreamAnswerHead): R
   };
 }
 
-/** Trailers go as a record alone; of one name with several values, as a list. */
+/** Converts trailers to a record, the only form that Node accepts; a repeated name becomes a list. */
 export function recordOf(fields: readonly string[]): OutgoingHttpHeaders {
   const made: Record<string, string | string[]> = Object.create(null);
   for (let i = 0; i < fields.length; i += 2) {

@@ -1,26 +1,26 @@
 /**
- * What comes over many connections in one turn of the event loop is worked on together: all of it is read, then
- * judged, then written. One connection after the other, the code of all three, and of the kernel below, pushes each
- * other out of the processor's caches, and whoever waits at the other end is woken for one answer at a time.
+ * Batches the work of many connections in one tick of the event loop: first all reads, then all decisions, then all
+ * writes. One connection after another, the code of these three steps, and of the kernel below them, would evict each
+ * other from the CPU caches. The peers would be woken for one response at a time.
  */
 export interface BatchMember {
-  /** Works on what it has read. */
+  /** Handles the bytes that were read. */
   workNow(): void;
-  /** Writes what it has ready. */
+  /** Writes the bytes that are ready. */
   writeNow(): void;
 }
 
-/** With so many others in a turn there is something to gain; with fewer it only comes later. */
+/** Batching pays from this many reads in a tick; with fewer it only adds delay. */
 let crowd = 4;
-/** While there is no crowd, one turn is looked at for so many reads. */
+/** Outside batch mode, one tick in this many reads is measured. */
 const looksEvery = 64;
 
 let isCrowded = false;
 let isEndDue = false;
-/** Reads of this turn since its end was asked for, or of all since the last look. */
+/** Reads of this tick since its end was requested, or all reads since the last measurement. */
 let came = 0;
 
-/** With 0 each turn is a crowd's, however few come: so tests see what happens then, without one. */
+/** Sets the threshold. With 0 every tick is a batch, however few reads there are; for tests. */
 export function setCrowd(count: number): void {
   crowd = count;
   isCrowded = count === 0;
@@ -29,7 +29,7 @@ export function setCrowd(count: number): void {
 const toWork = createList((one) => one.workNow());
 const toWrite = createList((one) => one.writeNow());
 
-/** Asked for each read: whether it is to wait for the others of this turn, by `workSoon`. */
+/** Called for each read. Returns whether the read waits for the others of this tick, through `workSoon`. */
 export function waitsForOthers(): boolean {
   came += 1;
   if (!isEndDue && (isCrowded || came >= looksEvery)) {
@@ -40,13 +40,16 @@ export function waitsForOthers(): boolean {
   return isCrowded;
 }
 
-/** Whether this turn has an end at which something can be written. */
+/** Returns whether this tick has an end at which bytes can be written. */
 export const hasEnd = (): boolean => isCrowded && isEndDue;
 
 export const workSoon = toWork.add;
 export const writeSoon = toWrite.add;
 
-/** Whoever judges by time that nothing has come, or ends what is idle, has all looked at that has come. */
+/**
+ * Handles all pending reads and writes now. Call this before deciding by time that no bytes came, and before ending
+ * idle connections.
+ */
 export function finishTurn(): void {
   toWork.finish();
   toWrite.finish();
@@ -67,7 +70,7 @@ interface BatchList {
   finish(): void;
 }
 
-/** In one array, which is kept. */
+/** Creates a list that keeps and reuses one array. */
 function createList(finishOne: (one: BatchMember) => void): BatchList {
   const waiting: (BatchMember | undefined)[] = [];
   let first = 0;

@@ -2,16 +2,16 @@ import { once } from "node:events";
 import { type OnReadOpts, type Server, Socket, type SocketConstructorOpts } from "node:net";
 import { type SocketPair, tryOnLoopback } from "./loopback-trial.ts";
 
-/** Who reads a connection without a stream between. */
+/** Reads a connection without a stream between. */
 export interface SocketReader {
   /**
-   * Nothing of `buffer` may be kept once this returns, unless it came from `nextBuffer`. Returns false where the socket
-   * is no longer read by it: then what came is for the stream.
+   * `buffer` must not be kept after the return, unless it came from `nextBuffer`. Returns false when this reader no
+   * longer reads the socket: the bytes then go to the stream.
    */
   read(length: number, buffer: Buffer): boolean;
-  /** Nothing more will come. */
+  /** The peer has ended its side. */
   readEnd(): void;
-  /** A buffer of the reader's own for what comes next; undefined: that which all share. */
+  /** Returns the reader's own buffer for the next read; undefined: the shared buffer. */
   nextBuffer(): Buffer | undefined;
 }
 
@@ -20,9 +20,9 @@ export const readBytes = 64 * 1024;
 const shared = Buffer.allocUnsafeSlow(readBytes);
 
 /**
- * A connection that a caller has opened, read into one buffer for all of them. Node gives each read 64 KiB of its own
- * and takes back what was too much: 1 of the 22 µs of a proxied request, and of several hundred connections that are
- * read in one turn of the loop, each in other memory, more.
+ * A connection from a client, read into one buffer that all connections share. Node allocates 64 KiB for each read
+ * and shrinks the buffer afterwards. That costs 1 of the 22 µs of a proxied request, and more when several hundred
+ * connections are read in one tick, each into other memory.
  */
 export class SharedSocket extends Socket {
   #reader: SocketReader | undefined = undefined;
@@ -35,32 +35,32 @@ export class SharedSocket extends Socket {
     this.#askForBuffers = (reader) => {
       asked = reader;
     };
-    // The server counts those that are open, and ends with the last.
+    // The server counts its open connections and closes with the last one.
     Object.assign(this, { server, _server: server });
   }
 
-  /** From now on by this one; by undefined: as any other socket. */
+  /** Sets the reader; undefined: reads go to the stream, as for any other socket. */
   readBy(reader: SocketReader | undefined): void {
     this.#reader = reader;
     this.#askForBuffers(reader);
   }
 
-  /** Returns false when no more is wanted for now. */
+  /** Returns false to pause reading. */
   took(length: number, buffer: Buffer): boolean {
     if (this.#reader?.read(length, buffer) === true) return true;
     return this.push(Buffer.from(buffer.subarray(0, length)));
   }
 
-  /** With null, Node says that the end has come: before the stream knows it, whoever reads does. */
+  /** Node pushes null at the end: tell the reader before the stream. */
   override push(bytes: Uint8Array | null): boolean {
     if (bytes === null) this.#reader?.readEnd();
     return super.push(bytes);
   }
 }
 
-/** One for all, told by Node whose bytes they are. */
+/** One callback for all sockets; Node passes the socket as `this`. */
 function took(this: unknown, length: number, given: Uint8Array): boolean {
-  // The buffer is that which all share, or a reader's own.
+  // The buffer is the shared one, or a reader's own.
   return this instanceof SharedSocket && this.took(length, given as Buffer);
 }
 
@@ -69,7 +69,7 @@ interface AcceptedSocket {
   readonly server: Server;
 }
 
-/** In place of a connection that was accepted a moment ago, and that nobody has listened to yet. */
+/** Replaces a connection that was accepted a moment ago and has no listeners yet. */
 export function sharedSocketOf(accepted: Socket, server: Server): SharedSocket {
   const inside = accepted as unknown as { _handle: unknown };
   const handle = inside._handle;
@@ -78,9 +78,9 @@ export function sharedSocketOf(accepted: Socket, server: Server): SharedSocket {
 }
 
 /**
- * Node documents buffers of one's own for connections that one opens, and not for those that are accepted. So this is
- * tried before anybody relies on it: that bytes come, that they come to a stream once there is no reader, that the end
- * comes, and that the server knows it.
+ * Node documents custom read buffers for outgoing connections, not for accepted ones, so this function tests them.
+ * Tested: bytes arrive; they arrive at the stream once there is no reader; the end arrives; the server notices the
+ * close.
  */
 export function canShareReads(): Promise<boolean> {
   tried ??= tryOnLoopback(tryIt);
@@ -98,7 +98,7 @@ async function tryIt({ server, caller, accepted, noted }: SocketPair): Promise<b
   return said === "ab";
 }
 
-/** What came, the first of it into the shared buffer, until its end. */
+/** Returns all bytes until the end; the first must come in the shared buffer. */
 function saidOver(socket: SharedSocket): Promise<string> {
   let said = "";
   return new Promise((resolve, reject) => {
@@ -114,7 +114,7 @@ function saidOver(socket: SharedSocket): Promise<string> {
     });
     socket.on("data", (bytes) => {
       said += String(bytes);
-      // Not read by us: then nobody has said a word, and the rest would be waited for in vain.
+      // The reader was skipped: fail now, since no reply was sent and the rest would never come.
       if (said === "a") reject(new Error("the buffer was ignored"));
     });
     socket.on("end", () => void socket.end(() => resolve(said))).on("error", reject);

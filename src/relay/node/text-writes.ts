@@ -4,40 +4,42 @@ import { TLSSocket } from "node:tls";
 import { getSystemErrorName } from "node:util";
 import { type SocketPair, tryOnLoopback } from "./loopback-trial.ts";
 
-/** Under a socket, what writes: named as Node names it, which documents none of it. */
+/** The writer below a socket, with Node's undocumented names. */
 interface Handle {
-  /** 0, or the number of an error. What does not go at once, it keeps, and the request with it. */
+  /**
+   * Returns 0 or an error number. The handle keeps bytes that cannot be written at once, together with the request.
+   */
   writeLatin1String(request: WriteRequest, text: string): number;
 }
 
 interface WriteRequest {
   oncomplete?: (status: number) => void;
-  /** -1 while nothing is under way with it. */
+  /** -1 while the request is not in use. */
   getAsyncId(): number;
 }
 
 type WriteRequests = new () => WriteRequest;
 
-/** Larger ones Node copies once more, and they may wait for whoever reads. */
+/** Node copies larger texts once more, and larger texts may have to wait for the peer. */
 const mostAtOnce = 16 * 1024;
 const nothingUnderWay = -1;
-/** Of Node; undefined: it was not tried, or does not do. */
+/** Node's class of write requests; undefined: not tested, or not usable. */
 let requests: WriteRequests | undefined;
-/** One that was not kept can be used again. */
+/** A request that the handle did not keep can be reused. */
 let spare: WriteRequest | undefined;
-/** Those that have kept something. */
+/** Handles that still hold bytes. */
 const keeping = new WeakSet<Handle>();
 
 /**
- * Writes a text, with one character a byte, without the stream that stands before a socket: that makes a request, a
- * note of what is under way and a turn of its own for each of the two writes of a proxied request, 1 to 2 of its 22 µs.
- * Whatever waits in the stream, or under it, goes first.
+ * Writes a text, with one character a byte, without the stream of the socket. The stream makes a request object, a
+ * pending-write record and an extra tick for each of the two writes of a proxied request: 1 to 2 of its 22 µs. Bytes
+ * that wait in the stream, or in the handle, go first.
  */
 export function writeText(socket: Socket, text: string): void {
   if (requests === undefined || !writeAtOnce(socket, text, requests)) socket.write(text, "latin1");
 }
 
-/** Whether something that was written has not left. */
+/** Returns whether written bytes have not been sent yet. */
 export function hasUnsent(socket: Socket): boolean {
   const handle = handleOf(socket);
   return socket.writableLength > 0 || (handle !== null && keeping.has(handle));
@@ -52,8 +54,9 @@ function writeAtOnce(socket: Socket, text: string, Request: WriteRequests): bool
   spare = undefined;
   const status = handle.writeLatin1String(request, text);
   if (status !== 0) socket.destroy(errorOf(status));
-  // Not by what waits under the handle: where the kernel took the rest a moment later nothing does, and the request is
-  // told so in the next turn. With a second text before that, it would end the process.
+  // Check the request, not the queue size of the handle: the queue is empty if the kernel took the rest a moment
+  // later, but the request completes only in the next tick. A second text with this request before that would end the
+  // process.
   else if (request.getAsyncId() === nothingUnderWay) spare = request;
   else keep(socket, handle, request);
   return true;
@@ -69,7 +72,7 @@ function keep(socket: Socket, handle: Handle, request: WriteRequest): void {
 
 const handleOf = (socket: Socket): Handle | null => (socket as unknown as { readonly _handle: Handle | null })._handle;
 
-/** As Node has them of a write. */
+/** Creates the same error as Node does for a write. */
 function errorOf(status: number): Error {
   const code = getSystemErrorName(status);
   return Object.assign(new Error(`write ${code}`), { errno: status, code, syscall: "write" });
@@ -77,7 +80,7 @@ function errorOf(status: number): Error {
 
 let tried: Promise<boolean> | undefined;
 
-/** From when it has found out that this Node does so, texts are written so. */
+/** Tests this Node version. Once the test passes, texts are written directly. */
 export function canWriteTexts(): Promise<boolean> {
   tried ??= tryOnLoopback(tryIt);
   return tried;
@@ -98,7 +101,7 @@ async function tryIt({ caller, accepted }: SocketPair): Promise<boolean> {
   return requests !== undefined;
 }
 
-/** What the stream itself makes its requests of, seen as it writes this text. */
+/** Returns the class of the stream's own write requests, observed while the stream writes this text. */
 function requestsOf(socket: Socket, text: string): WriteRequests | undefined {
   const handle = handleOf(socket);
   if (handle === null) return undefined;
