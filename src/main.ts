@@ -7,12 +7,18 @@ import { serve } from "./cli/process/serve.ts";
 import { runCli } from "./cli/program.ts";
 import { variablesHelp } from "./config/variables.ts";
 
-// The process itself: arguments, environment, signals, exit code. Nothing else reads them.
+// Reads the arguments, environment and signals of the process, and sets its exit code. No other module reads them.
 
-/** How often a file is looked at. Kubernetes swaps a whole folder behind a link: looking sees that, being told does not. */
+/**
+ * Polling interval for files. Kubernetes swaps a whole folder behind a symlink: polling notices the swap, file events
+ * do not.
+ */
 const watchEveryMs = 2_000;
 
-/** Of what a path leads to at the moment, through whatever links. Node's own `watchFile` looks first some time after it was called. */
+/**
+ * Describes the file that a path leads to now, through any symlinks. Node's own `watchFile` first reads the file some
+ * time after the call.
+ */
 function stateOf(path: string): string {
   try {
     const { dev, ino, mode, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
@@ -22,11 +28,11 @@ function stateOf(path: string): string {
   }
 }
 
-// Whatever is written from here on is its owner's alone: LevelDB would make its files readable to all.
+// Restrict new files to their owner: LevelDB would make its files readable to all.
 process.umask(0o077);
 
-// Whoever reads them may leave, and the disk behind them fill up. It is no defect of ours, which would be written there
-// as well, and be lost again, and so on without end; who counts the lines that are lost is told of each as it is written.
+// Ignore write errors on stdout and stderr (closed pipe, full disk). They are no defect of ours, and reporting them
+// there would fail too, endlessly. Lost log lines are counted: each write reports its own failure to the counter.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
 
 const interrupted = new AbortController();
@@ -69,7 +75,7 @@ const own: Process = {
   },
 };
 
-/** Loaded when they are wanted. */
+/** Loads the commands only when they are needed. */
 const configCommands = () => import("./config/config-commands.ts");
 const configIo = {
   env: process.env,
@@ -96,7 +102,7 @@ const commands: readonly OwnCommand[] = [
         summary: "where that is: host:port, or :0 for any port (default: 127.0.0.1:3010)",
       },
     ],
-    // Loaded when it is wanted: those who serve have no use for what it starts.
+    // Loaded on demand: `serve` does not need the modules that `dev` starts.
     run: async (_words, options) => (await import("./dev/dev.ts")).dev(own, options),
   },
   {

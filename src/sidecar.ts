@@ -47,21 +47,25 @@ import { openSealedStore } from "./store/sealed/sealed.ts";
 import { createWaitingBackend } from "./store/waiting-backend.ts";
 import type { TracingConfig } from "./tracing/tracing.ts";
 
-/** A running latchkey. */
 export interface Sidecar {
-  /** Where each door listens, as a caller writes it. */
+  /** Addresses that the listeners listen on, as a client writes them. */
   readonly addresses: Readonly<Record<DoorName, string | undefined>>;
-  /** Where aliases with a listener of their own listen. */
+  /** Addresses of the aliases that have a listener of their own. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** What the process may do with the verbs themselves: `latchkey dev` puts something there to play with. */
+  /** Gives the process direct access to the broker: `latchkey dev` creates its sample data with it. */
   readonly broker: Broker;
-  /** Applies a configuration file that changed. A bad one is refused, and what was in force stays. */
+  /**
+   * Applies a changed configuration file. An invalid file is rejected, and the previous configuration stays in force.
+   */
   reload(read: () => Changeable): Promise<void>;
-  /** Finishes what is under way, within the grace period, and ends the rest. */
+  /** Finishes the requests in progress within the grace period, then ends the rest. */
   stop(): Promise<void>;
 }
 
-/** Starts everything: ops and control first, so that probes have an answer; the data door when all can be served. */
+/**
+ * Starts everything. The ops and control listeners open first, so that probes get an answer; the data listener opens
+ * when all requests can be served.
+ */
 export async function startSidecar(config: Config, given: World, told: StartOptions = {}): Promise<Sidecar> {
   const { doors, limits } = config;
   const { log, metrics } = given;
@@ -83,7 +87,7 @@ export async function startSidecar(config: Config, given: World, told: StartOpti
   };
   const aliases: Record<string, string> = {};
   const publicUrl = () => config.publicUrl ?? addresses.public ?? addresses.data ?? "";
-  // Asked for each request, and as good as never another.
+  // Cached, because every request asks for the allowed hosts and the public URL almost never changes.
   let known: { readonly url: string; readonly hosts: ReadonlySet<string> } | undefined;
   const hosts = () => {
     const url = publicUrl();
@@ -291,16 +295,16 @@ export async function startSidecar(config: Config, given: World, told: StartOpti
             for (const { door } of opened) door.endStreams?.();
           }, config.streamGraceMs);
           for (const { door } of opened) door.leave?.();
-          // Closing waits for the same, and tells of what went wrong.
+          // `close` awaits the same work and reports its errors.
           held.retire().catch(() => {});
-          // Whoever leads callers here has yet to hear that we are not ready: until then they are served.
+          // Keep serving until the load balancer has noticed that we are not ready.
           if (config.drainDelayMs > 0) await sleep(config.drainDelayMs);
           shutdown.abort();
-          // Probes are answered to the end: whoever drains us wants to see it.
+          // Answer probes until the end, because the system that drains us watches them.
           await Promise.all(opened.filter(({ name }) => name !== "ops").map(({ door }) => door.drain()));
           clearTimeout(grace);
           clearTimeout(streams);
-          // Renewals under way are waited for: what a provider gives must be written down.
+          // Wait for refreshes in progress: tokens that a provider issues must be stored.
           await held.close();
           await scripts?.close();
           upstream?.destroy();
@@ -328,31 +332,35 @@ export async function startSidecar(config: Config, given: World, told: StartOpti
   }
 }
 
-/** What is ready for a caller over HTTP/2 and not taken is kept no longer. */
+/** Limits how long a response that is ready stays buffered for an HTTP/2 client that does not read it. */
 const maxStallMs = 60_000;
-/** Requests that took all of the grace period are the ones whose spans somebody will look for. */
+/**
+ * Minimum time to export spans: requests that used up the whole grace period are the ones that operators will look up.
+ */
 const minSpanFlushMs = 500;
 
-/** Not loaded unless it is wanted. */
+/** Loads the tracing module only when tracing is configured. */
 async function startTracing(config: TracingConfig, world: World): Promise<Tracing> {
   const { createTracing } = await import("./tracing/tracing.ts");
   return createTracing(config, world);
 }
 
-/** Why latchkey cannot start, in a sentence for its operator. */
+/** The reason why Latchkey cannot start, in a sentence for its operator. */
 export class StartFailure extends Error {
   override readonly name = "StartFailure";
 }
 
-/** What a start is told beside its configuration. */
+/** Options of a start beside its configuration. */
 export interface StartOptions {
-  /** How names of providers are resolved; by default as the system does. */
+  /** Resolves the host names of providers; defaults to the system's resolver. */
   readonly resolve?: ResolveHost;
-  /** For how long a renewal is left alone after its last sign of life; tests have no half minute to wait. */
+  /**
+   * Time after its last sign of life until a refresh may be taken over. Tests set a shorter time than half a minute.
+   */
   readonly refreshLeaseMs?: number | undefined;
-  /** For how long whoever delivers is waited for after its last sign of life; the same of these. */
+  /** Time after its last sign of life until another process may take over the deliveries. Tests set a shorter time. */
   readonly deliveryLeaseMs?: number | undefined;
-  /** Told to stop before it has started. */
+  /** Aborts the start before it has finished. */
   readonly signal?: AbortSignal;
 }
 
@@ -365,8 +373,8 @@ interface StoreWait {
 const openAgainEveryMs = 1_000;
 
 /**
- * A full disk or a database that is away is waited for, unready and saying why: to end and be started again would
- * come to the same, and be one more thing that flaps.
+ * Waits, not ready and with a reason, while the disk is full or the database is unreachable. Exiting to be restarted
+ * would give the same result, with a flapping process on top.
  */
 async function openWhenPossible(location: StoreLocation, { world, told, onObstacle }: StoreWait): Promise<Backend> {
   for (;;) {
@@ -404,11 +412,11 @@ interface Closing {
   readonly door: OpenDoor;
 }
 
-/** Not loaded unless there are any: it is an engine of its own. */
+/** Loads the script engine only when there are scripts, because it is a large module. */
 async function openScripts({ scriptsFolder, scripts }: Config, world: World): Promise<ScriptHost> {
   if (scriptsFolder === undefined) return noScripts;
   const { createScriptHost } = await import("./scripts/host.ts");
-  // Fewer runs of what is due are no fewer of what somebody waits for.
+  // A lower limit for scheduled runs does not reduce the runs that a caller waits for.
   const runsAtOnce = Math.max(scripts.runs, usualRunLimits.atOnce);
   const { threads } = scripts;
   const { memoryBytes } = scripts.limits;
@@ -420,7 +428,9 @@ const troubleOf = (broker: Broker | undefined): string | undefined => {
   return status?.reason ?? (status?.writable === false ? "the store takes no writes" : undefined);
 };
 
-/** The declared part with what variables pin: the default environment, its keys, where its forwards go, the control key. */
+/**
+ * Adds to the declared setup what variables pin: the default environment, its keys, its forward URL, the control key.
+ */
 function withPinned(declared: DeclaredSetup, config: Config): DeclaredSetup {
   const { secretKey, adminKey, forwardUrl, forwardSecret, allowedOrigins } = config;
   const isDeclared = declared.environments.some(({ name }) => name === defaultEnvironment);
@@ -465,11 +475,11 @@ function allowedHosts({ allowedHosts: configured, doors, aliases }: Config, publ
   const ofAliases = aliases.map(({ name }) => `${name}.localhost`);
   const ofPublicUrl = URL.canParse(publicUrl) ? [hostName(new URL(publicUrl).host) ?? ""] : [];
   const all = [...(configured ?? [...ofDoors, ...ofPublicUrl, "localhost", "127.0.0.1", "[::1]"]), ...ofAliases];
-  // A browser can be led to 0.0.0.0, and arrives at whatever listens on this machine.
+  // Drop wildcard hosts: a browser can be sent to 0.0.0.0 and reaches whatever listens on this machine.
   return new Set(all.filter((host) => !wildcards.includes(host)));
 }
 
-/** Pages that a door itself serves, by the names that a browser on this machine has for it. */
+/** Origins of the pages that a listener itself serves, under the names that a browser on this machine can use. */
 function ownOrigins(address: string | undefined): ReadonlySet<string> {
   if (address === undefined || !URL.canParse(address)) return new Set();
   const { protocol, port } = new URL(address);

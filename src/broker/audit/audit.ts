@@ -8,7 +8,7 @@ import type { Collections } from "../collections.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 
-/** What was done, by whom, to what. Never with which values. */
+/** One audit entry: actor, action and targets. Never contains the values. */
 export interface AuditEntry {
   readonly actor: string;
   readonly action: string;
@@ -25,12 +25,14 @@ export interface AuditFilter {
 }
 
 export interface Audit {
-  /** The line of the trail that is committed together with what it tells of, so that neither is there alone. */
+  /**
+   * Returns the audit entry to commit together with the change that the entry describes, so that neither exists alone.
+   */
   changes(entry: AuditEntry): Change[];
   list(filter: AuditFilter, page: PageOptions): Promise<PageOf<AuditEvent>>;
 }
 
-/** A call looks at so many lines and then returns what it found, with a token to go on from. */
+/** Limits the entries that one call reads. The call then returns the matches, with a token to continue from. */
 const linesPerCall = 2_000;
 
 export function createAudit({ collections, world }: { collections: Collections; world: World }): Audit {

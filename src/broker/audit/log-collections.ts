@@ -2,7 +2,7 @@ import { type AuditEvent, AuditEventSchema, type Log, LogSchema } from "../../ge
 import type { Store } from "../../store/contract.ts";
 import { createRecords } from "../../store/records.ts";
 
-/** What was changed, and what was done. */
+/** Records of changes (audit trail) and operations (logs). */
 export function createLogCollections(store: Store) {
   return {
     audit: createRecords({

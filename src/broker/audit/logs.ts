@@ -15,49 +15,55 @@ import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
 
-/** What a log is about. */
+/** Subject of a log. */
 export interface LogSubject {
-  /** What is done, such as `auth.refresh`: of a few words that the code names, never of a caller's. */
+  /** Operation name, such as `auth.refresh`: from a small set fixed in the code, never from a caller. */
   readonly operation: string;
   readonly environment: string;
-  /** Empty: of no integration, of no connection. */
+  /** Empty if the log concerns no integration, or no connection. */
   readonly integration?: string;
   readonly connectionId?: string;
-  /** Every secret that may come up: of the connection, of its integration. Whoever learns of another hides it. */
+  /**
+   * All secrets that may appear in the log: of the connection and of its integration. Code that learns another secret
+   * calls `hide`.
+   */
   readonly secrets: Iterable<string>;
 }
 
-/** Tells one operation, line by line, in memory; nothing is stored before its end. */
+/** Logs one operation, line by line, in memory; stores nothing before the end. */
 export interface LogWriter {
-  /** The `log_id`: sorts by time. */
+  /** The `log_id`; ids sort by time. */
   readonly id: string;
   debug(sentence: string, fields?: LogFieldValues): void;
   info(sentence: string, fields?: LogFieldValues): void;
   warn(sentence: string, fields?: LogFieldValues): void;
   error(sentence: string, fields?: LogFieldValues): void;
-  /** A failure that is shown beside it, without the secrets that it was told to hide; the rest of it is left as it is. */
+  /**
+   * Returns the failure shown beside the log, without the secrets that `hide` was told; the rest of the failure stays
+   * unchanged.
+   */
   redactedFailure(failure: ScriptFailure): ScriptFailure;
-  /** Secrets that were not known when it began, such as a token that has just come. */
+  /** Adds secrets that were not known at the start, such as a newly issued token. */
   hide(...secrets: readonly string[]): void;
-  /** Names, ids and hashes of ours, which are shown though they look like tokens. */
+  /** Adds our own names, ids and hashes, which stay readable although they look like tokens. */
   show(...known: readonly string[]): void;
-  /** As it stands now. A commit that is decided anew may end it again. */
+  /** Returns the log as of now. A retried commit may call `end` again. */
   end(outcome: LogOutcome): EndedLog;
 }
 
 export interface LogOutcome {
   readonly failed: boolean;
-  /** Said behind all others, each time it is ended. */
+  /** Lines appended after all others, each time the log is ended. */
   readonly last?: readonly Omit<RawLine, "atMs">[];
 }
 
 export interface EndedLog {
   readonly id: string;
-  /** As they are stored: without secrets, and bounded. */
+  /** Lines as they are stored: without secrets, and bounded. */
   readonly lines: readonly LogLine[];
-  /** For the commit of what it tells of, so that neither is there alone. */
+  /** Returns the log for the commit of the operation it describes, so that neither exists alone. */
   changes(): Change[];
-  /** A commit of its own. */
+  /** Stores the log in a commit of its own. */
   write(): Promise<void>;
 }
 
@@ -110,7 +116,7 @@ export function createLogs({ store, collections, world }: LogsOptions): Logs {
   };
 }
 
-/** The narrowest way there is to what is asked for, the newest first. */
+/** Picks the narrowest index for the filter, newest first. */
 function sourceOf({ logs }: Collections, filter: LogFilter) {
   const { environment, integration, connectionId, operation, failed } = filter;
   const by =
@@ -161,7 +167,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
     },
     end({ failed, last = [] }) {
       const behind = last.map((line) => ({ ...line, atMs: world.now() }));
-      // Blanked at the end: a secret that became known late is blanked in the first line as well.
+      // Redact at the end: a secret that became known late is then redacted in the first line as well.
       const { head, tail, isTruncated } = collector;
       const kept = keptLines({ head, tail: [...tail, ...behind], isTruncated }, createRedaction(secrets, known));
       const log = create(LogSchema, {
@@ -189,8 +195,8 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
 }
 
 /**
- * When an environment was made; undefined: there is none. Of one that was deleted, and made again under its name,
- * nothing comes back.
+ * Returns when an environment was created; undefined if there is none. Hides the logs of a deleted environment from a
+ * new environment of the same name.
  */
 async function beginningOf(
   environment: string,

@@ -3,8 +3,9 @@ import { StructSchema } from "@bufbuild/protobuf/wkt";
 import { looksRandom } from "../../core/secrets/redaction.ts";
 
 /**
- * Every text in a message that lies in a field which the proto marks as secret (`debug_redact`), at any depth. Of a
- * provider's whole answer (`raw`) it is what is called a secret or looks like one: the rest is words and addresses.
+ * Collects every text in a message that is in a field marked as secret in the proto (`debug_redact`), at any depth.
+ * From a provider's whole response (`raw`), collects only values with a secret-like name or a random look: the rest is
+ * words and addresses.
  */
 export function secretValues(schema: DescMessage, message: Message): string[] {
   const found: string[] = [];
@@ -12,7 +13,7 @@ export function secretValues(schema: DescMessage, message: Message): string[] {
   return found;
 }
 
-/** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
+/** A message as a plain object: fields by name; a oneof holds its case and value. */
 type SecretFields = Readonly<Record<string, unknown>>;
 
 interface SecretScan {

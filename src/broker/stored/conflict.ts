@@ -1,7 +1,7 @@
 import { Fault } from "../../base/fault.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 
-/** A write that names the revision it was decided on is refused when the thing has moved on since. */
+/** Rejects a write that names an outdated revision: the record has changed since the caller read it. */
 export function requireRevision(stored: Pick<StoredRecordOf<unknown>, "revision"> | undefined, expected: bigint): void {
   const revision = stored?.revision ?? 0;
   if (expected === 0n || expected === BigInt(revision)) return;

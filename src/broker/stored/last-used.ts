@@ -6,8 +6,8 @@ import { TouchSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Entry, type Store, StoreUnavailable } from "../../store/contract.ts";
 
 /**
- * When a thing was last used. Kept apart from the thing, so that using it never changes it; written behind, at
- * most once a minute for each, so that use costs no write. A crash forgets a few seconds of it.
+ * Last-used times of things. Stored apart from the thing, so that using a thing never changes it. Written in the
+ * background, at most once a minute per thing, so that use costs no write. A crash loses a few seconds of these times.
  */
 export interface LastUsedTimes {
   touch(touched: UsedThing, nowMs?: number): void;
@@ -15,10 +15,13 @@ export interface LastUsedTimes {
   close(): Promise<void>;
 }
 
-/** A thing that is used, kept by whoever uses it: what is used often is looked at once a minute, and not each time. */
+/**
+ * A thing that is used, kept by the code that uses it: a thing that is used often is looked up once a minute, not every
+ * time.
+ */
 export interface UsedThing {
   readonly key: string;
-  /** Written by `touch` alone. */
+  /** Written only by `touch`. */
   at: number;
 }
 
@@ -26,10 +29,10 @@ export const touchedBy = (key: string): UsedThing => ({ key, at: 0 });
 
 const stepMs = 60_000;
 const flushEveryMs = 5_000;
-/** Many are written in slices: a thousand at once hold up every request for 5 to 10 ms. */
+/** Writes many times in slices: a thousand at once delay every request by 5 to 10 ms. */
 const sliceEveryMs = 50;
 const minSlice = 50;
-/** What is remembered to spare writes; forgotten beyond this, a touch is at worst written twice. */
+/** Limits the cache that avoids repeated writes. Clearing a full cache at worst writes a time twice. */
 const maxRemembered = 100_000;
 
 const bytesOf = bytesFor(TouchSchema);
@@ -37,9 +40,9 @@ const bytesOf = bytesFor(TouchSchema);
 export function createLastUsedTimes({ store, world }: { store: Store; world: World }): LastUsedTimes {
   const remembered = new Map<string, number>();
   const unwritten = new Map<string, number>();
-  /** Whatever was touched before it was not written. */
+  /** Time of the last failed write: some earlier times were not written. */
   let lostAt = 0;
-  /** What is being written in slices. */
+  /** Times that are being written in slices. */
   const due: (readonly [string, number])[] = [];
   let slice = 0;
   let lookedAt = 0;
@@ -68,7 +71,7 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
     try {
       await store.commit(changes);
     } catch (error) {
-      // Worth less than what the store is needed for meanwhile: the next use notes it again.
+      // Do not retry: the store has more important work. The next use records the time again.
       world.log.warn("times of last use were not written", { count: changes.length, err: error });
       for (const [key] of taken) remembered.delete(key);
       lostAt = world.now();
@@ -103,7 +106,7 @@ export function createLastUsedTimes({ store, world }: { store: Store; world: Wor
   };
 }
 
-/** A store that cannot be read must not hide a connection that memory holds: when it was last used matters less. */
+/** A store that cannot be read must not hide a connection that is in memory: its last-used time matters less. */
 function unlessUnavailable(error: unknown): readonly (Entry | undefined)[] {
   if (error instanceof StoreUnavailable) return [];
   throw error;

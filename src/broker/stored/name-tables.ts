@@ -1,2 +1,4 @@
-/** NUL parts the keys of the store: nothing is ever filed under a name that holds it, so that nothing is found there. */
+/**
+ * NUL separates the parts of store keys. No record has a NUL in its name, so a lookup of such a name finds no record.
+ */
 export const namesNothing = (...names: readonly string[]): boolean => names.some((name) => name.includes("\0"));

@@ -2,18 +2,20 @@ import { createHash } from "node:crypto";
 import { Fault } from "../../base/fault.ts";
 
 /**
- * Where a page ended, together with a hash of what was asked: a token of another filter is refused rather than
- * answered with a page of nonsense. It names no more than its reader has seen.
+ * Position where a page ended, with a hash of the query: a token of another filter is rejected instead of answered with
+ * a wrong page. The token reveals only what its reader has seen.
  */
 export interface PageTokens {
   write(position: string): string;
-  /** Undefined for the first page. */
+  /** Returns undefined for the first page. */
   read(token: string): string | undefined;
 }
 
 const hashBytes = 8;
 
-/** Tokens for lists that ask the same. `question` is everything that decides which items there are, and their order. */
+/**
+ * Creates the tokens for lists with the same query. `question` is everything that decides the items and their order.
+ */
 export function pageTokens(question: unknown): PageTokens {
   const hash = createHash("sha256").update(JSON.stringify(question)).digest().subarray(0, hashBytes);
   return {

@@ -1,19 +1,19 @@
 import type { PageRequest, PositionedRecord } from "../../store/records.ts";
 import { pageTokens } from "./page-token.ts";
 
-/** One page of a list, as it is asked for. */
+/** The requested page of a list. */
 export interface PageOptions {
   readonly size: number;
-  /** `next` of the page before; empty for the first. */
+  /** `next` of the page before; empty for the first page. */
   readonly token: string;
 }
 
 export interface BoundedPage extends PageOptions {
-  /** A page is ended before it is larger than this, but holds at least one. */
+  /** The page ends before its size exceeds this limit, but holds at least one item. */
   readonly maxBytes?: number;
 }
 
-/** One page of a list, as it is answered. */
+/** A page of a list, as returned. */
 export interface PageOf<T> {
   readonly items: readonly T[];
   /** Empty on the last page. */
@@ -21,16 +21,16 @@ export interface PageOf<T> {
 }
 
 interface PageQuery<T> {
-  /** What decides which items there are: a token of another question is refused. */
+  /** Everything that decides the items; a page token of another question is rejected. */
   readonly question: unknown;
   readonly page: PageOptions;
   readonly read: (request: Pick<PageRequest, "after" | "limit">) => Promise<readonly PositionedRecord<T>[]>;
 }
 
-/** A page of a list that needs no more than its own order. */
+/** Reads a page of a list that is not filtered. */
 export async function listPage<T>({ question, page, read }: PageQuery<T>): Promise<PageOf<T>> {
   const tokens = pageTokens(question);
-  // One more than asked for tells whether there is another page.
+  // Read one item more than requested, to see whether there is another page.
   const found = await read({ after: tokens.read(page.token), limit: page.size + 1 });
   const shown = found.slice(0, page.size);
   const last = found.length > page.size ? shown.at(-1) : undefined;
@@ -39,21 +39,21 @@ export async function listPage<T>({ question, page, read }: PageQuery<T>): Promi
 
 interface FilteredPageQuery<T> extends PageQuery<T> {
   readonly isWanted: (value: T) => boolean;
-  /** Neither this one nor any that comes after it is wanted. */
+  /** Returns whether the list can end here: neither this item nor any later item is wanted. */
   readonly isPast: (value: T) => boolean;
-  /** Where the first page begins, when not at the beginning. */
+  /** Position where the first page begins, if not at the beginning. */
   readonly start?: string | undefined;
-  /** A page is ended before it is larger than this, but holds at least one. */
+  /** The page ends before its size exceeds this limit, but holds at least one item. */
   readonly maxBytes?: number | undefined;
-  /** Read at once: fewer of what may be large. */
+  /** Number of items read at once: smaller for items that may be large. */
   readonly chunk?: number;
 }
 
-/** A call looks at so many and then returns what it found, with a token to go on from. */
+/** Limits the items that one call reads. The call then returns the matches, with a token to continue from. */
 const lookedAtPerCall = 1_000;
 const maxChunk = 100;
 
-/** A page of those that are wanted, of a list that holds others too. */
+/** Reads a page of the wanted items from a list that holds other items too. */
 export async function siftedPage<T>(sifting: FilteredPageQuery<T>): Promise<PageOf<T>> {
   const {
     question,

@@ -3,9 +3,9 @@ import type { Log } from "../../base/log.ts";
 import { StoreUnavailable } from "../../store/contract.ts";
 
 /**
- * Reads once more what the store could not answer in passing: a connection to a database that broke is made anew
- * within a moment. Nobody waits for a store that is away: once somebody has waited in vain, the others are told at
- * once, so that those who need memory alone are not turned away for the sake of many that wait.
+ * Retries a read that the store could not answer because of a short fault: a broken database connection is replaced
+ * within a moment. No read waits for a store that is down: once one read has timed out, later reads fail at once.
+ * Requests that need only memory are then not rejected because many others wait.
  */
 export interface RetryingReads {
   <T>(read: () => Promise<T>): Promise<T>;
@@ -13,7 +13,7 @@ export interface RetryingReads {
 }
 
 const patienceMs = 1_000;
-/** On the average, and not all at once. */
+/** Average delay between retries; random, so that reads do not retry all at once. */
 const againMs = 100;
 
 export function createRetryingReads(log: Log): RetryingReads {

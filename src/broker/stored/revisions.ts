@@ -2,7 +2,9 @@ import type { Message } from "@bufbuild/protobuf";
 
 type Revised = Message & { revision: bigint };
 
-/** The revision is the store's to know: it is filled in when a record is read, and not stored in it. */
+/**
+ * The store assigns the revision: `complete` fills it in when a record is read, and `strip` removes it before storing.
+ */
 export const complete = (value: Revised, revision: number) => {
   value.revision = BigInt(revision);
 };

@@ -1,7 +1,7 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 
-/** A time as text that sorts as it does; what lies before 1970 is over in any case. */
+/** Formats a time as text that sorts by time. Times before 1970 become 0, because they are past in any case. */
 export const sortable = (ms: number): string => String(Math.max(0, Math.trunc(ms))).padStart(16, "0");
 
-/** When a record was made. */
+/** Formats the creation time of a record. */
 export const bornAt = (at: Timestamp | undefined): string => sortable(at === undefined ? 0 : timestampMs(at));

@@ -2,9 +2,9 @@ import { Fault } from "../../base/fault.ts";
 import { StaleWrite, StoreUnavailable } from "../../store/contract.ts";
 import { SealKeyMissing } from "../../store/sealed/seal-key.ts";
 
-/** Whatever was thrown, as a Fault; the store's own errors by their meaning. */
+/** Converts any thrown value to a Fault; errors of the store by their meaning. */
 export function faultOfStore(thrown: unknown): Fault {
-  // A replica that has not been given the new seal key yet can do nothing that the key is needed for.
+  // A replica that does not have the new seal key yet can do nothing that needs the key.
   if (thrown instanceof SealKeyMissing) {
     return new Fault("store_unavailable", thrown.message, { cause: thrown, retryAfterSeconds: 1 });
   }

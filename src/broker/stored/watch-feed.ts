@@ -4,21 +4,23 @@ import { type Commit, HistoryLost, type Store, type Watch } from "../../store/co
 import { under as keysUnder } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
 
-/** One step of a watch: see WatchMarker in the proto for what a watcher makes of it. */
+/** One step of a watch; WatchMarker in the proto says how a watcher handles each step. */
 export type FeedStep<T> =
   | { readonly kind: "snapshot_begin" | "snapshot_end" | "resumed" | "progress"; readonly revision: number }
   | { readonly kind: "put"; readonly value: T; readonly revision: number }
   | { readonly kind: "deleted"; readonly parts: readonly string[]; readonly revision: number };
 
 export interface FeedRequest {
-  /** The first parts of what is watched. */
+  /** The first key parts of the watched records. */
   readonly under: readonly string[];
-  /** 0: begin with a snapshot. */
+  /** Revision to resume from; 0 begins with a snapshot. */
   readonly from: number;
-  /** Begin with what changes from now on. */
+  /** Skips the snapshot and sends only changes from now on. */
   readonly changesOnly: boolean;
   readonly signal: AbortSignal;
-  /** Called when the watcher has fallen too far behind: the next step that it takes throws `watch_too_slow`. */
+  /**
+   * Called when the watcher has fallen too far behind: the next step that the watcher takes throws `watch_too_slow`.
+   */
   readonly onOverrun: () => void;
 }
 
@@ -28,13 +30,13 @@ interface FeedOptions<T> {
   readonly world: World;
 }
 
-/** So many changes, and so many bytes of them, may wait for a reader; one that falls further behind must resume. */
+/** Limits the changes, and their bytes, that may wait for a reader; a reader that falls further behind must resume. */
 const maxWaiting = 10_000;
 const maxWaitingBytes = 16 * 1024 * 1024;
 const snapshotChunk = 500;
 const progressEveryMs = 30_000;
 
-/** What there is and then every change to it, in order, until the signal ends it. */
+/** Yields the current records and then every change to them, in order, until the signal aborts. */
 export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): AsyncGenerator<FeedStep<T>> {
   const { store, records, world } = options;
   const { under, from, changesOnly, signal } = request;
@@ -75,7 +77,7 @@ export async function* feed<T>(options: FeedOptions<T>, request: FeedRequest): A
   }
 }
 
-/** A change of a commit. Its bytes are the store's own and lie in memory once, however many watchers wait for them. */
+/** A change of a commit. Its bytes belong to the store and are in memory once, for any number of watchers. */
 interface Pending {
   readonly key: string;
   readonly value: Uint8Array | undefined;
@@ -98,21 +100,24 @@ interface FeedFollower {
 interface FollowedWatch {
   readonly watch: Watch;
   readonly resumed: boolean;
-  /** The revision that a snapshot shows at least. */
+  /** The snapshot is at this revision or later. */
   readonly start: number;
 }
 
-/** Follows the store from where the watcher left it, if that is still known and not too long ago; else from now. */
+/**
+ * Follows the store from the watcher's last revision, if the history still has that revision and is short enough;
+ * otherwise from now.
+ */
 async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedWatch> {
-  // A watcher that has lost its place is told as one that fell behind is: both resume, and get a snapshot.
+  // A lost watch is reported like a watcher that fell behind: in both cases the watcher resumes and gets a snapshot.
   const { lose: onLost } = backlog;
   if (from > (store.status().lostUpTo ?? 0)) {
     try {
-      // Of a revision that this store has not reached, nothing can be resumed.
+      // Throws `HistoryLost` if this store has not reached revision `from`: the watcher cannot resume there.
       (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();
       const watch = await store.watch(from - 1, {
-        // A commit of one change was seen whole. Of one with several a watcher may have seen a part when it was cut
-        // off, and is sent all of them again.
+        // The watcher saw all of a commit with one change. It may have seen only a part of a commit with several
+        // changes when it was disconnected, so all of them are sent again.
         onCommit: (commit) => {
           if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
         },
@@ -133,11 +138,11 @@ async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedW
 interface Backlog {
   concerning(commit: Commit): Commit["changes"];
   add(commit: Commit): void;
-  /** What comes next is not known: it is as if there had been too much of it. */
+  /** Marks the watch as lost: the next changes are unknown, so the backlog counts as overrun. */
   lose(): void;
-  /** The oldest. Throws `watch_too_slow` when there were more than could wait. */
+  /** Takes the oldest change. Throws `watch_too_slow` after an overrun. */
   take(): Pending | undefined;
-  /** Resolves when something has happened; to false when nothing did for a while. */
+  /** Resolves to true at the next event, or to false when a while passes without one. */
   woken(): Promise<boolean>;
   wake(): void;
   isOverrun(): boolean;
@@ -191,7 +196,7 @@ function createBacklog(prefix: string): Backlog {
       if (next === undefined) return undefined;
       taken += 1;
       bytes -= sizeOf(next);
-      // Cut off in large pieces: one by one would cost the length of the rest each time.
+      // Remove taken changes in large pieces: removing one by one would move the whole rest each time.
       if (taken === waiting.length || taken > 1_024) {
         waiting.splice(0, taken);
         taken = 0;
