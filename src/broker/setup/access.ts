@@ -20,10 +20,10 @@ import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
-/** Who asks: the key they hold, and what it opens. */
+/** A caller: its key and what the key may do. */
 export interface Caller {
   readonly keyId: string;
-  /** Undefined: a control key, which belongs to no environment. */
+  /** Undefined for a control key, which belongs to no environment. */
   readonly environment: string | undefined;
   readonly scopes: ReadonlySet<Scope>;
 }
@@ -37,16 +37,16 @@ export interface NewKey {
 
 export interface Access {
   /**
-   * The caller that a secret makes one, without a promise when memory has it. Throws, or rejects with, what the door
-   * answers otherwise.
+   * Returns the caller that a secret belongs to, without a promise if the key is in memory. Otherwise throws, or
+   * rejects with, the fault that the listener answers with.
    */
   authenticate(secret: string): Caller | Promise<Caller>;
-  /** Whether a caller that `authenticate` gave out would be given out again. */
+  /** Returns whether `authenticate` would return this caller again now. */
   isCurrent(caller: Caller): boolean;
   create(key: NewKey, actor: string): Promise<{ readonly key: Key; readonly secret: string }>;
   list(filter: { readonly environment: string }, page: PageOptions): Promise<PageOf<Key>>;
   revoke(asked: { readonly id: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** What deletes every key of an environment, to be committed with what else goes. */
+  /** Returns the changes that delete every key of an environment, to commit together with the other deletions. */
   deletionOfAll(environment: string): Promise<Change[]>;
   declare(keys: readonly DeclaredKey[]): void;
   close(): void;
@@ -67,7 +67,7 @@ interface CachedKey {
   readonly touched: UsedThing;
 }
 
-/** Whether a caller may do a thing. A control key with `admin` may do everything. */
+/** Returns whether a caller has a scope. A control key with `admin` may do everything. */
 export const mayDo = ({ environment, scopes }: Caller, scope: Scope): boolean =>
   (environment === undefined && scopes.has(Scope.ADMIN)) || scopes.has(scope);
 
@@ -76,14 +76,14 @@ export function requireScope(caller: Caller, scope: Scope): void {
   throw new Fault("missing_scope", `the key "${caller.keyId}" does not have the scope ${scopeName(scope)}`);
 }
 
-/** Keys are few: all of them are in memory, by digest, and kept in step by the store's watch. */
+/** Opens the keys. All keys are in memory by digest, because they are few; the store's watch keeps them current. */
 export async function openAccess(options: AccessOptions): Promise<Access> {
   const { store, collections, touches, audit, world } = options;
   const stored = new Map<string, CachedKey>();
   const declared = new Map<string, CachedKey>();
   const declaredById = new Map<string, CachedKey>();
   const digests = new Map<string, string>();
-  /** Who was asked about last, for as long as nothing has changed: callers of one process mostly have one key. */
+  /** The key of the last `isCurrent` call, until a key changes: callers of one process mostly share one key. */
   let last: CachedKey | undefined;
 
   const watch = await follow({
@@ -153,7 +153,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
     authenticate(secret) {
       const digest = digestOf(secret);
       const known = knownBy(digest);
-      // It may have been made through another replica a moment ago.
+      // The key may have been created through another replica a moment ago.
       const behind = known === undefined ? store.caughtUp() : undefined;
       return behind === undefined ? callerOf(known) : behind.then(() => callerOf(knownBy(digest)));
     },
@@ -222,7 +222,7 @@ export async function openAccess(options: AccessOptions): Promise<Access> {
         throw new Fault("read_only", `the key "${id}" is declared in configuration and is taken out there`);
       }
       await transact(store, async () => {
-        // Its digests go with it: one that were left behind would open whatever has its id next.
+        // Delete the digests with the key: a digest left behind would authenticate as the next key with the same id.
         await store.caughtUp();
         const before = await collections.keys.get(id);
         if (before === undefined) throw new Fault("not_found", `there is no key "${id}"`);

@@ -6,8 +6,8 @@ const mention = /\$\{connectionConfig\.([^}]+)\}/g;
 
 /**
  * Names in `connection_config` that a provider's description uses: in an address, in a request, in a token. Their
- * values decide where stored credentials are sent and what they are used for. Found wherever the description has text,
- * so that a template which is added later is found as well.
+ * values decide where stored credentials are sent and what they are used for. Searches all text of the description, so
+ * that a template added later is found as well.
  */
 export function boundConfigNames(provider: Provider): ReadonlySet<string> {
   const names = new Set<string>();
@@ -27,7 +27,10 @@ function addNames(value: unknown, names: Set<string>): void {
   }
 }
 
-/** The names among `bound` whose values differ. An absent value differs from an empty one: a default replaces it. */
+/**
+ * Returns the names among `bound` whose values differ. An absent value differs from an empty one: a default replaces
+ * it.
+ */
 export const changedConfigNames = (
   bound: ReadonlySet<string>,
   before: JsonObject | Readonly<Record<string, string>>,

@@ -7,15 +7,15 @@ import { type Caller, mayDo } from "./access.ts";
 import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
 
 interface CredentialChange {
-  /** The fields that decide where stored credentials are sent, or who sees them. */
+  /** Fields that decide where stored credentials are sent, or who sees them. */
   readonly fields: readonly string[];
-  /** How the change can be made without the scope; empty: it cannot. */
+  /** Describes how to make the change without the scope; empty if there is no other way. */
   readonly otherwise: string;
 }
 
 /**
- * A change of where stored credentials are sent, or of who sees them, is as good as reading them: a key must be allowed
- * to read them. Does nothing when no such field is changed.
+ * Requires the scope to read credentials for a change of where stored credentials are sent, or of who sees them: such a
+ * change is equivalent to reading them. Does nothing when no such field changes.
  */
 export function requireCredentialScope(caller: Caller, { fields, otherwise }: CredentialChange): void {
   if (fields.length === 0 || mayDo(caller, Scope.CREDENTIALS_READ)) return;
@@ -33,7 +33,7 @@ interface ConfigChange {
   readonly after: JsonObject;
 }
 
-/** The same for the `connection_config` of a connection that keeps its credentials. */
+/** Does the same check for the `connection_config` of a connection that keeps its credentials. */
 export function requireConfigScope(caller: Caller, { provider, before = {}, after }: ConfigChange): void {
   const changed = changedConfigNames(boundConfigNames(provider), before, after);
   requireCredentialScope(caller, {

@@ -24,12 +24,15 @@ export interface Environments {
   list(page: PageOptions): Promise<PageOf<Environment>>;
   update(asked: EnvironmentUpdate, actor: string): Promise<Environment>;
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** As the configuration file has them: made, or brought into line; those no longer declared can be changed again. */
+  /**
+   * Creates or updates the environments that the configuration file declares. Environments no longer declared become
+   * editable again.
+   */
   declare(declared: readonly DeclaredEnvironment[]): Promise<void>;
   /**
-   * The environment that a caller means: the key's own, and no other; for a control key the one that is named, or
-   * the only one there is. Throws `unknown_environment`, with the names that there are, where a key that belongs to
-   * none names another.
+   * Returns the environment of a request. For a key with an environment: that environment, and no other. For a control
+   * key: the named environment, or the only one that exists. Throws `unknown_environment`, with the names of the
+   * existing environments, if a control key names an unknown one.
    */
   of(caller: Caller, named: string): Promise<string>;
 }
@@ -59,7 +62,7 @@ export function createEnvironments(options: EnvironmentsOptions): Environments {
   const { store, collections, access, signingSecrets, audit, world } = options;
   const { environments, integrations } = collections;
 
-  /** When an environment was last read, by name: an import names the same one a thousand times. */
+  /** Time of the last read of an environment, by name: an import names the same environment a thousand times. */
   const seen = new Map<string, number>();
 
   async function find(name: string): Promise<StoredRecordOf<Environment>> {
@@ -202,7 +205,7 @@ const mostSeen = 1_000;
 
 const noSettings: EnvironmentSettings = { forwardUrl: "", secondaryForwardUrl: "", allowedOrigins: [] };
 
-/** The settings by their names in the proto. */
+/** Names of the settings in the proto. */
 const fieldNames: Readonly<Record<string, string>> = {
   name: "name",
   forwardUrl: "forward_url",
@@ -210,11 +213,14 @@ const fieldNames: Readonly<Record<string, string>> = {
   allowedOrigins: "allowed_origins",
 };
 
-/** Versions before this declared an environment with all of its fields, and stored no list of them. */
+/** Earlier versions declared an environment with all of its fields, and stored no list of the fields. */
 const declaredFieldsOf = ({ declared, declaredFields }: Environment): readonly string[] =>
   declared && declaredFields.length === 0 ? Object.values(fieldNames) : declaredFields;
 
-/** What the configuration says of an environment; what it says no longer goes back to nothing. Undefined: it is let go. */
+/**
+ * Returns the fields that the configuration sets; a field that it no longer sets becomes empty. Undefined: the
+ * environment is no longer declared.
+ */
 function inLineWith(declared: DeclaredEnvironment | undefined, base: Environment): Partial<Environment> {
   if (declared === undefined) return { declared: false, declaredFields: [] };
   const before = declaredFieldsOf(base);
@@ -225,7 +231,7 @@ function inLineWith(declared: DeclaredEnvironment | undefined, base: Environment
     secondaryForwardUrl: secondaryForwardUrl || undefined,
     allowedOrigins: allowedOrigins && [...allowedOrigins],
   };
-  /** Said before and no longer: nothing. Never said: as it was set elsewhere. */
+  /** A field that was declared before is emptied; a field that was never declared keeps its value. */
   const left = <F extends keyof EnvironmentSettings>(field: F, none: Environment[F]): Environment[F] =>
     before.includes(fieldNames[field] ?? "") ? none : base[field];
   return {

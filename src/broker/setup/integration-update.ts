@@ -13,7 +13,7 @@ import { boundConfigNames, changedConfigNames } from "./bound-config.ts";
 
 type TakeFields = (source: Integration, target: Integration) => Partial<Integration>;
 
-/** What of an integration may be changed, by the paths of an update mask, and what each takes over. */
+/** Fields of an integration that an update mask may name, each with the part that it copies. */
 const fields = {
   display_name: ({ displayName }) => ({ displayName }),
   oauth: ({ oauth }) => ({ oauth: oauth ?? create(OAuthAppSchema) }),
@@ -46,18 +46,18 @@ const secretsTakenBy = new Map(Object.entries(secretFields));
 export interface IntegrationChange {
   readonly before: Integration;
   readonly after: Integration;
-  /** Undefined: its provider is not declared any more, and what its description uses is not known. */
+  /** Undefined if the provider is no longer declared: the config names that its description uses are then unknown. */
   readonly provider: Provider | undefined;
 }
 
-/** The changed parts of a field that send stored credentials elsewhere, or show them to somebody else. */
+/** Returns the changed parts of a field that send stored credentials elsewhere, or show them to someone else. */
 type Exposed = (change: IntegrationChange) => readonly string[];
 
 const nothing: Exposed = () => [];
 const isGuarded = ({ reflection }: Integration): boolean =>
   reflection === Integration_Reflection.MASK || reflection === Integration_Reflection.REFUSE;
 
-/** Each field that can be changed says which of its changes expose credentials. */
+/** Each updatable field lists which of its changes expose credentials. */
 const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields, Exposed>> = {
   display_name: nothing,
   oauth: nothing,
@@ -67,9 +67,9 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   callback: nothing,
   hosts: ({ before, after }) =>
     after.hosts.every(({ origin }) => before.hosts.some((known) => known.origin === origin)) ? [] : ["hosts"],
-  // Channels are asked for at the provider, and their address is always our own.
+  // Channels are requested from the provider, and their webhook address is always our own.
   channels: nothing,
-  // An echo that is passed on shows the credential to the caller of the proxy.
+  // A reflected credential that is passed on is visible to the caller of the proxy.
   reflection: ({ before, after }) => (isGuarded(before) && !isGuarded(after) ? ["reflection"] : []),
   no_forward: nothing,
   connection_defaults: ({ before, after, provider }) => {
@@ -79,11 +79,11 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
     return changedConfigNames(bound, old, given).map((name) => `connection_defaults.${name}`);
   },
   use_record: nothing,
-  // A cookie of the provider's can be a credential of its own.
+  // A cookie of the provider can itself be a credential.
   keep_set_cookie: ({ before, after }) => (after.keepSetCookie && !before.keepSetCookie ? ["keep_set_cookie"] : []),
   credentials_in_scripts: ({ before, after }) =>
     after.credentialsInScripts && !before.credentialsInScripts ? ["credentials_in_scripts"] : [],
-  // A secret that is replaced is the caller's own from then on, and goes where the former went.
+  // A replaced secret belongs to the caller from then on, and is sent where the old secret was sent.
   secrets: nothing,
   "secrets.client_secret": nothing,
   "secrets.webhook_secret": nothing,
@@ -92,7 +92,7 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   "secrets.client_private_key": nothing,
 };
 
-/** What of a change lets stored credentials be sent, or shown, where they were not before. */
+/** Returns the changed fields that let stored credentials be sent, or shown, where they were not before. */
 export const exposedFields = (change: IntegrationChange): readonly string[] =>
   Object.values(exposedBy).flatMap((exposed) => exposed(change));
 
@@ -103,7 +103,7 @@ const withOAuth = (
   oauth: { ...oauth, ...change },
 });
 
-/** Throws for a mask that names nothing, or something that cannot be changed. */
+/** Throws for an empty mask, or one with a field that cannot be changed. */
 export function checkIntegrationMask(paths: readonly string[]): void {
   const unknown = paths.filter((path) => !takenBy.has(path) && !secretsTakenBy.has(path));
   if (unknown.length === 0 && paths.length > 0) return;
@@ -123,7 +123,7 @@ export function updatedIntegration({ target, source, paths }: Update<Integration
   return updated;
 }
 
-/** Undefined where the mask names no secret. */
+/** Returns undefined if the mask names no secret. */
 export function updatedSecrets({
   target,
   source,

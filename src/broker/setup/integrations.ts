@@ -36,23 +36,32 @@ export interface Integrations {
   create(integration: Integration, actor: string): Promise<Integration>;
   get(ref: IntegrationRef): Promise<StoredRecordOf<Integration>>;
   secretsOf(ref: IntegrationRef): Promise<IntegrationSecrets | undefined>;
-  /** Both, for requests: until something of it changes all are given the same, and nobody writes into it. */
+  /**
+   * Returns the integration and its secrets, for requests. Callers share one object until the integration or its
+   * secrets change, and must not modify it.
+   */
   inUse(ref: IntegrationRef): Promise<IntegrationWithSecrets>;
   list(
     filter: { readonly environment: string; readonly provider: string },
     page: PageOptions,
   ): Promise<PageOf<Integration>>;
-  /** `paths` are those of the update mask: what of `integration` is taken. */
+  /** Updates the fields of `integration` that `paths`, the update mask, names. */
   update(asked: IntegrationUpdate, caller: Caller): Promise<Integration>;
   delete(asked: IntegrationRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** As the configuration file declares it: created, or brought into line. No longer declared, it can be changed again. */
+  /**
+   * Creates or updates an integration that the configuration file declares. One that is no longer declared becomes
+   * editable again.
+   */
   declare(integration: Integration): Promise<void>;
   release(ref: IntegrationRef): Promise<void>;
-  /** All that the configuration file declared, in all environments. */
+  /** Returns all integrations that the configuration file declared, in all environments. */
   declared(): Promise<readonly Integration[]>;
-  /** A provider that is used cannot go. */
+  /** Throws if an integration uses the provider: such a provider cannot be removed. */
   requireUnused(provider: string): Promise<void>;
-  /** An integration keeps its provider for good: its connections hold that provider's credentials. */
+  /**
+   * Throws if the provider differs: an integration keeps its provider for good, because its connections hold that
+   * provider's credentials.
+   */
   requireSameProvider(integration: Integration): Promise<void>;
 }
 
@@ -75,13 +84,13 @@ interface IntegrationsOptions {
   readonly world: World;
 }
 
-/** An integration as requests work with it, and what was read to know it. */
+/** An integration with its secrets, as requests use it, and the revisions that were read. */
 interface CachedIntegration extends IntegrationWithSecrets {
   readonly revision: number;
   readonly secretsRevision: number;
 }
 
-/** More than are worked with at a time; others are read anew. */
+/** Cache size: more than are in use at a time; others are read again. */
 const mostInUse = 1_000;
 
 export function createIntegrations(options: IntegrationsOptions): Integrations {
@@ -111,7 +120,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     return [{ key: at, value: toBinary(IntegrationSecretsSchema, secrets), secret: true }];
   }
 
-  /** What is stored of an integration never holds its secrets, nor what is worked out when it is shown. */
+  /** Returns the integration as it is stored: without secrets and without fields that are computed when it is shown. */
   function stored(integration: Integration, now: number, before?: Integration): Integration {
     const { secrets: _, ...rest } = integration;
     return {
@@ -123,7 +132,10 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     };
   }
 
-  /** A restart with the same file changes nothing, and says nothing in the audit trail. */
+  /**
+   * Returns whether the declared integration is unchanged: a restart with the same file writes neither changes nor
+   * audit entries.
+   */
   async function isInLine(before: Integration, after: Integration, secrets: IntegrationSecrets | undefined) {
     const { updatedAt, revision } = before;
     const same = { ...after, revision, ...(updatedAt === undefined ? {} : { updatedAt }) };
@@ -134,7 +146,10 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
     );
   }
 
-  /** What an integration stands on: neither may go while it comes. */
+  /**
+   * Returns conditions for the commit: the environment and a custom provider must still exist when the integration is
+   * created.
+   */
   async function groundOf({ environment, provider }: Integration): Promise<Condition[]> {
     const home = await environments.get(environment);
     if (home === undefined) throw await unknownEnvironment(collections, environment);
@@ -248,7 +263,7 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
       const { environment, key, secrets } = wanted;
       await transact(store, async () => {
         const before = await integrations.get(environment, key);
-        // A redirect URI that is registered at the provider stays, until the file asks for another.
+        // Keep a redirect URI that is registered at the provider until the file asks for another.
         const made = withCallback(wanted, providers.lookUp(wanted.provider), before?.value.callback);
         const after = { ...stored(made, world.now(), before?.value), declared: true };
         if (before !== undefined && (await isInLine(before.value, after, secrets)))
@@ -295,7 +310,10 @@ export function createIntegrations(options: IntegrationsOptions): Integrations {
   };
 }
 
-/** With the form of its redirect URI, where it asks for none: the one it has, or else what suits its provider. */
+/**
+ * Fills in the form of the redirect URI if the integration names none: the previous form, or else the provider's
+ * default.
+ */
 const withCallback = (
   integration: Integration,
   provider: Provider | undefined,

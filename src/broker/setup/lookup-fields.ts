@@ -2,23 +2,26 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { lookupFields } from "../connections/connection-lookups.ts";
 
 /**
- * The fields that connections of a provider are filed by. The collections ask for them with every write, and are
- * there before the providers are.
+ * Fields by which connections of a provider are indexed. The collections need them for every write, and are created
+ * before the providers.
  */
 export interface LookupFields {
-  /** Of a provider that nobody knows just now, because the file that declared it no longer does: as it last was. */
+  /**
+   * Returns the fields of a provider. A provider that is unknown now, because the file no longer declares it, keeps its
+   * last known fields.
+   */
   of(provider: string): readonly string[];
-  /** Undefined: nobody knows the provider. */
+  /** Returns undefined if the provider is unknown. */
   known(provider: string): readonly string[] | undefined;
-  /** From now on. */
+  /** Sets where providers are looked up from now on. */
   askOf(providers: { lookUp(name: string): Provider | undefined }): void;
-  /** By what connections were filed. */
+  /** Records the fields by which connections were indexed. */
   remember(provider: string, fields: readonly string[]): void;
 }
 
 export function createLookupFields(): LookupFields {
   const remembered = new Map<string, readonly string[]>();
-  /** A provider that changes is another object. */
+  /** Cached by object: a provider that changes is a new object. */
   const made = new WeakMap<Provider, readonly string[]>();
   let lookUp: (name: string) => Provider | undefined = () => undefined;
 

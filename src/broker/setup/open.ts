@@ -16,7 +16,7 @@ import { createLookupFields, type LookupFields } from "./lookup-fields.ts";
 import { openProviders, type Providers } from "./providers.ts";
 import { openSigningSecrets, type SigningSecrets } from "./signing-secrets.ts";
 
-/** What everything else in the room stands on: the store, who may, what is set up, and what is told of it all. */
+/** Services that the rest of the broker depends on: store, access, setup, audit, logs and events. */
 export interface SharedServices {
   readonly store: SealedStore;
   readonly collections: Collections;
@@ -34,7 +34,7 @@ export interface SharedServices {
   readonly bodies: ForwardBodies;
   readonly forwards: Forwards;
   readonly events: Events;
-  /** After all that stands on it. */
+  /** Closes these services. Call it after closing everything that uses them. */
   close(): Promise<void>;
 }
 

@@ -4,19 +4,19 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import type { Collections } from "../collections.ts";
 
-/** The origins whose pages may use the browser routes: in memory, since each such request asks. */
+/** Origins whose pages may use the browser routes. Kept in memory, because each browser request checks them. */
 export interface Origins {
-  /** Of any environment: before it is known whose session it is. */
+  /** Returns whether any environment allows the origin, for requests whose session is not known yet. */
   readonly isKnown: (origin: string) => boolean;
   readonly isAllowed: (origin: string, environment: string) => boolean;
   readonly environments: () => readonly string[];
-  /** As the environment lists them. */
+  /** Returns the origins that the environment lists. */
   readonly of: (environment: string) => readonly string[];
-  /** Lets in the pages that this machine serves to itself as well, of every environment. For development alone. */
+  /** Also allows pages from this machine (local origins), in every environment. For development only. */
   readonly allowLocal: () => void;
-  /** Whether a browser may be sent there at the end, where the environment lists these. */
+  /** Returns the origins that a browser may be sent to at the end, when the environment lists `listed`. */
   readonly forReturn: (text: string, listed: readonly string[]) => readonly string[];
-  /** All of them, for what a page may be framed by. */
+  /** Returns the origins of all environments, for the list of sites that may frame a page. */
   readonly all: () => readonly string[];
   close(): void;
 }

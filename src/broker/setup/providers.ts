@@ -13,21 +13,21 @@ import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 
 export interface Providers {
-  /** From memory, at once. */
+  /** Returns a provider from memory, without waiting. */
   find(name: string): Provider;
-  /** The same, and one that was described through another replica a moment ago. */
+  /** Like `find`, but also finds a provider that was created through another replica a moment ago. */
   findNow(name: string): Promise<Provider>;
   list(filter: { readonly search: string }, page: PageOptions): PageOf<Provider>;
   create(provider: Provider, actor: string): Promise<Provider>;
   update(asked: { readonly provider: Provider; readonly expectedRevision: bigint }, actor: string): Promise<Provider>;
   delete(asked: { readonly name: string; readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** As `find`, leaving out what the configuration file declares: it may be about to declare something else. */
+  /** Like `find`, but ignores the providers of the configuration file, which may be about to declare others. */
   findBuiltIn(name: string): Provider;
-  /** Undefined where what an integration was set up with is gone: a file that declared it no longer does. */
+  /** Returns undefined if the provider of an integration is gone: the file that declared it no longer does. */
   lookUp(name: string): Provider | undefined;
-  /** The names of those of the configuration file. */
+  /** Returns the names of the providers of the configuration file. */
   declared(): readonly string[];
-  /** Those of the configuration file, in place of the ones it declared before. */
+  /** Replaces the providers of the configuration file. */
   declare(providers: readonly Provider[]): void;
   close(): void;
 }
@@ -40,7 +40,7 @@ interface ProvidersOptions {
   readonly world: World;
 }
 
-/** All providers are in memory: the catalogue, what the configuration file declares, and the custom ones of the store. */
+/** Opens the providers. All are in memory: the catalog, the configuration file's, and the custom ones of the store. */
 export async function openProviders(options: ProvidersOptions): Promise<Providers> {
   const { store, collections, catalogue, audit, world } = options;
   const { providers, integrations } = collections;
@@ -77,7 +77,10 @@ export async function openProviders(options: ProvidersOptions): Promise<Provider
     return provider;
   }
 
-  /** The stored description, if there is one to change: neither the catalogue nor the file is changed from here. */
+  /**
+   * Returns the stored description, if the provider is custom. Providers of the catalog and of the file cannot be
+   * changed here.
+   */
   async function findCustom(name: string, expectedRevision: bigint) {
     const stored = await providers.get(name);
     if (stored !== undefined) {

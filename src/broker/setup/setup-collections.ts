@@ -6,7 +6,7 @@ import type { Store } from "../../store/contract.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 
-/** What the operator has set up. */
+/** Records of the operator's setup. */
 export function createSetupCollections(store: Store) {
   return {
     environments: createRecords({

@@ -6,11 +6,14 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import type { Collections } from "../collections.ts";
 
-/** Which integrations share the redirect URI `/oauth/callback`, in memory: each one that is shown asks. */
+/**
+ * Integrations that share the redirect URI `/oauth/callback`. Kept in memory, because showing an integration needs
+ * them.
+ */
 export interface SharedCallbacks {
-  /** The others that share it, of all environments, up to `limit`. */
+  /** Returns the other integrations that share the URI, of all environments, up to `limit`. */
   othersThan(integration: Integration, limit: number): readonly Integration[];
-  /** Whether one of the others is of a provider with this issuer. */
+  /** Returns whether one of the others has a provider with this issuer. */
   hasIssuer(issuer: string, than: Integration): boolean;
   close(): void;
 }

@@ -16,26 +16,34 @@ import type { Audit } from "../audit/audit.ts";
 import { type Collections, signingSecretsKey } from "../collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
-/** What an environment signs with. */
+/** Signing secrets of the environments. */
 export interface SigningSecrets {
-  /** Those that sign now, the newest first; there is always one. Known in memory. */
+  /** Returns the secrets that sign now, newest first; at least one. Served from memory. */
   of(environment: string): Promise<readonly string[]>;
-  /** As `of`, with what is known of them; their values only where `reveal` asks for them. */
+  /** Like `of`, with the details of each secret; values only if `reveal` is set. */
   list(environment: string, asked: { readonly reveal: boolean }): Promise<readonly SigningSecret[]>;
-  /** A new one, with its value. Those before it sign beside it for `overlapMs` at most; none: they end at once. */
+  /**
+   * Creates a secret and returns it with its value. Earlier secrets also sign for at most `overlapMs`; 0 ends them at
+   * once.
+   */
   rotate(asked: { readonly environment: string; readonly overlapMs: number }, actor: string): Promise<SigningSecret>;
-  /** What deletes those of an environment, to be committed with what else goes, and what that rests on. */
+  /**
+   * Returns the changes that delete an environment's secrets, for a commit with other deletions, and their conditions.
+   */
   deletionOf(environment: string): Promise<{ readonly changes: Change[]; readonly conditions: Condition[] }>;
-  /** Those that configuration pins, in place of the ones it pinned before. */
+  /** Replaces the secrets that the configuration pins. */
   declare(pinned: readonly DeclaredSigningSecrets[]): Promise<void>;
   close(): void;
 }
 
-/** How long the former secret signs beside the new one, unless it is said. */
+/** Default time for which the previous secret signs beside the new one. */
 export const defaultOverlapMs = 24 * 3_600_000;
-/** Each adds 48 bytes to every forward. Of more rotations than that within an overlap, the oldest ends early. */
+/**
+ * Limits the secrets that sign: each adds 48 bytes to every forward. With more rotations in an overlap, the oldest ends
+ * early.
+ */
 const maxSigning = 5;
-/** As Standard Webhooks' own examples; it wants 24 to 64. */
+/** Secret size, as in the examples of Standard Webhooks, which requires 24 to 64 bytes. */
 const keyBytes = 32;
 
 interface SigningSecretsOptions {
@@ -45,17 +53,20 @@ interface SigningSecretsOptions {
   readonly world: World;
 }
 
-/** The secrets of each environment are in memory once it has signed, until the store's watch says that they changed. */
+/**
+ * Opens the signing secrets. The secrets of an environment are cached after its first signature, until the store's
+ * watch reports a change.
+ */
 export async function openSigningSecrets(options: SigningSecretsOptions): Promise<SigningSecrets> {
   const { store, collections, audit, world } = options;
   const { signingSecrets, environments } = collections;
   const stored = new Map<string, readonly SigningSecret[]>();
-  /** Counted, so that what was read before one of them is not kept. */
+  /** Counts changes, so that a secret read before a change is not cached. */
   let changesSeen = 0;
   const pinned = new Map<string, readonly SigningSecret[]>();
   /**
-   * What signed until the file pinned something else: the application learns of the new one after latchkey does. In
-   * memory alone, as all that the file pins: whoever restarts within that day, and wants both, pins both.
+   * Secrets that signed until the file pinned another: the application learns of the new secret after Latchkey does.
+   * Kept only in memory, like everything that the file pins. To keep both across a restart within that day, pin both.
    */
   const formers = new Map<string, readonly SigningSecret[]>();
   let hasDeclared = false;
@@ -74,7 +85,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
         if (!prefixes.some((prefix) => change.key.startsWith(prefix))) continue;
         const [space, environment = ""] = partsOf(change.key);
         if (space === signingSecrets.name) forget(environment);
-        // Whoever has the name next has nothing to do with it.
+        // A later environment with the same name must not use these secrets.
         if (space === environments.name && change.value === undefined) formers.delete(environment);
       }
     },
@@ -88,7 +99,10 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
   const isSigning = ({ retiresAt }: SigningSecret): boolean =>
     retiresAt === undefined || timestampMs(retiresAt) > world.now();
 
-  /** Those before the newest, too, whose time may be over. Undefined: none has been made yet. */
+  /**
+   * Returns the stored or pinned secrets, including earlier ones that may have expired. Undefined: none has been
+   * created yet.
+   */
   async function current(environment: string): Promise<readonly SigningSecret[] | undefined> {
     const known = pinned.get(environment) ?? stored.get(environment);
     if (known !== undefined) return known;
@@ -122,7 +136,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
   async function make(environment: string): Promise<readonly SigningSecret[]> {
     const { result } = await transact(store, async () => {
       const [home, before] = await Promise.all([requireEnvironment(environment), signingSecrets.get(environment)]);
-      // Another replica was first.
+      // Another replica has created the secret first.
       if (before !== undefined) return { changes: [], result: before.value.secrets };
       const after: Stored = create(SigningSecretsSchema, { environment, secrets: [newSecret()] });
       return {
@@ -175,7 +189,7 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
           result: fresh,
         };
       });
-      // Before the watch tells of it.
+      // Forget the cached secrets now, before the watch reports the change.
       forget(environment);
       return result;
     },
@@ -187,11 +201,12 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
     },
     async declare(wanted) {
       const next = new Map(wanted.map(({ environment, secrets }) => [environment, secrets.map(pinnedSecret)]));
-      // What a list drops behind its newest ends at once: only where that is another one do the former go on.
+      // A secret that a list drops behind its newest ends at once. The former secrets keep signing only if the newest
+      // changes.
       const replaced = [...new Set([...pinned.keys(), ...next.keys()])].filter(
         (name) => next.get(name)?.[0]?.secret !== pinned.get(name)?.[0]?.secret,
       );
-      // At a start nothing has signed before.
+      // At startup no secret has signed yet.
       const signed = hasDeclared ? await Promise.all(replaced.map(current)) : [];
       const retiresAt = timestampFromMs(world.now() + defaultOverlapMs);
       for (const [i, name] of replaced.entries()) {
@@ -209,6 +224,6 @@ export async function openSigningSecrets(options: SigningSecretsOptions): Promis
 const without = (all: readonly SigningSecret[], others: readonly SigningSecret[]): readonly SigningSecret[] =>
   all.filter((one) => others.every(({ secret }) => secret !== one.secret));
 
-/** By a hash of it: the same at every replica, and nothing that a secret could be guessed from. */
+/** Identifies a pinned secret by its hash: the same id at every replica, and the secret cannot be guessed from it. */
 const pinnedSecret = (secret: string): SigningSecret =>
   create(SigningSecretSchema, { id: `pinned-${digestOf(secret).slice(0, 12)}`, secret });

@@ -3,7 +3,10 @@ import type { Collections } from "../collections.ts";
 
 const mostNamed = 20;
 
-/** For callers who may see every environment: a name that there is not, and the names that there are. */
+/**
+ * Returns the fault for an unknown environment name, with the existing names. For callers that may see every
+ * environment.
+ */
 export async function unknownEnvironment(
   { environments }: Pick<Collections, "environments">,
   name: string,

@@ -1,18 +1,18 @@
 import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Environments } from "./environments.ts";
 
-/** Where a provider is told to send an integration's webhooks. */
+/** URL that a provider sends an integration's webhooks to. */
 export interface WebhookUrls {
   of(integration: Integration): Promise<string>;
 }
 
 interface WebhookUrlsOptions {
   readonly environments: Environments;
-  /** Known once the doors listen, where it is not configured. */
+  /** Returns the public URL. If it is not configured, it is known only once the listeners are open. */
   readonly publicUrl: () => string;
 }
 
-/** The environment stands there by its id, which nobody can guess. */
+/** The URL names the environment by its id, which cannot be guessed. */
 export const createWebhookUrls = ({ environments, publicUrl }: WebhookUrlsOptions): WebhookUrls => ({
   async of({ environment, key }) {
     const { id } = await environments.get(environment);
