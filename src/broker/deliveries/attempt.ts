@@ -17,12 +17,12 @@ interface Delivery {
   readonly world: World;
 }
 
-/** What is kept of an answer, for whoever wonders why it was no. */
+/** Bytes of a response body that are stored, to help explain a failure. */
 const keptOfAnswer = 1_024;
-/** And what is read of it at most. */
+/** Limits the bytes of a response body that are read. */
 const maxAnswerBytes = 64 * 1024;
 
-/** One try. Undefined: it was broken off because latchkey stops. */
+/** Makes one delivery attempt. Returns undefined if Latchkey aborted the attempt because it is stopping. */
 export async function attemptDelivery(
   delivery: Delivery,
 ): Promise<{ readonly attempt: Attempt; readonly verdict: DeliveryVerdict } | undefined> {
@@ -46,7 +46,7 @@ export async function attemptDelivery(
   } catch (failure) {
     if (!(failure instanceof RequestFailed)) throw failure;
     if (signal.aborted && failure.status === undefined) return undefined;
-    // Its status came, and that is what it says; that the rest did not come changes nothing.
+    // The status arrived and decides the outcome; the missing rest of the response changes nothing.
     status = failure.status ?? 0;
     error = failure.reason;
   }

@@ -2,20 +2,20 @@ import { authModeOf } from "../../core/dialect/auth-mode.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** What happened to a connection's authorization. */
+/** A change to a connection's authorization. */
 export interface AuthEvent {
   readonly operation: "creation" | "override" | "refresh" | "deletion";
   readonly connection: Connection;
   readonly provider: Provider;
-  /** It was authorised again, and is of another account at the provider than before. */
+  /** True if the connection was reauthorized with a different account at the provider. */
   readonly isOtherAccount?: boolean;
-  /** Undefined: it went well. */
+  /** Undefined on success. */
   readonly error?: { readonly type: string; readonly description: string };
 }
 
 /**
- * As the application hears of it: the peer's fields under its names, so that what reads its events reads ours; and one
- * that the peer has not, `accountChanged`.
+ * Returns the event as the application receives it: the peer's fields under the peer's names, so that code for the
+ * peer's events can read ours. One field that the peer does not have: `accountChanged`.
  */
 export function authEventBody({
   operation,
@@ -51,7 +51,10 @@ export function authEventBody({
   );
 }
 
-/** The application is told when its user has to do something, and when that is over; not of each failure in between. */
+/**
+ * Returns the event for a refresh: one when the user must act, and one when that is over. Failures in between send no
+ * event.
+ */
 export function refreshEvent(
   before: Connection,
   after: Connection,

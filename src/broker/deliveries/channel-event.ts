@@ -1,12 +1,12 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Channel, Channel_StateSchema } from "../../gen/latchkey/v1/channel_pb.ts";
 
-/** What happened to a channel that an application depends on. */
+/** An event of a channel that an application depends on. */
 export interface ChannelEvent {
   readonly operation: "expiring" | "renewal_failed" | "expired" | "failed" | "gap" | "silent";
   readonly channel: Channel;
   readonly provider: string;
-  /** Why, as a code. */
+  /** The reason, as a code. */
   readonly code: string;
 }
 
@@ -19,7 +19,7 @@ const sentences: Readonly<Record<ChannelEvent["operation"], string>> = {
   silent: "nothing came over the channel for longer than it ever pauses: changes may have gone unnoticed",
 };
 
-/** In the envelope of all that latchkey tells the application. */
+/** Returns the event in the envelope of all events that Latchkey sends to the application. */
 export function channelEventBody({ operation, channel, provider, code }: ChannelEvent): Uint8Array {
   const { connection, id, resourceKind, resource, resourceId, resourceUri, state, expiresAt } = channel;
   return Buffer.from(

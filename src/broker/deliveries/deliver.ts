@@ -20,16 +20,16 @@ import { nextAttempt } from "./retry-schedule.ts";
 import type { DeliveryVerdict } from "./verdict.ts";
 
 /**
- * Sends what waits in the outbox. One replica does it for all: the order within a channel and the number under way to
- * a destination are then for one process to keep, and no forward needs a lease of its own.
+ * Delivers the forwards of the outbox. One replica delivers for all: one process then keeps the order within a channel
+ * and the limit of attempts per destination, and a forward needs no lease of its own.
  */
 export interface Deliveries {
-  /** From now on, and as soon as this replica has the lease. Resolves once it has asked for that. */
+  /** Starts delivering, as soon as this replica has the lease. Resolves after the first try to take the lease. */
   start(): Promise<void>;
   configure(limits: DeliveryLimits): void;
-  /** Since this process delivers. */
+  /** Returns the time of the last delivery to a URL since this process delivers. */
   lastDeliveredMs(environment: string, url: string): number | undefined;
-  /** What is under way has a moment to end; the rest waits in the store. */
+  /** Stops. Running attempts get a moment to finish; other forwards wait in the store. */
   close(): Promise<void>;
 }
 
@@ -45,9 +45,9 @@ interface DeliveriesOptions {
   readonly destinations: Destinations;
   readonly bodies: ForwardBodies;
   readonly secrets: SigningSecrets;
-  /** To the environment's own addresses, which are the operator's word. */
+  /** Sends to the environment's own addresses, which the operator configured and which are trusted. */
   readonly sendToApplication: SendSmallRequest;
-  /** To what came over the API: judged as any address of a provider is. */
+  /** Sends to addresses that came over the API, with the same address checks as for a provider. */
   readonly send: SendSmallRequest;
   readonly limits: DeliveryLimits;
   readonly leaseMs?: number | undefined;
@@ -57,29 +57,33 @@ interface DeliveriesOptions {
 const leaseName = "deliveries";
 const defaultLeaseMs = 15_000;
 const lookEveryMs = 1_000;
-/** Often enough that one renewal may fail. */
+/** Renewals per lease: often enough that one renewal may fail. */
 const renewalsPerLease = 3;
 const closeWithinMs = 5_000;
 const storeRetryMs = 500;
 const troubleMs = 2_000;
 /**
- * Of a lease: who takes over from one that did not say so waits for so long. After an outage of the store, that one
- * writes down what it delivered meanwhile, which would be delivered twice otherwise.
+ * Share of the lease time that a replica waits after it takes over an expired lease. After a store outage, the previous
+ * holder uses this time to record what it delivered in the meantime, which would otherwise be delivered twice.
  */
 const handOverShare = 0.2;
 /**
- * Receiving comes first: what waits is safe, and a provider that is kept waiting gives up. As many in a turn as a commit
- * should have to share: with 4 a delivery takes a quarter more CPU, and with more no less.
+ * Limits the deliveries that start in one tick. Receiving webhooks has priority: waiting forwards are safe, but a
+ * provider that waits too long gives up. 16 is enough to share one commit: with 4 a delivery takes a quarter more CPU,
+ * and with more than 16 no less.
  */
 const mostInTurn = 16;
-/** Half a millisecond of the loop's time, with all that comes from them. */
+/**
+ * Limit of deliveries per tick under load: half a millisecond of the event loop, including the work that follows from
+ * them.
+ */
 const fewInTurn = 4;
-/** Over all destinations. */
+/** Limits the running attempts over all destinations. */
 const mostUnderWay = 1_024;
 const keptAttempts = 20;
 const rememberedUrls = 1_000;
 
-/** What an attempt changes of a forward. */
+/** The fields of a forward that an attempt changes. */
 type ForwardUpdate = Partial<StoredForward>;
 
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
@@ -95,11 +99,11 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     most: mostUnderWay,
     isHeld: (destination) => destinations.isPaused(destination),
   });
-  /** Nothing more is begun. */
+  /** Set on close: no further attempt starts. */
   let isClosing = false;
-  /** What is under way is broken off. */
+  /** Aborts the running attempts. */
   const cut = new AbortController();
-  /** How many are under way, and whoever waits until none is. */
+  /** Number of running attempts, and the callback for when none is left. */
   let carrying = 0;
   let onEnded: (() => void) | undefined;
   const delivered = new LRUCache<string, number>({ max: rememberedUrls });
@@ -113,7 +117,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   outbox.listen({
     onWaiting(waiting) {
-      // Of one that does not deliver, the lines would only grow.
+      // Without the lease the queues would only grow.
       if (lease === undefined) return;
       lines.put(waiting, world.now());
       pace.soon();
@@ -125,7 +129,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     pace.soon();
   });
 
-  /** False: nothing is due, or there is no room for it. */
+  /** Starts the next attempt; false if none is due or there is no free slot. */
   function beginNext(): boolean {
     const begun = mayBegin() ? lines.next(world.now()) : undefined;
     if (begun === undefined) return false;
@@ -134,7 +138,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       .catch(async (err: unknown) => {
         if (cut.signal.aborted) return false;
         log.error("a forward could not be carried, and will be tried again", { err });
-        // Not at once: what it met will be there still.
+        // Wait before the retry, because the cause is probably still there.
         await sleep(troubleMs, undefined, { signal: cut.signal }).catch(() => {});
         return false;
       })
@@ -147,9 +151,9 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return true;
   }
 
-  /** Whether the destination took it. */
+  /** Makes one attempt; returns whether the destination accepted the forward. */
   async function carry({ waiting }: StartedDelivery): Promise<boolean> {
-    // Another replica may have delivered it a moment ago, and the row that is kept not say so yet.
+    // Another replica may have delivered this forward a moment ago, and the cached row may not show it yet.
     await store.caughtUp();
     const row = rowOf(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
     if (row === undefined || row.value.state !== Forward_State.PENDING) return true;
@@ -183,7 +187,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return verdict.kind === "delivered";
   }
 
-  /** Without a look into the store. */
+  /** Returns the cached row, without reading the store. */
   function rowOf(waiting: QueuedForward): StoredRecordOf<StoredForward> | undefined {
     const row = outbox.rowOf(waiting);
     const value = row && forwards.read(row.change, row.revision)?.value;
@@ -201,7 +205,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     const tried = { attemptCount: attempt.number, attempts: [...value.attempts, attempt].slice(-keptAttempts) };
     if (verdict.kind === "delivered") return { ...tried, state: Forward_State.DELIVERED, stateReason: "" };
     if (verdict.kind === "impossible") return { ...tried, ...dead(value, verdict.reason) };
-    // Its place in the schedule is kept for when the destination is resumed.
+    // The position in the schedule is kept for when the destination is resumed.
     if (verdict.kind === "gone") return { ...tried, stateReason: "gone", nextAttemptAt: timestampFromMs(nowMs) };
     const next = nextAttempt({
       step: value.scheduleStep,
@@ -227,13 +231,14 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   }
 
   /**
-   * What was tried is written down, however long the store needs: sent again it would be only because of that. That it
-   * was delivered is so whoever delivers by now; what follows from a failure is for that one to say.
+   * Records the result of an attempt, retrying as long as the store needs: without the record the forward would be sent
+   * again. A successful delivery is recorded whichever replica holds the lease now; a failure is recorded only under
+   * our own lease.
    */
   async function settle(before: StoredRecordOf<StoredForward>, outcome: ForwardUpdate): Promise<void> {
     const after = settled(before.value, outcome, world.now());
     await stubbornly(async () => {
-      // Not the one that it was begun under: that may have run out while the store took no writes.
+      // Use the current lease: the lease at the start of the attempt may have expired while the store took no writes.
       const held = lease;
       const conditions = after.state === Forward_State.DELIVERED ? [] : held && [held.fence];
       if (conditions === undefined) return;
@@ -241,7 +246,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
         await store.commit(forwards.change({ before, after }), conditions);
       } catch (error) {
         if (!(error instanceof StaleWrite)) throw error;
-        // It was replayed or purged meanwhile, or another replica has taken over: that one's word counts.
+        // The forward was replayed or purged in the meantime, or another replica took over: the stored state wins.
         outbox.forgetRow(before.value);
         const [fence] = conditions;
         if (fence !== undefined && "key" in fence && error.key === fence.key && lease === held) become(undefined);
@@ -285,7 +290,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     }
     const taken = await leases.take(leaseName, leaseMs);
     leaseTouchedAt = performance.now();
-    // Whose own it was knows what it has begun.
+    // Skip the wait if the expired lease was our own: this process knows which attempts it started.
     if (taken?.ranOut && lease === undefined) {
       beginsAt = leaseTouchedAt + leaseMs * handOverShare;
       setTimeout(pace.soon, leaseMs * handOverShare).unref();
@@ -302,7 +307,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       lines.clear();
       return;
     }
-    // The oldest first, so that each is entered at the end of its lane.
+    // Add the oldest first, so that each forward is appended at the end of its lane.
     const all = [...outbox.all()].sort((a, b) => a.createdMs - b.createdMs);
     for (const waiting of all) lines.put(waiting, world.now());
   }
@@ -319,7 +324,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   return {
     start() {
-      // Times of the wall clock are looked at often, rather than waited for: it may be set.
+      // Poll the wall clock instead of using long timers: the clock may be changed.
       timer ??= setInterval(() => void lookSoon(), lookEveryMs).unref();
       return lookSoon();
     },
@@ -341,16 +346,16 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       cut.abort();
       await ended;
       await lease?.release().catch(() => {
-        /* It runs out by itself. */
+        /* The lease expires by itself. */
       });
     },
   };
 }
 
-/** What is undefined is not set, to whatever encodes it; to take it out of a copy costs as much as to encode the rest. */
+/** Encoders treat undefined fields as not set. Removing them from a copy costs as much as encoding the rest. */
 const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as ForwardUpdate;
 
-/** Only what waits has a time at which it is due. */
+/** Clears the due time of a forward that is no longer pending. */
 function settled(value: StoredForward, outcome: ForwardUpdate, nowMs: number): StoredForward {
   const isWaiting = (outcome.state ?? value.state) === Forward_State.PENDING;
   return { ...value, ...outcome, ...(!isWaiting && notDue), updatedAt: timestampFromMs(nowMs) };

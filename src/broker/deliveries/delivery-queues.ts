@@ -4,28 +4,31 @@ import { DestinationQueue } from "./destination-queue.ts";
 import { type Heading, headingKey, type QueuedForward } from "./outbox.ts";
 
 /**
- * Chooses the next forward to attempt. Each destination has a queue of its own, so one that does not answer holds up no
- * other. Within a destination, the first attempts of one lane are made one after another, in their order.
+ * Chooses the next forward to attempt. Each destination has its own queue, so a destination that does not answer delays
+ * no other. Within a destination, the first attempts of a lane run one after another, in order.
  */
 export interface DestinationQueues {
   put(waiting: QueuedForward, nowMs: number): void;
   remove(waiting: Pick<QueuedForward, "name">): void;
-  /** Counts as running until `ended`. Undefined: no destination has a due forward and room for it. */
+  /**
+   * Returns the next attempt, which counts as running until `ended`. Undefined if no destination has both a due forward
+   * and room for it.
+   */
   next(nowMs: number): StartedDelivery | undefined;
-  /** Whether the attempt succeeded decides how many attempts its destination may have at once. */
+  /** Ends an attempt. Its success decides how many attempts the destination may have at once. */
   ended(begun: StartedDelivery, succeeded: boolean): void;
-  /** A destination that was held may be free now. */
+  /** Checks all destinations again: a paused destination may have been resumed. */
   look(): void;
   /** Drops all waiting forwards: another replica delivers them now. Running attempts still count. */
   clear(): void;
 }
 
 interface DestinationQueuesOptions {
-  /** Attempts that may run at once to one destination. */
+  /** Limit of concurrent attempts to one destination. */
   readonly perLine: () => number;
-  /** Attempts that may run at once in all. */
+  /** Limit of concurrent attempts in total. */
   readonly most: number;
-  /** The destination is paused. */
+  /** Returns whether the destination is paused. */
   readonly isHeld: (destination: Heading) => boolean;
 }
 
@@ -34,25 +37,25 @@ export interface StartedDelivery {
   readonly line: object;
 }
 
-/** A clock that was set back by less delays no forward for long. */
+/** Tolerated clock change: a clock set back by less delays no forward for long. */
 const noticedMs = 1_000;
 
 /**
- * Bounds what failing destinations may take. Hundreds of dead destinations, each with all its attempts, would use every
- * place while they time out. So destinations that fail share half of the places. Once half of all places are taken, a
- * new destination gets one, and one that answers a quarter of its usual number.
+ * Limits the attempts to failing destinations. Hundreds of dead destinations, each with all its attempts, would use
+ * every slot while they time out. Failing destinations therefore share half of the slots. Once half of all slots are
+ * taken, a new destination gets one slot, and a destination that answers gets a quarter of its usual number.
  */
 export function createDestinationQueues({ perLine, most, isHeld }: DestinationQueuesOptions): DestinationQueues {
   const queues = new Map<string, DestinationQueue>();
-  /** Destinations that may have something to begin, in turn. */
+  /** Destinations that may have a forward to start, in round-robin order. */
   const listed = new Queue<DestinationQueue>();
-  /** Those that wait until fewer attempts run. */
+  /** Destinations that wait until fewer attempts run. */
   const crowdedOut = { failing: new Set<DestinationQueue>(), others: new Set<DestinationQueue>() };
-  /** The newest state of each forward by its name. Older ones that are still queued are dropped when they come up. */
+  /** The newest state of each forward by its name. Older states that are still queued are dropped when they come up. */
   const current = new Map<string, QueuedForward>();
   const begun = new Set<string>();
   const later = new DueHeap<QueuedForward>();
-  /** The latest time seen. A much earlier one means that the clock was set back. */
+  /** The latest time seen. A much earlier time means that the clock was set back. */
   let latestMs = 0;
   let running = 0;
   /** Running attempts to destinations whose latest attempt failed. */
@@ -114,7 +117,7 @@ export function createDestinationQueues({ perLine, most, isHeld }: DestinationQu
     }
   }
 
-  /** The queue has room and may have a forward; undefined if it has none. */
+  /** Starts the next forward of a queue that has room; undefined if the queue has none. */
   function beginFrom(queue: DestinationQueue): StartedDelivery | undefined {
     const waiting = queue.take(isCurrent);
     if (waiting === undefined) {
@@ -135,9 +138,9 @@ export function createDestinationQueues({ perLine, most, isHeld }: DestinationQu
       const { name } = waiting;
       const before = current.get(name);
       current.set(name, waiting);
-      // A running forward is entered again when its attempt has ended.
+      // A running forward is queued again when its attempt has ended.
       if (begun.has(name) || before === waiting) return;
-      // A due forward does not go through the heap, which does not keep the order of equal times.
+      // A due forward bypasses the heap, which does not keep the order of equal times.
       const dueMs = dueAt(waiting, nowMs);
       if (dueMs <= nowMs) enter(waiting);
       else later.push(waiting, dueMs);
@@ -170,7 +173,7 @@ export function createDestinationQueues({ perLine, most, isHeld }: DestinationQu
       queue.allowed = succeeded ? Math.min(perLine(), queue.allowed + 1) : Math.max(1, Math.floor(queue.allowed / 2));
       queue.answers = succeeded;
       if (!succeeded) failing += queue.running;
-      // There may be room for this destination now.
+      // This destination may have room now.
       if (crowdedOut.failing.has(queue) || crowdedOut.others.has(queue)) unlist(queue);
       begun.delete(waiting.name);
       const now = current.get(waiting.name);
@@ -191,6 +194,8 @@ export function createDestinationQueues({ perLine, most, isHeld }: DestinationQu
   };
 }
 
-/** The due time by a clock that may have been set back since: no forward waits longer than its schedule meant. */
+/**
+ * Returns the due time by a clock that may have been set back since: no forward waits longer than its schedule meant.
+ */
 const dueAt = ({ dueMs, sinceMs }: QueuedForward, nowMs: number): number =>
   Math.min(dueMs, nowMs + Math.max(0, dueMs - sinceMs));

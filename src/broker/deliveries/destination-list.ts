@@ -13,14 +13,17 @@ interface DestinationListOptions {
   readonly world: World;
 }
 
-/** Where an environment's forwards go, and how they do there: its own addresses, and whatever others wait for. */
+/**
+ * Lists an environment's destinations with their delivery status: its own addresses, and others that have waiting
+ * forwards.
+ */
 export function destinationList(environment: string, options: DestinationListOptions): readonly Destination[] {
   const { outbox, destinations, deliveries, world } = options;
   const waiting = new Map(destinations.urlsOf(environment).map((url) => [url, { pending: 0, oldestMs: world.now() }]));
   for (const one of outbox.all()) {
     if (one.environment !== environment) continue;
     const url = destinations.urlOf(one);
-    // Its address was taken away: in a moment it waits no more.
+    // The address was removed: this forward stops waiting in a moment.
     if (url === "") continue;
     const { pending, oldestMs } = waiting.get(url) ?? { pending: 0, oldestMs: world.now() };
     waiting.set(url, { pending: pending + 1, oldestMs: Math.min(oldestMs, one.createdMs) });

@@ -1,16 +1,16 @@
 import { Queue } from "../../base/queue.ts";
 import { type Heading, headingKey, type QueuedForward } from "./outbox.ts";
 
-/** Forwards of one lane (one channel, for example) whose first attempts are made one after another. */
+/** Forwards of one lane (one channel, for example) whose first attempts run one after another. */
 interface OrderedQueue {
   readonly key: string;
-  /** In their order. */
+  /** Waiting forwards, in order. */
   readonly waiting: QueuedForward[];
-  /** The first attempt of one of them is running. */
+  /** True while the first attempt of a forward of this lane is running. */
   isBusy: boolean;
 }
 
-/** One retry for so many first attempts while both wait: neither kind holds up the other. */
+/** Ratio of first attempts to retries while both wait: neither kind delays the other. */
 const attemptsPerRetry = 5;
 
 /** The due forwards of one destination: first attempts by lane, in order, and retries. */
@@ -19,16 +19,16 @@ export class DestinationQueue implements Heading {
   readonly address: Heading["address"];
   readonly overrideUrl: Heading["overrideUrl"];
   readonly key: string;
-  /** Attempts that run now. */
+  /** Number of running attempts. */
   running = 0;
-  /** Attempts that may run at once: halved by each failure, one more after each success. */
+  /** Limit of concurrent attempts: halved by each failure, raised by one after each success. */
   allowed: number;
   /** Whether the latest attempt succeeded; undefined if none has ended. */
   answers: boolean | undefined;
-  /** The queue is in the list of queues to look at. */
+  /** True while the queue is in the list of queues to check. */
   isListed = false;
   readonly #lanes = new Map<string, OrderedQueue>();
-  /** Lanes of which the next first attempt may begin. */
+  /** Lanes whose next first attempt may start. */
   #ready = new Queue<OrderedQueue>();
   #retries = new Queue<QueuedForward>();
   #taken = 0;
@@ -51,7 +51,7 @@ export class DestinationQueue implements Heading {
     if (lane.waiting.length === 1 && !lane.isBusy) this.#ready.push(lane);
   }
 
-  /** The next forward that `isCurrent` accepts; others are dropped. */
+  /** Takes the next forward that `isCurrent` accepts; drops the others. */
   take(isCurrent: (waiting: QueuedForward) => boolean): QueuedForward | undefined {
     for (;;) {
       const isRetry =
@@ -64,7 +64,7 @@ export class DestinationQueue implements Heading {
     }
   }
 
-  /** The first attempt of a forward has ended: the next of its lane may begin. */
+  /** Ends the first attempt of a forward, so that the next forward of its lane may start. */
   release(waiting: QueuedForward): void {
     const lane = this.#laneOf(waiting);
     lane.isBusy = false;
@@ -98,7 +98,10 @@ export class DestinationQueue implements Heading {
   }
 }
 
-/** Behind all forwards of its lane that come before it: by message number where both have one, otherwise by age. */
+/**
+ * Returns the position after all forwards of the lane that come before: by message number if both have one, otherwise
+ * by age.
+ */
 function positionIn(lane: readonly QueuedForward[], waiting: QueuedForward): number {
   let position = lane.length;
   while (position > 0 && comesBefore(waiting, lane[position - 1])) position -= 1;
@@ -108,7 +111,7 @@ function positionIn(lane: readonly QueuedForward[], waiting: QueuedForward): num
 function comesBefore(a: QueuedForward, b: QueuedForward | undefined): boolean {
   if (b === undefined) return false;
   if (!isNumber(a.number) || !isNumber(b.number)) return a.createdMs < b.createdMs;
-  // Numbers of the same length, as almost all neighbours have, compare as texts.
+  // Numbers of the same length, as almost all neighbors have, compare as text.
   return a.number.length === b.number.length ? a.number < b.number : BigInt(a.number) < BigInt(b.number);
 }
 

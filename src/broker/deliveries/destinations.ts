@@ -16,29 +16,29 @@ import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import { type Collections, overrideSpace } from "../collections.ts";
 
-/** Where forwards go: asked for each attempt, and so in memory. */
+/** Destinations of forwards. Kept in memory, because each attempt looks them up. */
 export interface Destinations {
-  /** By the id that stands in webhook URLs. */
+  /** Finds an environment by the id in its webhook URLs. */
   environmentById(id: string): Environment | undefined;
   environmentByName(name: string): Environment | undefined;
-  /** Where a new forward goes: a connection's own address in place of the environment's two. */
+  /** Returns the addresses of a new forward: the connection's own address, or else the environment's two. */
   addressesFor(
     environment: string,
     of: { readonly integration: string; readonly connectionId: string },
   ): readonly Pick<AddressedForward, "address" | "overrideUrl">[];
-  /** As it is now; empty: nowhere any more. */
+  /** Returns the current URL; empty if there is none any more. */
   urlOf(addressed: AddressedForward): string;
   isPaused(addressed: AddressedForward): boolean;
-  /** Whether it came to the environment that has that name now, and not to one that was deleted. */
+  /** Returns whether the item belongs to the current environment of that name, and not to a deleted one. */
   isOfNow(filed: { readonly environment: string; readonly environmentId: string }): boolean;
-  /** Why, and since when. */
+  /** Returns why and since when a URL is paused. */
   pausedAt(environment: string, url: string): StoredDestination | undefined;
-  /** Does nothing where it is paused already. */
+  /** Pauses a URL; does nothing if it is already paused. */
   pause(at: { readonly environment: string; readonly url: string }, reason: string): Promise<void>;
   resume(at: { readonly environment: string; readonly url: string }, actor: string): Promise<void>;
-  /** Of an environment: its own addresses and those that are paused. */
+  /** Returns an environment's own URLs and its paused URLs. */
   urlsOf(environment: string): readonly string[];
-  /** Told when an address changes, is paused or resumed. */
+  /** Calls the listener when an address changes, is paused or is resumed. */
   onChange(listener: () => void): void;
   close(): void;
 }
@@ -47,7 +47,7 @@ interface AddressedForward {
   readonly environment: string;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
-  /** Of a forward that is there. */
+  /** Id of the environment, if the forward exists already. */
   readonly environmentId?: string;
 }
 
@@ -68,7 +68,7 @@ export async function openDestinations({
   const byName = new Map<string, Environment>();
   const byId = new Map<string, Environment>();
   const paused = new Map<string, StoredDestination>();
-  /** Of the few connections that have one, by the parts of their key. */
+  /** Addresses of the few connections that have their own, by the parts of their key. */
   const overrides = new Map<string, string>();
   const listeners: (() => void)[] = [];
   const pausedKey = (environment: string, urlHash: string) => `${environment}\0${urlHash}`;
@@ -131,7 +131,10 @@ export async function openDestinations({
     onCommit,
   });
 
-  /** By its id: the clock may have been set back since. What was filed before there were these has none. */
+  /**
+   * Compares ids instead of creation times, because the clock may have been set back. Items stored before these ids
+   * existed have none.
+   */
   function isOfNow({
     environment,
     environmentId = "",
@@ -142,7 +145,7 @@ export async function openDestinations({
 
   function urlOf({ environment, address, overrideUrl, environmentId = "" }: AddressedForward): string {
     const home = byName.get(environment);
-    // What came to an environment that was deleted does not go where another of its name wants its own.
+    // A forward of a deleted environment must not be sent to the address of a new environment with the same name.
     if (home === undefined || !isOfNow({ environment, environmentId })) return "";
     const { forwardUrl, secondaryForwardUrl } = home;
     if (address === StoredForward_Address.OVERRIDE) return overrideUrl;
@@ -159,7 +162,7 @@ export async function openDestinations({
       const overrideUrl =
         overrides.size === 0 ? undefined : overrides.get(keyOf(environment, integration, connectionId));
       if (overrideUrl !== undefined) return [{ address: StoredForward_Address.OVERRIDE, overrideUrl }];
-      // Without any, a forward is made all the same, so that it can be sent once there is one.
+      // Without an address the forward is created anyway, so that it can be sent once there is one.
       const hasSecond = (byName.get(environment)?.secondaryForwardUrl ?? "") !== "";
       return hasSecond ? [primary, secondary] : [primary];
     },
@@ -209,5 +212,5 @@ const overridePrefix = `${overrideSpace}\0`;
 const primary = { address: StoredForward_Address.PRIMARY, overrideUrl: "" };
 const secondary = { address: StoredForward_Address.SECONDARY, overrideUrl: "" };
 
-/** A path may hold a secret of the application's. */
+/** Returns only the host: a path may contain a secret of the application. */
 const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).host : "");

@@ -8,7 +8,7 @@ import { type ChannelEvent, channelEventBody } from "./channel-event.ts";
 import type { Forwards } from "./forwards.ts";
 import { type SyncEvent, syncEventBody } from "./sync-event.ts";
 
-/** What latchkey itself has to tell the application: for the commit of what it tells of. */
+/** Events that Latchkey itself sends to the application, each for the commit of the change that it reports. */
 export interface Events {
   auth(event: AuthEvent): Change[];
   channel(event: ChannelEvent): Change[];
@@ -24,7 +24,7 @@ export function createEvents({ forwards, world }: { readonly forwards: Forwards;
       message: sequentialId(world.now()),
       body,
     };
-    // Of an application that wants to hear nothing, nothing is kept: what became of a connection stands in it.
+    // Store no event for an application without a forward URL: the connection itself holds its state.
     const wanted = forwards.newFor(cause, id).filter(({ state }) => state === Forward_State.PENDING);
     return forwards.changes(wanted);
   }

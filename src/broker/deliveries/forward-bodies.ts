@@ -3,16 +3,19 @@ import { envelopeOf, payloadOf } from "../../core/notifications/payload.ts";
 import type { StoredForward, StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Collections } from "../collections.ts";
 
-/** What is sent, byte for byte the same each time: of a notification made anew from what came, so that it is kept once. */
+/**
+ * Bodies of forwards, byte for byte the same for each attempt. The body of a notification is rebuilt from the stored
+ * notification, so that it is stored once.
+ */
 export interface ForwardBodies {
   of(forward: StoredForward): Promise<Uint8Array>;
-  /** What a notification said, as JSON text; undefined: it is gone. */
+  /** Returns the payload of a notification as JSON text; undefined if the notification is gone. */
   payloadOf(at: { readonly environment: string; readonly id: string }): Promise<string | undefined>;
-  /** It has just come, and will be asked for soon, by so many forwards. */
+  /** Caches the payload of a new notification, which `forwards` forwards will need soon. */
   know(notification: StoredNotification, forwards: number): void;
-  /** It was not stored after all. */
+  /** Drops the payload of a notification that was not stored after all. */
   forget(notification: StoredNotification): void;
-  /** It was delivered, and is seldom asked for again. */
+  /** Counts a delivered forward: its payload is seldom needed again. */
   delivered(forward: StoredForward): void;
 }
 
@@ -24,7 +27,7 @@ const utf8Of = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
 interface Payload {
   readonly from: string;
   readonly json: string;
-  /** Forwards of it that are not delivered yet. */
+  /** Number of its forwards that are not delivered yet. */
   left: number;
 }
 

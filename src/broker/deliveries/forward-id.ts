@@ -3,21 +3,21 @@ import { hash } from "node:crypto";
 interface ForwardKey {
   readonly environment: string;
   readonly integration: string;
-  /** The provider's own id of the message, or that of the receipt. */
+  /** The provider's id of the message, or the id of the receipt. */
   readonly message: string;
-  /** Empty: it concerns none. */
+  /** Empty if the forward concerns no connection. */
   readonly connectionId: string;
-  /** Which of an environment's two addresses it goes to. */
+  /** Whether the forward goes to the second of the environment's two addresses. */
   readonly isSecondary: boolean;
 }
 
 /**
- * The `webhook-id`: the same for every attempt, for a replay, and for a provider's repeat of the message, so that an
- * application can tell what it has seen.
+ * Returns the `webhook-id`: the same for every attempt, for a replay, and for a provider's repeat of the message, so
+ * that an application can detect duplicates.
  */
 export function forwardId({ environment, integration, message, connectionId, isSecondary }: ForwardKey): string {
   const parts = [environment, integration, message, connectionId, ...(isSecondary ? ["secondary"] : [])];
-  // Lengths go along: a message's id is a provider's, and may hold anything.
+  // Include the lengths: a provider's message id may contain any character.
   const text = parts.map((part) => `${part.length}:${part}`).join("");
   return `msg_${hash("sha256", text, "base64url").slice(0, 32)}`;
 }

@@ -22,19 +22,19 @@ import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import { forwardId } from "./forward-id.ts";
 
-/** Copies of notifications, and events of our own, on their way to the application. */
+/** Copies of notifications, and Latchkey's own events, on their way to the application. */
 export interface Forwards {
-  /** One for each address that its connection's go to. */
+  /** Creates one forward for each address of the connection. */
   newFor(cause: ForwardCause, connectionId: string): readonly StoredForward[];
   changes(made: readonly StoredForward[]): Change[];
   get(at: { readonly environment: string; readonly id: string }): Promise<ShownForward>;
-  /** The newest first. */
+  /** Lists forwards, newest first. */
   list(
     at: { readonly environment: string; readonly filter: ForwardFilter },
     page: BoundedPage,
   ): Promise<PageOf<Forward>>;
   ofNotification(environment: string, notificationId: string): Promise<readonly Forward[]>;
-  /** As it is shown, without its body. */
+  /** Returns a forward as shown, without its body. */
   outline(forward: Pick<StoredRecordOf<StoredForward>, "value" | "revision">): Forward;
   replay(asked: Replay, actor: string): Promise<ReplayResult>;
 }
@@ -44,11 +44,11 @@ export interface ForwardCause {
   readonly integration: string;
   /** `forward`, `auth`, `sync` or `channel`. */
   readonly type: string;
-  /** What makes it the same message when it comes again. */
+  /** Identifies the message: a repeat of the same message has the same value. */
   readonly message: string;
-  /** Empty: it is an event of our own. */
+  /** Empty for Latchkey's own events. */
   readonly notificationId: string;
-  /** Of such an event. */
+  /** Body of Latchkey's own events. */
   readonly body: Uint8Array;
   readonly lane: string;
   readonly number: string;
@@ -62,7 +62,7 @@ export interface ShownForward {
 export interface Replay {
   readonly environment: string;
   readonly ids: readonly string[];
-  /** In place of ids. */
+  /** Selects forwards in place of ids. */
   readonly filter: ForwardFilter | undefined;
 }
 
@@ -125,7 +125,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
     };
   }
 
-  /** The narrowest way there is to what is asked for, the newest first. */
+  /** Picks the narrowest index for the filter, newest first. */
   function sourceOf(environment: string, { integration, connectionId, states }: ForwardFilter) {
     const by = (index: string, under: readonly string[]) => async (request: Pick<PageRequest, "after" | "limit">) => {
       const found = await forwards.pageBy(index, { under, reverse: true, ...request });
@@ -153,7 +153,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
     });
   }
 
-  /** As if it were new; what was tried of it stays known. */
+  /** Resets a forward as if it were new; its past attempts stay visible. */
   async function replayOne(environment: string, id: string): Promise<void> {
     for (;;) {
       const before = await find(environment, id);
@@ -203,7 +203,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
           overrideUrl,
           id: forwardId({ environment, integration, message, connectionId, isSecondary }),
           sequence: notificationId === "" ? sequentialId(nowMs) : notificationId,
-          // Channels of two connections have nothing to do with each other, nor have those of two integrations.
+          // Lanes are separate for each connection and each integration.
           lane: lane === "" ? "" : `${integration}\0${connectionId}\0${lane}`,
           number,
           state: hasUrl ? State.PENDING : State.NO_DESTINATION,
@@ -243,7 +243,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
               await replayOne(environment, id);
               replayed += 1;
             } catch (error) {
-              // Of its own. What the store has to say is of all of them.
+              // A Fault concerns this forward alone; an error of the store concerns all of them.
               if (!(error instanceof Fault)) throw error;
               refused.set(id, error);
             }

@@ -9,25 +9,25 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
 import type { Destinations } from "./destinations.ts";
 
-/** What providers sent. */
+/** Notifications that providers sent. */
 export interface Notifications {
   get(at: { readonly environment: string; readonly id: string }): Promise<Notification>;
-  /** The newest first. */
+  /** Lists notifications, newest first. */
   list(filter: NotificationFilter, page: BoundedPage): Promise<PageOf<Notification>>;
 }
 
 export interface NotificationFilter {
   readonly environment: string;
-  /** Empty: of any. */
+  /** Empty for any. */
   readonly integration: string;
   readonly connectionId: string;
-  /** Only those that concern no connection. */
+  /** Only notifications that match no connection. */
   readonly unmatched: boolean;
   readonly sinceMs: number | undefined;
   readonly untilMs: number | undefined;
 }
 
-/** They are read with their bodies, of 5 MiB each at worst. */
+/** Notifications read at once: they are read with their bodies, of at most 5 MiB each. */
 const readAtOnce = 20;
 
 type NotificationSource = (
@@ -42,7 +42,7 @@ interface NotificationsOptions {
 export function createNotifications({ collections, destinations }: NotificationsOptions): Notifications {
   const { notifications, forwards, integrations } = collections;
 
-  /** As a list shows it, and how large it is there. */
+  /** Returns a notification as a list shows it, and its size there. */
   function shown(found: StoredRecordOf<StoredNotification> | undefined) {
     const notification = found === undefined ? undefined : ofNow(found.value);
     if (found === undefined || notification === undefined) return { value: undefined, bytes: 0 };
@@ -61,15 +61,15 @@ export function createNotifications({ collections, destinations }: Notifications
       return found.map((one) => ({ ...one, ...shown(one) }));
     };
 
-  /** Through its forwards: what came for other connections is not waded through. */
+  /** Reads the notifications of one connection through its forwards, which skips those of other connections. */
   const ofConnection =
     ({ environment, integration, connectionId }: NotificationFilter): NotificationSource =>
     async (request) => {
       const under = [environment, integration, connectionId];
       const found = await forwards.pageBy("connection", { under, reverse: true, ...request });
       const stored = await notifications.getMany(found.map(({ value }) => [environment, value.notificationId]));
-      // What has none is an event of our own. A second address makes a second forward of the same one, beside the
-      // first: it may be what a page begins with.
+      // A forward without a notification is an event of our own. A second address makes a second forward of the same
+      // notification, right after the first; a page may begin with it.
       let [before] = partsOf(request.after ?? "");
       return found.map(({ value: { notificationId }, position, ...one }, i) => {
         const isAgain = notificationId === before;
@@ -119,5 +119,5 @@ export function createNotifications({ collections, destinations }: Notifications
 
 export const receivedAt = ({ receivedAt: at }: Notification): number => (at === undefined ? 0 : timestampMs(at));
 
-/** Without its body, which may be larger than a page. */
+/** Drops the body, which may be larger than a page. */
 export const outlineOf = (notification: Notification): Notification => ({ ...notification, body: new Uint8Array() });

@@ -6,21 +6,24 @@ import { follow } from "../../store/follow.ts";
 import { after, keyOf, partsOf, under } from "../../store/keys.ts";
 import { forwardSpace, waitingSpace } from "../collections.ts";
 
-/** Every forward that waits, in memory: as much of it as is needed to know whose turn it is. */
+/** All waiting forwards, in memory, with only the fields that are needed to choose the next one. */
 export interface Outbox {
   readonly size: number;
-  /** How many wait for one destination. */
+  /** Returns how many forwards wait for one destination. */
   sizeAt(destination: Heading): number;
-  /** Whether so few wait for it that what comes now is soon on its way: what it needs is worth keeping in memory. */
+  /** Returns whether the queue of a destination is short enough that a new forward is sent soon and worth caching. */
   isSoon(destination: Heading): boolean;
-  /** When the one that has waited longest was made; undefined when none waits. */
+  /** Returns the creation time of the oldest waiting forward; undefined if none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<QueuedForward>;
-  /** As it was committed last, by all that was told here: of those that were soon on their way when they came. */
+  /**
+   * Returns the forward as last committed, if known here. Cached only for forwards that were to be sent soon when they
+   * arrived.
+   */
   rowOf(waiting: Pick<QueuedForward, "name">): ForwardRow | undefined;
-  /** It turned out not to be that. */
+  /** Drops a cached row that turned out to be outdated. */
   forgetRow(waiting: Pick<QueuedForward, "environment" | "id">): void;
-  /** Told of each one that comes to wait, or whose time has changed, and of each that waits no more. */
+  /** Reports each forward that starts to wait or whose due time changes, and each that no longer waits. */
   listen(listener: OutboxListener): void;
   close(): void;
 }
@@ -31,19 +34,19 @@ export interface OutboxListener {
 }
 
 export interface QueuedForward {
-  /** Its environment and its id, as one. */
+  /** Environment and id in one string. */
   readonly name: string;
   readonly environment: string;
   readonly id: string;
   readonly dueMs: number;
-  /** When that was settled: from then to when it is due is the longest it waits, whatever becomes of the clock. */
+  /** Time when the due time was set. The forward waits at most from `sinceMs` to `dueMs`, however the clock changes. */
   readonly sinceMs: number;
   readonly createdMs: number;
   readonly address: StoredForward_Address;
   readonly overrideUrl: string;
   readonly lane: string;
   readonly number: string;
-  /** It has not been tried yet. */
+  /** True before the first attempt. */
   readonly first: boolean;
 }
 
@@ -53,7 +56,7 @@ export interface ForwardRow {
   readonly revision: number;
 }
 
-/** Where a forward goes. */
+/** Destination of a forward. */
 export type Heading = Pick<QueuedForward, "environment" | "address" | "overrideUrl">;
 
 export const headingKey = ({ environment, address, overrideUrl }: Heading): string =>
@@ -67,20 +70,23 @@ interface OutboxOptions {
 const pageEntries = 2_000;
 const prefix = `${waitingSpace}\0`;
 const forwardPrefix = `${forwardSpace}\0`;
-/** Behind as many it takes a while: what comes then is read when it is its turn, which may never be. */
+/** Above this queue length, forwards are not cached but read from the store when due, which may never happen. */
 const soonBehind = 1_000;
-/** Of all destinations together: beyond it those go that came first, as of one that takes none. */
+/**
+ * Limits the cached rows of all destinations together. The oldest are evicted first, such as those of a destination
+ * that accepts none.
+ */
 const mostRows = 1_000;
 
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
-  /** By name. */
+  /** Waiting forwards by name. */
   const waiting = new Map<string, QueuedForward>();
   const sizes = new Map<string, number>();
-  /** By name. */
+  /** Cached rows by name. */
   const rows = new Map<string, OutboxEntry>();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
-  /** Undefined: it is among all that wait, if any does. */
+  /** The oldest waiting forward. Undefined: search all waiting forwards, if there are any. */
   let firstMade: QueuedForward | undefined;
 
   function count(of: Heading, by: 1 | -1): void {
@@ -115,8 +121,8 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
   }
 
   /**
-   * What a Map held when it grew or was tidied up, its former table still names; and once one table is old, each that
-   * follows is kept until everything is collected. So what is taken out lets go of what is large.
+   * Clears the large value of an evicted row. After a Map grows or compacts, its previous table still references the
+   * old entries. Once one table is in the old generation, each later table is kept until a full collection.
    */
   function forgetRow(name: string): void {
     const row = rows.get(name);
@@ -137,7 +143,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     for (const change of changes) {
       const { key } = change;
       if (key.startsWith(forwardPrefix)) {
-        // What the outbox knows of it comes behind it, unless that stays as it was.
+        // The waiting entry of a forward follows the forward in the commit, unless that entry did not change.
         forward = change;
         nameOfIt = key.slice(forwardPrefix.length);
         forgetRow(nameOfIt);
@@ -145,7 +151,7 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       }
       if (!key.startsWith(prefix)) continue;
       const name = key.slice(prefix.length);
-      // A value is opened when it is looked at.
+      // Decrypts the value on first access.
       const { value } = change;
       if (value === undefined) {
         take(name);
@@ -215,7 +221,7 @@ async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
 
 function readWaiting(name: string, value: Uint8Array): QueuedForward {
   const [environment = "", id = ""] = partsOf(name);
-  // Written out: a rest and a spread of as many fields take longer than to read them.
+  // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
   const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
     WaitingForwardSchema,
     value,

@@ -11,23 +11,23 @@ interface DeliverySweepRequest {
   readonly maxAgeMs: number;
   readonly nowMs: number;
   readonly lease: Pick<Lease, "fence">;
-  /** Aborts between two commits. */
+  /** Stops the sweep between two commits. */
   readonly signal: AbortSignal;
 }
 
-/** Deletes what is old of webhooks, and waits for nothing: forwards first, then notifications that none is left of. */
+/** Deletes old webhook data that is no longer pending: forwards first, then notifications without any forward left. */
 export type DeliverySweep = (request: DeliverySweepRequest) => Promise<number>;
 
 const pageSize = 200;
-/** They are read with their bodies, of 5 MiB each at worst. */
+/** Smaller page: notifications are read with their bodies, of at most 5 MiB each. */
 const notificationsPage = 20;
-/** More of them is for the next round: somebody else wants the store too. */
+/** Limits the deletions of one round, because other work needs the store too. */
 const mostPerRound = 20_000;
 
 export function createDeliverySweep({ store, collections }: { store: Store; collections: Collections }): DeliverySweep {
   const { environments, forwards, notifications } = collections;
 
-  /** A page of what is old, and what of it may go. */
+  /** A page of old records, and the changes that delete the deletable ones. */
   interface Stretch {
     readonly changes: readonly Change[];
     readonly gone: number;
@@ -38,7 +38,10 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     readonly environment: string;
     readonly after: string | undefined;
     readonly cutoff: number;
-    /** What is of another was left behind by one that was deleted, and perhaps made again. Undefined: there is none. */
+    /**
+     * Id of the current environment; undefined if there is none. A record with another id is left over from a deleted
+     * environment, whose name may be in use again.
+     */
     readonly environmentId: string | undefined;
     readonly nowMs: number;
   }
@@ -49,7 +52,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     const old = page.filter(
       (one) => isOver(one) || (one.value.createdAt === undefined ? 0 : timestampMs(one.value.createdAt)) < cutoff,
     );
-    // One that waits is kept for as long as it does.
+    // A pending forward is kept for as long as it is pending.
     const over = old.filter((one) => one.value.state !== Forward_State.PENDING || isOver(one));
     const changes = over.flatMap((before) => forwards.change({ before, after: undefined }));
     return { changes, gone: over.length, next: old.length < pageSize ? undefined : page.at(-1)?.position };
@@ -69,7 +72,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
       if (left !== undefined) continue;
       gone += 1;
       changes.push(...notifications.change({ before, after: undefined }));
-      // Of an environment that is gone nothing comes again.
+      // A deleted environment receives no repeated messages.
       const isOver = isLeft(before.value.environmentId, environmentId);
       const seenUntil = isOver ? Number.POSITIVE_INFINITY : nowMs - seenForMs;
       if (messageId !== "")
@@ -79,8 +82,9 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
   }
 
   /**
-   * That a message came, unless it has come again since: that one's day is not over. What came after `untilMs` may
-   * still come again, however soon its notification goes: then it is put down when the mark is to go.
+   * Deletes the mark that a message was seen, unless the message came again since: that repeat's day is not over. A
+   * message that came after `untilMs` may still be repeated, even if its notification is deleted now. Its mark is then
+   * scheduled for deletion.
    */
   async function unseen(key: string, notificationId: string, untilMs: number): Promise<Change[]> {
     const seen = await store.get(key);
@@ -92,7 +96,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     return [{ key: orphanedSeenKey(key, cameMs), value: new Uint8Array() }];
   }
 
-  /** Marks that have outlived their notifications, and whose day is over. */
+  /** Returns the deletions of marks that outlived their notifications and whose day is over. */
   async function orphansOf({ nowMs }: Pick<DeliverySweepRequest, "nowMs">): Promise<Change[]> {
     const untilMs = nowMs - seenForMs;
     const orphans = await store.list({ ...orphanedSeenUntil(untilMs), limit: pageSize });
@@ -100,13 +104,13 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
     return orphans.flatMap(({ key }, i): Change[] => {
       const mark = seen[i];
       const gone: Change = { key, value: undefined };
-      // One that has come again since is of another notification.
+      // A message that has come again since belongs to another notification.
       const isOver = mark !== undefined && cameAt(fromBinary(NotificationSeenSchema, mark.value)) <= untilMs;
       return isOver ? [gone, { key: mark.key, value: undefined, expect: mark.revision }] : [gone];
     });
   }
 
-  /** There or deleted, each that anything is left of. */
+  /** Returns all environments, existing or deleted, that still have records. */
   async function environmentsWithAny(): Promise<ReadonlyMap<string, string | undefined>> {
     const idsNow = new Map<string, string | undefined>();
     const firstAfter = {
@@ -116,7 +120,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
         (await notifications.page({ under: [], after, limit: 1 }))[0]?.value.notification?.environment,
     };
     for (const next of Object.values(firstAfter)) {
-      // Behind everything that begins with this environment: parts are parted by NUL.
+      // Continue after all keys of this environment: NUL separates key parts.
       for (let found = await next(undefined); found !== undefined; found = await next(`${found}\x01`)) {
         idsNow.set(found, (await environments.get(found))?.value.id);
       }
@@ -139,7 +143,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
             await store.commit(changes, [lease.fence]);
             deleted += gone;
           } catch (error) {
-            // One of them was replayed, or somebody else sweeps now: the next round sees.
+            // A record was replayed, or another process sweeps now: the next round continues.
             if (!(error instanceof StaleWrite)) throw error;
             return deleted;
           }
@@ -151,7 +155,7 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
       try {
         await store.commit(changes, [lease.fence]);
       } catch (error) {
-        // One of them has come again, or somebody else sweeps now.
+        // A message has come again, or another process sweeps now.
         if (!(error instanceof StaleWrite)) throw error;
         return deleted;
       }
@@ -162,6 +166,6 @@ export function createDeliverySweep({ store, collections }: { store: Store; coll
 
 const cameAt = ({ receivedAt: at }: NotificationSeen): number => (at === undefined ? 0 : timestampMs(at));
 
-/** By the id, and not by when the environment was made: the clock may have been set back since. */
+/** Compares ids instead of creation times, because the clock may have been set back. */
 const isLeft = (ofId: string, environmentId: string | undefined): boolean =>
   environmentId === undefined || (ofId !== "" && ofId !== environmentId);

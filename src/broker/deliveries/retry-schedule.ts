@@ -1,8 +1,8 @@
-/** Where a forward stands in its schedule. */
+/** Position of a forward in the retry schedule. */
 export interface SchedulePosition {
-  /** How many of the waits have begun. */
+  /** Number of waits that have begun. */
   readonly step: number;
-  /** When the last of these ends, by the schedule. */
+  /** Time when the last of these waits ends, by the schedule. */
   readonly forMs: number;
 }
 
@@ -14,7 +14,7 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** The waits between attempts: those that Standard Webhooks 1.0.0 gives as its example, 75 hours and 35 minutes. */
+/** Waits between attempts: the example of Standard Webhooks 1.0.0, in total 75 hours and 35 minutes. */
 const waits = [
   5 * second,
   5 * minute,
@@ -26,7 +26,7 @@ const waits = [
   20 * hour,
   24 * hour,
 ] as const;
-/** Upward alone: what was promised to be tried for 75 hours is. */
+/** Jitter only lengthens a wait: the promised 75 hours of retries are kept. */
 const jitter = 0.2;
 
 const minRetryAfterMs = second;
@@ -34,16 +34,16 @@ const maxRetryAfterMs = 24 * hour;
 
 interface FailedAttempt extends SchedulePosition {
   readonly nowMs: number;
-  /** What the application asked for, if it did. */
+  /** Delay that the application requested, if any. */
   readonly retryAfterMs: number | undefined;
-  /** From 0 up to 1. */
+  /** Random number from 0 up to 1. */
   readonly random: number;
 }
 
 /**
- * When a forward is tried again after a failure; undefined when it has been tried often enough. An application that
- * says when to come again is obeyed, and what it asks for earlier than the schedule has it uses none of the schedule
- * up: one that says "in a second" for a minute has not had all its attempts by then.
+ * Returns the next attempt after a failure, or undefined if there were enough attempts. A delay that the application
+ * requests is respected. A requested time before the schedule's does not use up a step: an application that answers "in
+ * a second" for a minute has not used all its attempts.
  */
 export function nextAttempt({ step, forMs, nowMs, retryAfterMs, random }: FailedAttempt): NextAttempt | undefined {
   const asked =

@@ -1,18 +1,18 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type RecordCounts, type Run, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
 
-/** That a sync has brought something, or has failed: the peer's fields under its names. */
+/** A sync saved changes, or failed. The event has the peer's fields under the peer's names. */
 export interface SyncEvent {
   readonly run: Run;
   readonly variant: string;
   readonly syncType: "full" | "incremental" | "webhook";
-  /** As it is stored under the connection, and of what it is: empty when the run failed. */
+  /** Model name as stored under the connection; empty if the run failed. */
   readonly model: string;
   readonly counts: Pick<RecordCounts, "added" | "updated" | "deleted"> | undefined;
   readonly provider: string;
 }
 
-/** One for each model that changed, and one for a run that failed. Of a run that changed nothing, none. */
+/** Returns one event for each changed model, or one for a failed run. A run without changes sends no event. */
 export function syncEvents(about: Omit<SyncEvent, "model" | "counts">): SyncEvent[] {
   if (about.run.state === Run_State.FAILED) return [{ ...about, model: "", counts: undefined }];
   return Object.entries(about.run.counts)
@@ -45,7 +45,7 @@ export function syncEventBody({ run, variant, syncType, model, counts, provider 
               updated: Number(counts.updated),
               deleted: Number(counts.deleted),
             },
-            // What changed since then is what the run has brought.
+            // All changes since then came from this run.
             modifiedAfter: began,
           }),
     }),

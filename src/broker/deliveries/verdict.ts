@@ -1,27 +1,27 @@
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 
-/** What came of an attempt to deliver. */
+/** Result of a delivery attempt. */
 export type DeliveryVerdict =
   | { readonly kind: "delivered" }
-  /** To be tried again. */
+  /** The attempt failed and is retried. */
   | { readonly kind: "failed"; readonly reason: string; readonly retryAfterMs: number | undefined }
-  /** The application wants no more: nothing is sent to this address until somebody says so. */
+  /** The application wants no more webhooks: this address stays paused until an operator resumes it. */
   | { readonly kind: "gone" }
-  /** It can never be sent there. */
+  /** The forward can never be sent to this address. */
   | { readonly kind: "impossible"; readonly reason: string };
 
 export interface DeliveryAnswer {
-  /** 0: none came. */
+  /** 0 if no response came. */
   readonly status: number;
-  /** Why none came, as a word. */
+  /** The reason for a missing response, as a code. */
   readonly error: string;
   readonly retryAfter: string | undefined;
 }
 
-/** Addresses that will be no better in an hour: they are refused, and not tried. */
+/** Errors of addresses that a retry cannot fix: the forward is rejected and not retried. */
 const impossible = new Set(["address_forbidden", "unsendable"]);
 
-/** Standard Webhooks 1.0.0: 2xx is success, a redirect is not followed and fails, 410 ends it. */
+/** Follows Standard Webhooks 1.0.0: 2xx is success, a redirect is not followed and fails, 410 ends the deliveries. */
 export function verdictOf({ status, error, retryAfter }: DeliveryAnswer, nowMs: number): DeliveryVerdict {
   if (status >= 200 && status <= 299) return { kind: "delivered" };
   if (status === 410) return { kind: "gone" };

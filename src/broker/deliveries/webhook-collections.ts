@@ -15,7 +15,7 @@ import type { Store } from "../../store/contract.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete } from "../stored/revisions.ts";
 
-/** What providers notified of, and what of it is on its way to applications. */
+/** Records of received notifications, and of forwards on their way to applications. */
 export function createWebhookCollections(store: Store) {
   return {
     notifications: createRecords({
@@ -34,7 +34,7 @@ export function createWebhookCollections(store: Store) {
       key: ({ environment, id }: StoredForward) => [environment, id],
       keyParts: 2,
       indexes: {
-        // The forwards of a notification, and all of them by when they were made.
+        // The forwards of a notification, and all forwards by creation time.
         made: ({ environment, sequence }: StoredForward) => [[environment, sequence]],
         connection: ({ environment, integration, connectionId, sequence }: StoredForward) =>
           connectionId === "" ? [] : [[environment, integration, connectionId, sequence]],
@@ -52,7 +52,7 @@ export function createWebhookCollections(store: Store) {
   } as const;
 }
 
-/** What the outbox knows of a forward that waits; of any other, nothing. */
+/** Returns the outbox entry of a forward; undefined unless the forward is pending. */
 function waitingOf(forward: StoredForward): Uint8Array | undefined {
   if (forward.state !== Forward_State.PENDING) return undefined;
   const { address, overrideUrl, lane, number, createdAt, updatedAt, nextAttemptAt, attemptCount } = forward;
