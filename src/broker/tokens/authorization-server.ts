@@ -11,24 +11,24 @@ import { parseAnswer } from "./token-answer.ts";
 import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured, unanswered } from "./token-failure.ts";
 
-/** What a provider says of itself (RFC 8414), once it is known that it speaks for the issuer. */
+/** Metadata that a provider publishes about itself (RFC 8414), used only after the issuer check. */
 export interface AuthorizationServers {
-  /** Undefined where the provider's description knows of none. Rejects with `TokenFailure`. */
+  /** Returns undefined if the provider's description has no metadata URL. Rejects with `TokenFailure`. */
   metadataOf(asking: TokenParties, rules: OAuth2Rules): Promise<AuthorizationServer | undefined>;
-  /** Where the keys are that sign its id_tokens, and by which algorithms; undefined where nobody says. */
+  /** Returns the location of the keys that sign the provider's id_tokens, and the algorithms; undefined if unknown. */
   keySetOf(asking: TokenParties, rules: OAuth2Rules): Promise<KeySetLocation | undefined>;
-  /** By the description, and where that has none by the metadata; undefined where neither has it. */
+  /** Returns the endpoint from the description, or else from the metadata; undefined if neither has the endpoint. */
   endpointOf(asking: TokenParties, rules: OAuth2Rules, name: EndpointName): Promise<string | undefined>;
 }
 
 export interface KeySetLocation {
   readonly url: string;
   readonly issuer: string;
-  /** Undefined: it does not say. */
+  /** Undefined if the metadata lists no algorithms. */
   readonly algorithms: readonly string[] | undefined;
 }
 
-/** A description's URL of an endpoint, and what metadata call the same. */
+/** Each endpoint's URL in a description, and its name in the metadata. */
 const endpoints = {
   authorization: {
     described: ({ authorizationUrl }: OAuth2Rules) => authorizationUrl,
@@ -49,7 +49,7 @@ const endpoints = {
 
 export type EndpointName = keyof typeof endpoints;
 
-/** Endpoints move seldom, and a provider that changes a key says so in its key set. */
+/** Cache time of metadata: endpoints rarely change, and a changed key appears in the key set. */
 const keptForMs = 3_600_000;
 const mostServers = 1_000;
 
@@ -59,7 +59,7 @@ interface MetadataSource {
 }
 
 export function createAuthorizationServers(send: SendSmallRequest): AuthorizationServers {
-  // Callers that wait for the same document are joined; a failure is nobody's but theirs.
+  // Concurrent callers share one fetch; failures are not cached.
   const known = new LRUCache<string, AuthorizationServer, MetadataSource>({
     max: mostServers,
     ttl: keptForMs,
@@ -86,7 +86,7 @@ export function createAuthorizationServers(send: SendSmallRequest): Authorizatio
       const url = described(rules);
       if (url !== "") return filledFor(asking, url);
       const metadata = await metadataOf(asking, rules);
-      // RFC 8705, section 5: who shows a certificate is spoken to elsewhere, where there is such a place.
+      // RFC 8705, section 5: a client with a certificate uses the mTLS endpoint alias, if there is one.
       const aliases = certificateOf(asking) === undefined ? undefined : metadata?.mtls_endpoint_aliases;
       return named === "authorization_endpoint" ? metadata?.[named] : (aliases?.[named] ?? metadata?.[named]);
     },
@@ -106,7 +106,8 @@ async function read(url: string, { send, issuer }: MetadataSource): Promise<Auth
   }
   const parsed = parseAnswer({ contentType: answer.header("content-type"), body: answer.body });
   if (parsed.is !== "object") throw misconfigured("metadata_unreadable", "the provider's metadata cannot be read");
-  // RFC 8414, section 3.3: byte for byte. The library compares what `URL` makes of both.
+  // RFC 8414, section 3.3: the issuer must match byte for byte. The library would compare both after `URL`
+  // normalization.
   if (parsed.answer["issuer"] !== issuer) {
     throw misconfigured("issuer_mismatch", "the provider's metadata is of another issuer");
   }
@@ -134,7 +135,7 @@ function listIn(answer: JsonObject, name: string): Readonly<Record<string, strin
   return Array.isArray(value) ? { [name]: value.filter((one): one is string => typeof one === "string") } : {};
 }
 
-/** The issuer as it stands; only one that names a part of the connection's configuration is a template. */
+/** Returns the issuer unchanged, unless it is a template that names a field of the connection's configuration. */
 export const issuerOf = (asking: TokenParties, { issuer }: OAuth2Rules): string =>
   issuer.includes("${") ? filledFor(asking, issuer) : issuer;
 

@@ -2,16 +2,18 @@ import { requireCertificate } from "../../auth/client-certificate.ts";
 import type { IntegrationSecrets } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { TokenParties } from "./token-endpoint.ts";
 
-/** What is shown to a provider when a connection to it is made, PEM. */
+/** Client certificate and key (PEM) for connections to a provider. */
 type ClientCertificatePem = ReturnType<typeof requireCertificate>;
 
-/** The certificate of the customer's, for whatever has none of its own. Throws `CannotAttach`. */
+/** Returns the customer's certificate, for a client without its own. Throws `CannotAttach`. */
 export function integrationCertificate(secrets: IntegrationSecrets | undefined): ClientCertificatePem | undefined {
   const { clientCertificate: certificate = "", clientPrivateKey: privateKey = "" } = secrets ?? {};
   return certificate === "" ? undefined : requireCertificate({ certificate, privateKey });
 }
 
-/** Of a client that asks for tokens: the connection's own, else the integration's (RFC 8705, section 2). */
+/**
+ * Returns the certificate of a token request: the connection's own, or else the integration's (RFC 8705, section 2).
+ */
 export function certificateOf({
   client: own,
   secrets,

@@ -16,7 +16,10 @@ import { takenFrom } from "./token-limits.ts";
 
 type CustomGrant = Extract<TokenGrant, { readonly type: "described" }>;
 
-/** What a provider's description makes up: an installed app's request, or fields exchanged for a token. No RFC. */
+/**
+ * Requests tokens as a provider's description defines: an installed app's request, or fields exchanged for a token. No
+ * RFC.
+ */
 export async function askDescribed(
   request: TokenRequest & { readonly grant: CustomGrant },
   { send, world }: { readonly send: SendSmallRequest; readonly world: World },
@@ -45,7 +48,9 @@ function tokenRulesOf({ provider: { auth } }: TokenRequest): TokenRules {
   throw misconfigured("not_described", "the provider's description knows of no token to ask for");
 }
 
-/** Throws `CannotAttach` for a field that is wanted and missing, and `UnboundHost` for one that fits into no address. */
+/**
+ * Throws `CannotAttach` for a required field that is missing, and `UnboundHost` for a field that fits into no address.
+ */
 function describedRequest(
   request: TokenRequest & { readonly grant: CustomGrant },
   rules: TokenRules,
@@ -116,7 +121,7 @@ function authorizationOf({
   return { authorization: `Bearer ${mintJwt({ rules: rules.jwt, key, values, nowMs }).token}` };
 }
 
-/** The connection's own key, if it has one. */
+/** Returns the connection's own key, if there is one. */
 function keyField({ grant }: { readonly grant: CustomGrant }, { jwt }: TokenRules): string | undefined {
   const key = jwt === undefined || jwt.keyField === "" ? undefined : find(jwt.keyField, grant.fields);
   return typeof key === "string" && key !== "" ? key : undefined;

@@ -21,7 +21,7 @@ import type { OAuth2Grant } from "./oauth2-grants.ts";
 import type { TokenRequest } from "./token-endpoint.ts";
 import { unusable } from "./token-failure.ts";
 
-/** Of a JWK Set (RFC 7517). */
+/** Keys of a JWK Set (RFC 7517). */
 export type SigningKeys = readonly JWK[];
 
 interface IdTokenCheck {
@@ -29,21 +29,24 @@ interface IdTokenCheck {
   readonly place: KeySetLocation;
   readonly keys: SigningKeys;
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
-  /** By the provider's clock. */
+  /** Current time by the provider's clock. */
   readonly nowMs: number;
 }
 
-/** OpenID Connect Core, section 3.1.3.7. */
+/** Clock tolerance for OpenID Connect Core, section 3.1.3.7. */
 const toleranceS = 60;
 
-/** What is signed by a key of a set (RFC 7518, section 3.1; RFC 8037), where metadata do not say by what. */
+/** Algorithms of keys in a set (RFC 7518, section 3.1; RFC 8037), for providers whose metadata list none. */
 const bySet = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519".split(" ");
 
-/** An end user is there, who can begin again. */
+/** Returns whether an end user takes part, who can start again. */
 export const isAuthorization = ({ type }: OAuth2Grant): boolean =>
   type === "authorization_code" || type === "device_code";
 
-/** Whether it is the provider's, the client's and of this moment. Throws `unusable`, with a code that says what is wrong. */
+/**
+ * Checks that an id_token is from the provider, for this client and currently valid. Throws `unusable` with a code for
+ * the reason.
+ */
 export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdTokenCheck): Promise<void> {
   const { integration, client: own, grant } = request;
   const client = {
@@ -51,13 +54,13 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
     [clockSkew]: Math.round((nowMs - Date.now()) / 1_000),
     [clockTolerance]: toleranceS,
   };
-  // Made for this one: the library keeps keys by it, and those are kept here.
+  // A new object for each check: the library caches keys by this object, and the keys are cached here instead.
   const server: AuthorizationServer = {
     issuer: place.issuer,
     jwks_uri: place.url,
     id_token_signing_alg_values_supported: [...(place.algorithms ?? bySet)],
   };
-  // The library looks at an id_token where it comes: in an answer of the token endpoint.
+  // The library checks an id_token only in its place, a token endpoint response.
   const answer = Response.json({ access_token: "none", token_type: "bearer", id_token: idToken });
   try {
     if (isAuthorization(grant)) {
@@ -67,14 +70,14 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
         requireIdToken: true,
       });
     } else {
-      // Section 12.2: with a renewal there may be the first one's nonce, or none.
+      // Section 12.2: after a refresh the id_token may have the first nonce, or none.
       await processRefreshTokenResponse(server, client, answer);
     }
   } catch (error) {
     throw refusalFor(error, claimsWrong);
   }
   if (isBySecret(idToken)) {
-    // Section 3.1.3.7, 8. The metadata name it, or the library would have refused it.
+    // Section 3.1.3.7, item 8. The metadata list this algorithm; otherwise the library would have rejected the token.
     const secret = own === undefined ? (request.secrets?.clientSecret ?? "") : own.secret;
     if (isSignedWith(idToken, secret)) return;
     throw unusable("id_token_signature", "the id_token is not signed with the client's secret");
@@ -87,7 +90,7 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
     });
   } catch (error) {
     if (isRefusal(error)) throw refusalFor(error, signatureWrong);
-    // The library imports a key as it finds it, and says what the engine says of one that is none.
+    // The library imports a key unchecked and throws the engine's error for an invalid key.
     throw unusable("id_token_key", "the provider's key for the id_token cannot be used");
   }
 }
@@ -95,7 +98,7 @@ export async function checkIdToken({ idToken, place, keys, request, nowMs }: IdT
 const hashes: Readonly<Record<string, string>> = { HS256: "sha256", HS384: "sha384", HS512: "sha512" };
 
 function algorithmOf(idToken: string): string {
-  // The library has read it as JSON before.
+  // The library has already parsed this header as JSON.
   const header: JsonObject = JSON.parse(Buffer.from(idToken.split(".")[0] ?? "", "base64url").toString());
   return String(header["alg"]);
 }
@@ -104,7 +107,7 @@ const isBySecret = (idToken: string): boolean => Object.hasOwn(hashes, algorithm
 
 function isSignedWith(idToken: string, secret: string): boolean {
   const [head = "", payload = "", signature = ""] = idToken.split(".");
-  // An empty key would be everybody's.
+  // Anyone could sign with an empty key.
   if (secret === "") return false;
   const right = createHmac(hashes[algorithmOf(idToken)] ?? "", secret)
     .update(`${head}.${payload}`)
@@ -120,7 +123,7 @@ const isRefusal = (error: unknown): error is IdTokenRefusal =>
   error instanceof ResponseBodyError ||
   error instanceof UnsupportedOperationError;
 
-/** Neither its message nor itself as a cause: they hold what was found. */
+/** Returns a failure without the library's message or cause: both contain values of the token. */
 function refusalFor(error: unknown, codeOf: (refusal: IdTokenRefusal) => string): unknown {
   return isRefusal(error) ? unusable(codeOf(error), "the id_token is not one to believe") : error;
 }

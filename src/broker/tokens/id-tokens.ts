@@ -11,29 +11,29 @@ import type { ReadTokens } from "./token-answer.ts";
 import type { TokenParties, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured, unanswered, unusable } from "./token-failure.ts";
 
-/** What comes with tokens and says whose they are (OpenID Connect Core, section 2), once it is known who made it. */
+/** Verification of id_tokens, which come with tokens and name their user (OpenID Connect Core, section 2). */
 export interface IdTokens {
   /**
-   * Before a renewal is sent: its answer is written down without waiting for anything, so that the keys must be there
-   * when it comes. Nothing that goes wrong here keeps a token from being renewed.
+   * Fetches the keys before a refresh is sent: the response is stored without waiting, so the keys must be there when
+   * it arrives. Errors here never prevent a refresh.
    */
   prepare(asking: TokenParties, rules: OAuth2Rules): Promise<IdTokenKeys>;
   /**
-   * The tokens, with an id_token that was verified or with none, where the provider's description says by which keys.
-   * Of an authorization, a wrong one is `unusable`.
+   * Returns the tokens with a verified id_token, or without one. Verifies only if the provider's description says which
+   * keys apply. A wrong id_token of an authorization is `unusable`.
    */
   believed(tokens: ReadTokens, judged: IdTokenInput): Promise<ReadTokens>;
 }
 
-/** By what an id_token is judged; undefined: nobody says by which keys, and nothing rests on it. */
+/** Keys that verify an id_token; undefined if no keys are configured, in which case nothing relies on the id_token. */
 type IdTokenKeys = { readonly place: KeySetLocation; readonly keys: KeySet } | "not_at_hand" | undefined;
 
 interface IdTokenInput {
   readonly request: TokenRequest & { readonly grant: OAuth2Grant };
   readonly rules: OAuth2Rules;
-  /** Looked at unless it is an authorization. */
+  /** Ignored for an authorization. */
   readonly prepared: IdTokenKeys;
-  /** By the provider's clock. */
+  /** Current time by the provider's clock. */
   readonly nowMs: number;
 }
 
@@ -48,21 +48,24 @@ interface KeySet {
   readonly fetchedAtMs: number;
 }
 
-/** A key that was taken out of the set is believed for so long. */
+/** Cache time of a key set: a key removed from the set is accepted for this long. */
 const keptMs = 300_000;
-/** Section 10.1.1: an unfamiliar key is looked for in the set anew; but not for everybody who makes one up. */
+/**
+ * Section 10.1.1: an unknown key triggers a new fetch of the set, but only if the cached set is at least this old. This
+ * limits fetches caused by invented key ids.
+ */
 const familiarMs = 60_000;
 const keptSets = 1_000;
 const maxBytes = 256 * 1024;
 const deadlineMs = 10_000;
-/** A provider whose keys are not to be had does not slow each renewal down. */
+/** Timeout, so that a provider whose keys are unavailable does not delay each refresh. */
 const preparingMs = 5_000;
 const prepareAgainMs = 60_000;
 
 export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTokens {
-  // Whoever waits for the same keys is joined; a failure is nobody's but theirs.
+  // Concurrent callers share one fetch; failures are not cached.
   const known = new LRUCache<string, KeySet>({ max: keptSets, ttl: keptMs, fetchMethod: fetched });
-  /** By issuer. */
+  /** Issuers whose keys could not be fetched lately. */
   const notToBeHad = new LRUCache<string, true>({ max: keptSets, ttl: prepareAgainMs });
 
   async function fetched(url: string): Promise<KeySet> {
@@ -78,7 +81,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     return place === undefined ? undefined : { place, keys: await known.forceFetch(place.url) };
   }
 
-  /** What keeps the keys away; what is no failure of the provider's is thrown. */
+  /** Logs why the keys are unavailable and returns the code; rethrows errors that are not failures of the provider. */
   function whyAway(thrown: unknown, asking: TokenParties): string {
     const error = unanswered(thrown, "the provider's key set");
     if (!(error instanceof TokenFailure)) throw error;
@@ -87,10 +90,10 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     return code;
   }
 
-  /** By the keys that there are, and where none of them fits, by those that the provider has now. */
+  /** Verifies with the cached keys, or if none fits, with the provider's current keys. */
   async function verify(idToken: string, { request, rules, nowMs }: Omit<IdTokenInput, "prepared">): Promise<void> {
     const away = (thrown: unknown) => {
-      // Not `passing`: what the tokens were got with has been used.
+      // Not `passing`: the grant that produced the tokens is used up.
       throw unusable("id_token_unverified", `the provider's keys are not to be had: ${whyAway(thrown, request)}`);
     };
     const found = await keysOf(request, rules).catch(away);
@@ -122,7 +125,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
     async believed(tokens, { prepared, ...judged }) {
       const { id_token: given, ...raw } = tokens.raw;
       if (given === undefined || given === null || given === "") return tokens;
-      // What is no text is no id_token either.
+      // A value that is not text is not a valid id_token either.
       const idToken = typeof given === "string" ? given : "";
       const { request, nowMs } = judged;
       if (isAuthorization(request.grant)) {
@@ -135,8 +138,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
         await checkIdToken({ place: prepared.place, keys: prepared.keys.keys, idToken, request, nowMs });
         return tokens;
       } catch (error) {
-        // The tokens are kept, whatever it was, a key that is none among it: what they were got with is good for
-        // nothing any more.
+        // Keep the tokens whatever the error is, even an invalid key: the grant that produced them is used up.
         const code = error instanceof TokenFailure ? error.code : "id_token_unverified";
         const why = error instanceof TokenFailure ? {} : { err: error };
         world.log.warn("an id_token was left out of what a renewal brought", { ...about(request), code, ...why });
@@ -148,7 +150,7 @@ export function createIdTokens({ send, servers, world }: IdTokensOptions): IdTok
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  // Not a sleep that is aborted: that makes an error with its stack, for each token that came in time.
+  // A plain timer, because an aborted sleep would create an error with its stack for each response in time.
   const timer = setTimeout(() => reject(new TokenFailure(tooLate, "it takes too long")), ms);
   try {
     return await Promise.race([work, late]);
@@ -169,7 +171,7 @@ function keysIn(text: string): SigningKeys | undefined {
     const keys: unknown = isObject(set) ? set["keys"] : undefined;
     return Array.isArray(keys) ? keys.filter(isObject) : undefined;
   } catch {
-    // No JSON, and so no keys.
+    // Not JSON, so there are no keys.
     return undefined;
   }
 }

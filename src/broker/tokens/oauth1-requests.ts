@@ -10,7 +10,7 @@ import { parseAnswer } from "./token-answer.ts";
 import type { AccessTokenRequest, OAuth1Pair, RequestTokenRequest, TokenParties } from "./token-endpoint.ts";
 import { misconfigured, refused, unusable } from "./token-failure.ts";
 
-/** The two requests of OAuth 1.0a that no browser sees (RFC 5849, sections 2.1 and 2.3). */
+/** The two OAuth 1.0a requests that do not go through the browser (RFC 5849, sections 2.1 and 2.3). */
 export interface OAuth1Legs {
   requestToken(request: RequestTokenRequest): Promise<OAuth1Pair>;
   accessToken(request: AccessTokenRequest): Promise<OAuth1Pair>;
@@ -88,7 +88,8 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
     async requestToken(request) {
       const parameter = ["oauth_callback", request.callback] as const;
       const pair = await go({ asking: request, which: "requestTokenUrl", temporary: undefined, parameter });
-      // Section 2.1: without it, it is OAuth 1.0, in which a stranger's authorization could be slipped in.
+      // Section 2.1: without this confirmation the provider speaks OAuth 1.0, which allows injecting another user's
+      // authorization.
       if (pair.raw["oauth_callback_confirmed"] !== "true") {
         throw unusable("callback_unconfirmed", `${what} has not confirmed the callback`);
       }
@@ -104,9 +105,12 @@ export function createOAuth1Legs({ send, world }: LegsOptions): OAuth1Legs {
   };
 }
 
-/** Where the Problem Reporting extension puts it as well: `OAuth realm="Clients",oauth_problem="signature_invalid"`. */
+/**
+ * Reads the error from the header where the Problem Reporting extension also puts it: `OAuth
+ * realm="Clients",oauth_problem="signature_invalid"`.
+ */
 const problemIn = (challenge: string): string | undefined =>
   /(?:^|[\s,])oauth_problem\s*=\s*"?([^\s",]+)/i.exec(challenge)?.[1];
 
-/** It goes into headers, and into a URL. */
+/** Checks a value that is put into headers and into a URL. */
 const isSafe = (value: unknown): value is string => typeof value === "string" && /^[\x21-\x7e]{1,16384}$/.test(value);

@@ -15,19 +15,23 @@ import { certificateOf } from "./client-certificates.ts";
 import type { TokenParties } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 
-/** The two that speak OAuth 2 to each other: a client as it proves itself, and a server at one of its endpoints. */
+/**
+ * Client and server of an OAuth 2 request: the client with its authentication, the server with one of its endpoints.
+ */
 export interface Party {
   readonly rules: OAuth2Rules;
   readonly server: AuthorizationServer;
   readonly client: Client;
   readonly authentication: ClientAuth;
-  /** Its secrets, so that none of them is repeated. */
+  /** Secrets of the client, which must never be repeated in errors. */
   readonly secrets: readonly string[];
-  /** By the provider's clock, as far as it is known to differ from ours. */
+  /** Current time by the provider's clock, as far as its difference from ours is known. */
   readonly nowMs: () => number;
-  /** Takes the provider's clock for right. False: it does not differ enough to be why anything was refused. */
+  /** Adopts the provider's clock. Returns false if the difference is too small to explain a rejection. */
   learnClock(answer: SmallAnswer): boolean;
-  /** What the library sends goes our own way; the answer is handed to `heard`, whatever the library makes of it. */
+  /**
+   * Routes the library's requests through our own client; `heard` gets the response, whatever the library makes of it.
+   */
   transport(options: TransportOptions): Transport;
 }
 
@@ -61,13 +65,16 @@ interface PartiesOptions {
   readonly world: World;
 }
 
-/** A clock that is off by less than this is not why an assertion was refused: both sides round, and answers take time. */
+/** Minimum clock difference that can explain a rejected assertion: both sides round, and responses take time. */
 const tellingSkewMs = 10_000;
-/** Whoever is an hour off has other troubles; and a proof must not be good for ever because a header says so. */
+/**
+ * Maximum clock difference that is adopted: a clock that is further off has other problems, and a header must not make
+ * a proof valid forever.
+ */
 const mostSkewMs = 3_600_000;
 
 export function createParties({ send, servers, world }: PartiesOptions): Parties {
-  /** By endpoint, how far the provider's clock is ahead of ours. */
+  /** Lead of the provider's clock over ours, by endpoint. */
   const skews = new LRUCache<string, number>({ max: 1_000 });
 
   return {
@@ -106,7 +113,7 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
           return true;
         },
         transport: ({ format, signal, deadlineMs, mayFollow = false, heard }) => ({
-          // Where a request may go in the open is judged where it is sent.
+          // The sender of the request decides where plain HTTP is allowed.
           [allowInsecureRequests]: true,
           async [customFetch](url, { method, headers, body }) {
             const isJson = format === "json" && body instanceof URLSearchParams;
@@ -132,8 +139,8 @@ export function createParties({ send, servers, world }: PartiesOptions): Parties
 }
 
 /**
- * The library hands it back as it is, and looks at nothing but the nonce for the next proof (RFC 9449, section 8). What
- * there is else has been read by ourselves.
+ * Returns a response for the library, which returns it as is and reads only the nonce for the next proof (RFC 9449,
+ * section 8). Our own code has read everything else.
  */
 function handedBack({ header }: SmallAnswer): Response {
   const nonce = header("dpop-nonce");
@@ -142,9 +149,9 @@ function handedBack({ header }: SmallAnswer): Response {
 
 const nothingToRead = new Response(null);
 
-/** To the library, an endpoint for tokens is one wherever it is. */
+/** Describes an endpoint to the library, for which every token endpoint is the same, wherever it is. */
 const serverAt = (url: string, endpoint: EndpointName, issuer: string): AuthorizationServer => ({
-  // What an assertion is made out to: the issuer, and where nobody knows that, exactly the endpoint it goes to.
+  // The audience of an assertion: the issuer, or if unknown, exactly the endpoint that gets the assertion.
   issuer: issuer === "" ? url : issuer,
   ...(endpoint === "token" || endpoint === "renewal" ? { token_endpoint: url } : {}),
   ...(endpoint === "revocation" ? { revocation_endpoint: url } : {}),

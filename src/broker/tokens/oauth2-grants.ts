@@ -1,23 +1,23 @@
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { TokenGrant } from "./token-endpoint.ts";
 
-/** A grant that RFCs know, as against what a provider's description makes up. */
+/** A grant that an RFC defines, unlike one that a provider's description defines. */
 export type OAuth2Grant = Exclude<TokenGrant, { readonly type: "described" }>;
 
-/** What a grant is on the wire. */
+/** A grant as it is sent. */
 export interface GrantForm {
   readonly grantType: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** It goes to where tokens are renewed, if that is elsewhere. */
+  /** Whether the grant goes to the refresh endpoint, if that differs from the token endpoint. */
   readonly isRenewal: boolean;
-  /** Nothing of these is ever repeated. */
+  /** Secrets that must never be repeated in errors. */
   readonly secrets: readonly string[];
 }
 
 const deviceCode = "urn:ietf:params:oauth:grant-type:device_code";
 const tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange";
 
-/** The parameters of a grant. Those of the protocol count for more than what a description adds. */
+/** Returns the parameters of a grant. Parameters of the protocol override those that a description adds. */
 export function grantForm(grant: OAuth2Grant, rules: OAuth2Rules, scopes: readonly string[]): GrantForm {
   const { tokenParams, refreshParams, renewal } = rules;
   switch (grant.type) {

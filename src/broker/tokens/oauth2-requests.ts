@@ -11,7 +11,7 @@ import { parseAnswer } from "./token-answer.ts";
 import type { DeviceCode, PushedRequest, PushRequest, RevocationRequest, ScopedRequest } from "./token-endpoint.ts";
 import { refused, unusable } from "./token-failure.ts";
 
-/** What a client asks of an authorization server beside tokens. */
+/** Requests of a client to an authorization server, other than for tokens. */
 export interface OAuth2Requests {
   push(request: PushRequest): Promise<PushedRequest>;
   beginDevice(request: ScopedRequest): Promise<DeviceCode>;
@@ -27,13 +27,13 @@ interface RequestsOptions {
 const deadlineMs = 60_000;
 /** RFC 8628, section 3.2. */
 const defaultIntervalMs = 5_000;
-/** Of a provider that does not say, though it must. */
+/** Device code lifetime for a provider that does not send one, although the RFC requires it. */
 const defaultDeviceLifetimeMs = 300_000;
-/** RFC 9126, section 2.2: between 5 and 600 seconds; the least, of a provider that does not say. */
+/** RFC 9126, section 2.2: between 5 and 600 seconds; 5 for a provider that does not send a lifetime. */
 const defaultPushedLifetimeMs = 5_000;
 
 export function createOAuth2Requests({ parties, servers, world }: RequestsOptions): OAuth2Requests {
-  /** What one request is answered; of refusals, none. */
+  /** Returns the response of one request; throws if the provider rejects it. */
   async function answerTo({ what, party, format, signal, secrets, send }: TokenRequestOptions): Promise<TokenResponse> {
     let heard: TokenResponse | undefined;
     await send(
@@ -89,7 +89,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
         send: (way) => deviceAuthorizationRequest(server, client, authentication, scope === "" ? {} : { scope }, way),
       });
       const { device_code: deviceCode, user_code: userCode } = object;
-      // `verification_url` is what some called it before there was an RFC.
+      // `verification_url` is the name that some providers used before the RFC.
       const verificationUri = object["verification_uri"] ?? object["verification_url"];
       if (!isText(deviceCode) || !isText(userCode) || !isLink(verificationUri)) {
         throw unusable("no_device_code", `${what} gave nothing to go on with`);
@@ -101,7 +101,7 @@ export function createOAuth2Requests({ parties, servers, world }: RequestsOption
         verificationUri,
         verificationUriComplete: isLink(complete) ? complete : undefined,
         expiresAtMs: sentAtMs + (lifetimeMs(object["expires_in"], "s") ?? defaultDeviceLifetimeMs),
-        // 0 would be to ask without a pause.
+        // Replace 0, which would mean polling without a pause.
         intervalMs: lifetimeMs(object["interval"], "s") || defaultIntervalMs,
       };
     },
@@ -145,7 +145,7 @@ interface TokenResponse {
   readonly object: JsonObject;
 }
 
-/** RFC 7009, section 2.2: a token that is not good is as good as revoked; some refuse it all the same. */
+/** RFC 7009, section 2.2: an invalid token counts as revoked; some providers return an error anyway. */
 const isGoneAlready = (error: unknown): boolean =>
   error instanceof Error && "code" in error && (error.code === "invalid_token" || error.code === "invalid_grant");
 
@@ -156,7 +156,7 @@ function objectIn({ header, body }: SmallAnswer): JsonObject {
 
 const codeIn = (value: JsonValue | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
 
-/** Shown to people, and sent back as it is. */
+/** Checks text that is shown to people and sent back unchanged. */
 const isText = (value: JsonValue | undefined): value is string =>
   typeof value === "string" && /^[\x20-\x7e]{1,4096}$/.test(value);
 

@@ -14,7 +14,7 @@ import type { TokenParties, TokenRequest } from "./token-endpoint.ts";
 import { misconfigured } from "./token-failure.ts";
 import { takenFrom } from "./token-limits.ts";
 
-/** Of all that it may take to come to an answer. */
+/** Deadline for all requests of one grant together. */
 const deadlineMs = 60_000;
 
 interface TokenExchange {
@@ -22,7 +22,7 @@ interface TokenExchange {
   readonly reading: TokenReading;
 }
 
-/** Grants as RFCs have them, at one endpoint that may have its own ideas of an answer. */
+/** Requests tokens with a grant from an RFC, at an endpoint whose response format may differ from the RFC. */
 export async function askOAuth2(
   request: TokenRequest & { readonly grant: OAuth2Grant },
   { parties, idTokens, world }: { readonly parties: Parties; readonly idTokens: IdTokens; readonly world: World },
@@ -64,7 +64,7 @@ export async function askOAuth2(
   };
 
   let { answer, reading } = await turn();
-  // RFC 9449, section 8: the nonce came along, and the grant was not looked at.
+  // RFC 9449, section 8: the rejection carries a new nonce, and the grant was not examined.
   if (proof !== undefined && isRefusedFor(reading, "use_dpop_nonce")) ({ answer, reading } = await turn());
   if (isAboutTime(reading, party) && party.learnClock(answer)) ({ answer, reading } = await turn());
 
@@ -84,7 +84,7 @@ export function oauth2RulesOf({ provider: { auth } }: Pick<TokenParties, "provid
   throw misconfigured("not_oauth2", "the provider does not speak OAuth 2");
 }
 
-/** What is asked for: by whoever asks, else by the integration, else as the provider usually has it. */
+/** Returns the scopes to request: the caller's, or else the integration's, or else the provider's default. */
 export function scopesFor(
   { integration }: TokenParties,
   { defaultScopes }: OAuth2Rules,
@@ -106,7 +106,10 @@ function proving(dpopKey: string, { client, nowMs }: Party): DPoPHandle {
 const isRefusedFor = (reading: TokenReading, ...codes: readonly string[]): boolean =>
   reading.is === "refusal" && reading.code !== undefined && codes.includes(reading.code);
 
-/** Refused with what is good for a moment only: our clock may not be theirs. What was asked for was not looked at. */
+/**
+ * Returns whether a short-lived proof was rejected: our clock may differ from the provider's. The grant itself was not
+ * examined.
+ */
 function isAboutTime(reading: TokenReading, { rules }: Party): boolean {
   const isAsserting = rules.tokenEndpointAuthMethod.endsWith("_jwt");
   return (

@@ -1,4 +1,4 @@
 import { hash } from "node:crypto";
 
-/** RFC 7636, section 4.2: what the authorization request shows of a verifier. `plain` is spoken to nobody. */
+/** Returns the challenge of a verifier for the authorization request (RFC 7636, section 4.2). `plain` is never used. */
 export const challengeOf = (verifier: string): string => hash("sha256", verifier, "base64url");

@@ -1,18 +1,18 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** A request of a provider's description with a connection's values in it. */
+/** A request from a provider's description, filled in with a connection's values. */
 export interface FilledRequest {
   readonly method: string;
   /** Path and query. */
   readonly path: string;
-  /** JSON; empty: none. */
+  /** JSON; empty if there is no body. */
   readonly body: string;
 }
 
 const place = /\$\{connectionConfig\.([^}]+)\}/g;
 
-/** Undefined where the connection has no such value, and so no such request is to be made. */
+/** Fills a request; undefined if the connection lacks a value, in which case the request must not be sent. */
 export function filledRequest({ method, path, body }: RequestTemplate, config: JsonObject): FilledRequest | undefined {
   const named = [...`${path}${body}`.matchAll(place)].map(([, name = ""]) => name);
   const values = new Map(named.map((name) => [name, textOf(config, name)]));
@@ -26,7 +26,7 @@ export function filledRequest({ method, path, body }: RequestTemplate, config: J
   };
 }
 
-/** What a request about a channel may name beside a connection's values; undefined: there is no such value. */
+/** Values that a channel request may use besides a connection's values; undefined if there is no such value. */
 export type ChannelValues = Readonly<
   Partial<Record<"id" | "address" | "token" | "expiration" | "resource" | "resourceId", string | undefined>>
 >;
@@ -34,8 +34,8 @@ export type ChannelValues = Readonly<
 const anyPlace = /\$\{([^}]+)\}/g;
 
 /**
- * A request about a channel. A field of the body whose value is not given is left out: a provider is not told of an
- * expiration that is the text "undefined", or none. Undefined where the path names something that there is not.
+ * Fills a channel request. Omits a body field whose value is missing: the provider must not get an expiration that is
+ * the text "undefined", or empty. Returns undefined if the path uses a missing value.
  */
 export function filledChannelRequest(
   { method, path, body }: RequestTemplate,
@@ -54,12 +54,14 @@ export function filledChannelRequest(
     return encodeURIComponent(value);
   });
   if (!isWhole) return undefined;
-  // Templates are JSON: the check of descriptions sees to it.
+  // The template is valid JSON: the validation of descriptions ensures this.
   const content = body === "" ? "" : JSON.stringify(filledJson(JSON.parse(body) as JsonValue, valueNamed) ?? null);
   return { method: method || "GET", path: filledPath, body: content };
 }
 
-/** Undefined: one of the values in it is not there. Values are put into what was parsed, so that none can leave its text. */
+/**
+ * Returns undefined if a value is missing. Fills in values after parsing, so that no value can break out of its text.
+ */
 function filledJson(value: JsonValue, valueNamed: (name: string) => string | undefined): JsonValue | undefined {
   if (typeof value === "string") {
     const names = [...value.matchAll(anyPlace)].map(([, name = ""]) => name);
@@ -74,6 +76,6 @@ function filledJson(value: JsonValue, valueNamed: (name: string) => string | und
 
 function textOf(config: JsonObject, name: string): string | undefined {
   const value = Object.hasOwn(config, name) ? config[name] : undefined;
-  // A step up or aside is no segment, however it is written.
+  // `.` and `..` are not valid path segments, in any encoding.
   return typeof value === "string" && value !== "" && value !== "." && value !== ".." ? value : undefined;
 }

@@ -5,33 +5,33 @@ import type { Tokens } from "../../auth/oauth2/tokens.ts";
 import type { TokenAnswer } from "../../gen/latchkey/v1/provider_pb.ts";
 import { stepsOf, valueAt } from "../../providers/dotted-path.ts";
 
-/** What a token endpoint answered, as it came. */
+/** The response of a token endpoint, as received. */
 export interface TokenHttpAnswer {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Uint8Array;
 }
 
-/** What an answer turned out to be. */
+/** The result of reading a response. */
 export type TokenReading =
   | { readonly is: "tokens"; readonly tokens: ReadTokens }
-  /** An error, whatever the status says. The code is the provider's word, not yet fit to be shown. */
+  /** An error, whatever the status. The code is the provider's text and not yet safe to show. */
   | { readonly is: "refusal"; readonly code: string | undefined }
-  /** Half an answer, or bytes that are no text: a token may have been given, and is lost. */
+  /** A truncated response, or bytes that are not text: an issued token may be lost. */
   | { readonly is: "garbled"; readonly code: string }
-  /** As if all were well, with what cannot be used. */
+  /** A success response with unusable content. */
   | { readonly is: "unusable"; readonly code: string };
 
 export type ReadTokens = Omit<Tokens, "dpopKey">;
 type TokenFields = Omit<TokenAnswer, "$typeName">;
 
 interface ReadingOptions {
-  /** Where things stand in the answer, when not where RFC 6749 has them. */
+  /** Paths of the fields in the response, if not those of RFC 6749. */
   readonly at: TokenFields | undefined;
   readonly defaultLifetime: Duration | undefined;
-  /** When the request was sent: what is said of time counts from there. */
+  /** Time when the request was sent; lifetimes count from this time. */
   readonly sentAtMs: number;
-  /** The tokens are to be bound to a key (RFC 9449). */
+  /** True if the tokens are to be bound to a key (RFC 9449). */
   readonly isBound: boolean;
 }
 
@@ -49,7 +49,7 @@ const nothing: TokenFields = {
   refreshTokenExpiresIn: "",
 };
 
-/** Read leniently where providers differ, and strictly where what is read goes into a header. */
+/** Reads a response: leniently where providers differ, strictly where a value goes into a header. */
 export function readTokenAnswer(answered: TokenHttpAnswer, options: ReadingOptions): TokenReading {
   const { at = nothing } = options;
   const isSuccess = answered.status >= 200 && answered.status < 300;
@@ -64,7 +64,7 @@ export function readTokenAnswer(answered: TokenHttpAnswer, options: ReadingOptio
   return readTokens(answer, { ...options, at });
 }
 
-/** The object that an answer is, JSON or a form, whatever it is called; else what is wrong with it. */
+/** A response parsed as an object, from JSON or a form whatever its content type; otherwise the problem. */
 type ParsedAnswer =
   | { readonly is: "object"; readonly answer: JsonObject }
   | { readonly is: "page" | "empty" | "invalid_utf8" | "unparsable" };
@@ -78,14 +78,14 @@ export function parseAnswer({ contentType = "", body }: Omit<TokenHttpAnswer, "s
   const value = jsonIn(text);
   if (isObject(value)) return { is: "object", answer: value };
   if (value === undefined && text.startsWith("<")) return { is: "page" };
-  // A form under another name, as `text/plain` or `text/html`.
+  // A form with another content type, such as `text/plain` or `text/html`.
   if (value === undefined && /^[A-Za-z0-9_.%-]+=[^\s<>{}]*$/.test(text)) return { is: "object", answer: formIn(text) };
   return { is: "unparsable" };
 }
 
 function textOf(body: Uint8Array): string | undefined {
   try {
-    // A byte order mark goes, as RFC 8259, section 8.1 lets it.
+    // Drop a byte order mark, as RFC 8259, section 8.1 allows.
     return new TextDecoder("utf-8", { fatal: true }).decode(body).trim();
   } catch {
     return undefined;
@@ -105,14 +105,14 @@ const formIn = (text: string): JsonObject => Object.fromEntries(new URLSearchPar
 const isObject = (value: JsonValue | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** An error code, or false where a provider says how it went; undefined where neither is. */
+/** Returns the error code, or a refusal without text if the provider sent `false`; undefined if there is no error. */
 function refusalIn(answer: JsonObject, path: string): { readonly text: string | undefined } | undefined {
   const found = [path === "" ? "error" : path, "error"].map((one) => valueAt(one, answer));
   const text = found.find((value): value is string => typeof value === "string" && value !== "");
   if (text !== undefined) return { text };
-  // Slack, and who does as Slack does.
+  // The format of Slack and of providers that copy it.
   if (found.includes(false) || answer["ok"] === false) return { text: undefined };
-  // An object that says more: its code, where that is where everybody has it.
+  // An error object with details: use its code, if it is in the usual field.
   const nested = found.find(isObject);
   if (nested === undefined) return undefined;
   const code = [nested["code"], nested["type"]].find((value) => typeof value === "string");
@@ -150,14 +150,14 @@ function readTokens(answer: JsonObject, options: TokenReadingContext): TokenRead
   };
 }
 
-/** It goes into a header: visible ASCII, and no more of it than a head can carry. */
+/** Checks a token that goes into a header: visible ASCII, and no longer than a request head can carry. */
 const isSafe = (value: JsonValue | undefined): value is string =>
   typeof value === "string" && /^[\x21-\x7e]{1,16384}$/.test(value);
 
-/** Empty is how some say that there is none. */
+/** Treats an empty value as missing, because some providers send empty text for no token. */
 const present = (value: JsonValue | undefined) => (value === null || value === "" ? undefined : value);
 
-/** It stands beside the token, wherever that is. */
+/** Finds the token type, which is next to the token wherever that is. */
 function typeOf(answer: JsonObject, accessPath: string): string | undefined {
   const beside = [...(stepsOf(accessPath) ?? []).slice(0, -1), "token_type"];
   const path = beside.map((step) => step.replaceAll(".", "\\.")).join(".");
@@ -165,11 +165,14 @@ function typeOf(answer: JsonObject, accessPath: string): string | undefined {
   return typeof type === "string" ? type.toLowerCase() : undefined;
 }
 
-/** Of types that want proof with each request we know one; others call a bearer token `bot`, `user` or nothing. */
+/**
+ * Token types that need a proof with each request; we support one. Other types are bearer tokens, called `bot`, `user`
+ * or nothing.
+ */
 const provingTypes = ["mac", "pop", "dpop", "n_a"];
 
 function canBeUsed(type: string | undefined, isBound: boolean): boolean {
-  // RFC 9449, section 5: a token that was to be bound and is not is not what was asked for.
+  // RFC 9449, section 5: an unbound token where a bound one was requested is not acceptable.
   if (isBound) return type === undefined || type === "dpop";
   return type === undefined || !provingTypes.includes(type);
 }
@@ -183,7 +186,7 @@ function lifetimeIn(answer: JsonObject, options: TokenReadingContext): number | 
   return said ?? (defaultLifetime === undefined ? undefined : durationMs(defaultLifetime));
 }
 
-/** The scopes that a provider's answer names, as text or as a list; undefined: none. */
+/** Returns the scopes in a provider's response, as text or as a list; undefined if there are none. */
 export function scopesIn(value: JsonValue | undefined): readonly string[] | undefined {
   const scopes = Array.isArray(value)
     ? value.filter((one): one is string => typeof one === "string" && one !== "")
@@ -193,7 +196,7 @@ export function scopesIn(value: JsonValue | undefined): readonly string[] | unde
   return scopes.length === 0 ? undefined : [...new Set(scopes)];
 }
 
-/** Fields of the answer, by the names under which they are filed. What is not there is not filed. */
+/** Returns fields of the response under the names for storing them. Missing fields are omitted. */
 function filed(paths: Readonly<Record<string, string>>, answer: JsonObject): JsonObject {
   const found = Object.entries(paths).map(([name, path]): [string, JsonValue | undefined] => [
     name,

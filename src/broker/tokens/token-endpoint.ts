@@ -4,66 +4,66 @@ import type { Integration, IntegrationSecrets } from "../../gen/latchkey/v1/inte
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 
 /**
- * Asks a provider for tokens, and for what goes before and after them. The only thing that sends a client's secret, a
- * code or a refresh token anywhere. Everything here rejects with `TokenFailure`, unless it says otherwise.
+ * Requests tokens from a provider, and what precedes and follows them. The only code that sends a client's secret, a
+ * code or a refresh token. All methods reject with `TokenFailure`, unless noted otherwise.
  */
 export interface TokenEndpoint {
   /**
-   * One request, or two where the protocol wants it: a DPoP nonce, a clock that is not the provider's. An id_token that
-   * comes along is verified where it is known by which keys: a wrong one is `unusable` of an authorization, and left
-   * out of a renewal.
+   * Sends one request, or a second if the protocol needs it: for a DPoP nonce, or after a clock difference. Verifies an
+   * id_token in the response if its keys are known. A wrong id_token is `unusable` for an authorization, and dropped
+   * for a refresh.
    */
   ask(request: TokenRequest): Promise<Tokens>;
-  /** Where the end user is sent, and what the answer is held to. Asks for metadata only where the provider has some. */
+  /** Returns the authorization URL and the checks for its response. Fetches metadata only if the provider has some. */
   authorization(request: TokenParties): Promise<AuthorizationEndpoint>;
-  /** Puts an authorization request down beforehand (RFC 9126). What is sent to the browser is `request_uri` alone. */
+  /** Pushes an authorization request (RFC 9126). The browser then gets only the `request_uri`. */
   push(request: PushRequest): Promise<PushedRequest>;
-  /** A code to show to the end user (RFC 8628). */
+  /** Requests a code to show to the end user (RFC 8628). */
   beginDevice(request: ScopedRequest): Promise<DeviceCode>;
-  /** RFC 7009. False: the provider has no such endpoint, and the token lives on. */
+  /** Revokes a token (RFC 7009). Returns false if the provider has no such endpoint; the token then stays valid. */
   revoke(request: RevocationRequest): Promise<boolean>;
-  /** OAuth 1.0a: temporary credentials (RFC 5849, section 2.1). */
+  /** Requests temporary credentials of OAuth 1.0a (RFC 5849, section 2.1). */
   requestToken(request: RequestTokenRequest): Promise<OAuth1Pair>;
-  /** OAuth 1.0a: the token (section 2.3). */
+  /** Requests the token of OAuth 1.0a (section 2.3). */
   accessToken(request: AccessTokenRequest): Promise<OAuth1Pair>;
 }
 
-/** Who asks whom. */
+/** The client and the provider of a token request. */
 export interface TokenParties {
   readonly provider: Provider;
   readonly integration: Integration;
   readonly secrets: IntegrationSecrets | undefined;
   /** This connection's own OAuth app, in place of the integration's. */
   readonly client?: OwnClient | undefined;
-  /** For templates in the provider's addresses. */
+  /** Values for templates in the provider's addresses. */
   readonly connectionConfig: JsonObject;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface TokenRequest extends TokenParties {
   readonly grant: TokenGrant;
-  /** The key that this connection's tokens are bound to, as `Tokens.dpopKey` gave it. */
+  /** The key that this connection's tokens are bound to, from `Tokens.dpopKey`. */
   readonly dpopKey?: string | undefined;
   /**
-   * It goes over the connection that another one has come back on, where there is one, which costs no handshake; for
-   * whoever knows what to do when nobody can say whether it arrived.
+   * Allows reusing a connection that has just answered another request, which saves a handshake. Only for callers that can handle a
+   * request of which it is unknown whether it arrived.
    */
   readonly mayFollow?: boolean | undefined;
 }
 
 export interface AuthorizationEndpoint {
-  /** Empty: the provider has none. */
+  /** Empty if the provider has none. */
   readonly url: string;
-  /** Empty: the provider has none, and authorization requests go with the browser. */
+  /** Empty if the provider has none; authorization requests then go through the browser. */
   readonly pushedUrl: string;
-  /** Compared with `iss` (RFC 9207); empty: not known. */
+  /** Compared with `iss` (RFC 9207); empty if unknown. */
   readonly issuer: string;
-  /** An answer without `iss` is refused. */
+  /** Whether a response without `iss` is rejected. */
   readonly issuerAlways: boolean;
 }
 
 export interface PushRequest extends TokenParties {
-  /** All of the authorization request, `client_id` aside. */
+  /** All parameters of the authorization request, except `client_id`. */
   readonly parameters: Readonly<Record<string, string>>;
 }
 
@@ -73,19 +73,19 @@ export interface PushedRequest {
 }
 
 export interface ScopedRequest extends TokenParties {
-  /** None: the integration's, else the provider's default. */
+  /** Empty for the integration's scopes, or else the provider's default. */
   readonly scopes: readonly string[];
 }
 
 export interface DeviceCode {
   readonly deviceCode: string;
   readonly userCode: string;
-  /** `http` or `https`, to be shown. */
+  /** `http` or `https` URL to show. */
   readonly verificationUri: string;
-  /** The same with the code in it. */
+  /** The same URL with the code in it. */
   readonly verificationUriComplete: string | undefined;
   readonly expiresAtMs: number;
-  /** Between polls; `slow_down` adds five seconds for good. */
+  /** Polling interval; `slow_down` adds five seconds permanently. */
   readonly intervalMs: number;
 }
 
@@ -95,7 +95,7 @@ export interface RevocationRequest extends TokenParties {
 }
 
 export interface RequestTokenRequest extends TokenParties {
-  /** Where the end user comes back to, or `oob`. */
+  /** URL that the end user returns to, or `oob`. */
   readonly callback: string;
 }
 
@@ -107,16 +107,18 @@ export interface AccessTokenRequest extends TokenParties {
 export interface OAuth1Pair {
   readonly token: string;
   readonly secret: string;
-  /** The answer as it came, for `raw`. */
+  /** The response as received, for `raw`. */
   readonly raw: JsonObject;
 }
 
 export interface OwnClient {
   readonly id: string;
   readonly secret: string;
-  /** PEM, where the client authenticates by mutual TLS, or its tokens are bound to it (RFC 8705). */
+  /**
+   * PEM certificate, if the client authenticates by mutual TLS or its tokens are bound to the certificate (RFC 8705).
+   */
   readonly certificate?: string | undefined;
-  /** PEM: of the certificate; without one, what signs the client's assertions. */
+  /** PEM key of the certificate; without a certificate, the key that signs the client's assertions. */
   readonly privateKey?: string | undefined;
 }
 
@@ -125,9 +127,12 @@ export type TokenGrant =
       readonly type: "authorization_code";
       readonly code: string;
       readonly redirectUri: string;
-      /** Undefined for a provider that cannot do PKCE. */
+      /** Undefined for a provider that does not support PKCE. */
       readonly codeVerifier: string | undefined;
-      /** What the authorization request had; undefined: it had none, and one in the id_token is refused. */
+      /**
+       * Nonce of the authorization request; undefined if it had none, in which case a nonce in the id_token is
+       * rejected.
+       */
       readonly nonce: string | undefined;
     }
   | { readonly type: "refresh_token"; readonly refreshToken: string }
@@ -135,7 +140,7 @@ export type TokenGrant =
   | { readonly type: "device_code"; readonly deviceCode: string }
   /** RFC 8693. */
   | { readonly type: "token_exchange"; readonly subjectToken: string; readonly subjectTokenType: string }
-  /** Facebook's family: a token that still lives is exchanged for one that lives longer. */
+  /** Used by Facebook and its family: a token that is still valid is exchanged for one with a longer lifetime. */
   | { readonly type: "renewal"; readonly accessToken: string }
-  /** What `TokenRules` describe: an app's or a two-step's own request, filled in with the connection's fields. */
+  /** A request that `TokenRules` describe, of an app or a two-step flow, filled with the connection's fields. */
   | { readonly type: "described"; readonly fields: JsonObject };

@@ -7,16 +7,17 @@ import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import { looksRandom } from "../../core/secrets/redaction.ts";
 
-/** An address that the operator's rules forbid, and a request that is none: they stay so until somebody mends them. */
+/** Failures that last until someone fixes them: an address that the operator's rules forbid, and an invalid request. */
 const forGood = ["address_forbidden", "unsendable"];
 
-/** What was thrown before, or in place of, an answer. What is none of these goes through as it is: it is a defect. */
+/** Converts an error thrown before, or in place of, a response. Other errors are returned unchanged, as defects. */
 export function unanswered(error: unknown, what: string): unknown {
   if (error instanceof CannotAttach || error instanceof UnboundHost) {
     const code = error instanceof UnboundHost ? "address_unbound" : "client_unusable";
     return new TokenFailure({ kind: "misconfigured", code, retryAfterMs: undefined }, error.message, { cause: error });
   }
-  // Of the library: a key that is too short, or of a kind that it does not sign with. Its causes hold what was sent.
+  // Thrown by the library for a key that is too short or of an unsupported kind. The cause is dropped because it
+  // contains sent values.
   if (error instanceof UnsupportedOperationError || error instanceof OperationProcessingError) {
     return misconfigured("client_unusable", `the client cannot authenticate: ${error.message}`);
   }
@@ -29,7 +30,7 @@ export function unanswered(error: unknown, what: string): unknown {
 function kindOfUnanswered({ reason, mayHaveArrived, status }: RequestFailed): TokenFailureKind {
   if (forGood.includes(reason)) return "misconfigured";
   if (!mayHaveArrived) return "passing";
-  // It began to say no; what else it had to say is not known.
+  // The provider began to reject the request; the rest of the response is unknown.
   if (status !== undefined && (status < 200 || status >= 300)) {
     return kindOf({ status, code: undefined, grant: "", rules: { deadGrantErrors: [], deadClientErrors: [] } });
   }
@@ -40,9 +41,9 @@ interface RefusedTokenRequest {
   readonly what: string;
   readonly answer: SmallAnswer;
   readonly kind: TokenFailureKind;
-  /** As the provider has it. */
+  /** Error code as the provider sent it. */
   readonly code: string | undefined;
-  /** What was sent: no code that is one of them, or a part of one, is repeated. */
+  /** Sent secrets: a code that equals or is part of one is never shown. */
   readonly secrets: readonly string[];
   readonly nowMs: number;
 }
@@ -54,7 +55,7 @@ export function refused({ what, answer, kind, code, secrets, nowMs }: RefusedTok
   return new TokenFailure({ kind, code: shown, retryAfterMs: waitMs }, `${what} refused: ${shown}, ${answer.status}`);
 }
 
-/** Providers know more secrets than were sent: what signs their webhooks, tokens of before. */
+/** Detects tokens in a code. Providers know more secrets than were sent, such as webhook secrets and earlier tokens. */
 const holdsToken = (word: string): boolean => word.split(/[_.:-]/).some(looksRandom);
 
 export const misconfigured = (code: string, message: string): TokenFailure =>

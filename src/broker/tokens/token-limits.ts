@@ -9,7 +9,7 @@ import { refused, unusable } from "./token-failure.ts";
 interface TokenIntake {
   readonly asking: TokenParties;
   readonly answer: SmallAnswer;
-  /** All that was sent and is not to be repeated. */
+  /** All sent values that must not be repeated in errors. */
   readonly secrets: readonly string[];
   readonly kindOf: (status: number, code: string | undefined) => TokenFailureKind;
   readonly nowMs: number;
@@ -17,7 +17,7 @@ interface TokenIntake {
 
 const what = "the token endpoint";
 
-/** The tokens of an answer, in a form that can be stored. Throws `TokenFailure` for all else that an answer can be. */
+/** Returns the tokens of a response in a form that can be stored. Throws `TokenFailure` for any other response. */
 export function takenFrom(reading: TokenReading, { asking, answer, secrets, kindOf, nowMs }: TokenIntake): ReadTokens {
   switch (reading.is) {
     case "refusal": {
@@ -38,7 +38,7 @@ export function takenFrom(reading: TokenReading, { asking, answer, secrets, kind
 function storable(tokens: ReadTokens, { provider }: TokenParties): ReadTokens {
   const connectionConfig = textual(tokens.connectionConfig);
   const described = provider.connectionFields.filter(({ name }) => Object.hasOwn(connectionConfig, name));
-  // It may be a host that somebody made up.
+  // The value may be a forged host.
   if (checkConnectionConfig(connectionConfig, described).length > 0) {
     throw unusable("connection_config", `${what} names what the provider's description does not allow`);
   }
@@ -46,12 +46,12 @@ function storable(tokens: ReadTokens, { provider }: TokenParties): ReadTokens {
     ...tokens,
     connectionConfig,
     raw: kept(tokens.raw) ?? {},
-    // What is in it is for finding the connection again; tokens are not lost for its sake.
+    // Metadata only helps to find the connection again, so invalid metadata must not lose the tokens.
     metadata: kept(tokens.metadata) ?? {},
   };
 }
 
-/** Numbers there are identifiers. */
+/** Converts numbers to text: in the configuration they are identifiers. */
 const textual = (config: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(config).map(([name, value]): [string, JsonValue] => [
@@ -60,7 +60,10 @@ const textual = (config: JsonObject): JsonObject =>
     ]),
   );
 
-/** What is too deep or too large, or is no text, could be stored and never be read again. Of numbers, what JSON has. */
+/**
+ * Returns a storable copy. Objects that are too deep, too large or not text could be stored but never read again.
+ * Numbers are limited to those of JSON.
+ */
 function kept(object: JsonObject): JsonObject | undefined {
   return checkMetadata(object).length === 0 ? JSON.parse(JSON.stringify(object)) : undefined;
 }

@@ -24,7 +24,7 @@ export function createTokenEndpoint({ send, world }: TokenEndpointOptions): Toke
   const idTokens = createIdTokens({ send, servers, world });
   const { tokenRequests, tokenSeconds } = world.metrics;
 
-  /** Everything that is asked is counted, by what came of it; and what went wrong, said in one way. */
+  /** Counts every request by its outcome, and converts errors to one form. */
   async function counted<T>(grant: string, ask: () => Promise<T>): Promise<T> {
     const since = performance.now();
     let outcome = "ok";

@@ -6,7 +6,7 @@ import type { ChannelOfIntegration, ChannelTokens } from "../channels/tokens.ts"
 import type { SignerKeys } from "./signer-keys.ts";
 import type { WebhookReceiver } from "./webhook-receivers.ts";
 
-/** Whether notifications come from whom they say, by what is in memory. */
+/** Checks that notifications come from their claimed sender, from data in memory. */
 export interface NotificationProofs {
   of(receiver: WebhookReceiver, proven: ToProve): Proof | Promise<Proof>;
 }
@@ -14,7 +14,7 @@ export interface NotificationProofs {
 interface ToProve {
   readonly reading: NotificationReading;
   readonly method: string;
-  /** As the provider was given it. */
+  /** The webhook URL as the provider was given it. */
   readonly url: string;
 }
 
@@ -36,7 +36,7 @@ export const createNotificationProofs = ({ keys, tokens, world }: ProofsOptions)
   },
 });
 
-/** Which channel it says it came over. */
+/** Returns the channel that a notification claims to come from. */
 function channelIn(
   { provider, integration }: Pick<WebhookReceiver, "provider" | "integration">,
   reading: NotificationReading,

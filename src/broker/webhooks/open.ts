@@ -16,7 +16,7 @@ import { createSignerKeys } from "./signer-keys.ts";
 import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
 import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
 
-/** Notifications of providers on their way in, and forwards of them on their way to the application. */
+/** Incoming notifications of providers, and forwards of them to the application. */
 export interface WebhookRoom {
   readonly resources: LookupIndex;
   readonly receivers: WebhookReceivers;
@@ -37,7 +37,7 @@ interface WebhookRoomOptions {
   readonly limits: WebhookLimits & DeliveryLimits;
   readonly leaseMs: number | undefined;
   readonly send: SendSmallRequest;
-  /** The way to the environments' own forward addresses. */
+  /** Sends to the environments' own forward addresses. */
   readonly sendToApplication: SendSmallRequest;
 }
 

@@ -5,12 +5,15 @@ import type { World } from "../../base/world.ts";
 import { isObject } from "../../core/dialect/json-fields.ts";
 import type { SignerKey } from "../../core/notifications/jwt.ts";
 
-/** The public keys that providers sign their notifications with, by the address of a JWK Set (RFC 7517). */
+/** Public keys with which providers sign their notifications, by the URL of a JWK Set (RFC 7517). */
 export type SignerKeys = (url: string) => Promise<readonly SignerKey[]>;
 
-/** Keys are exchanged with days between. Whoever signs with a new one at once is believed after so long. */
+/**
+ * Cache time of keys. Providers usually publish a new key days before using it; a new key used at once is accepted
+ * after this time.
+ */
 const keptMs = 300_000;
-/** A provider that is asked in vain is not asked again for each notification. */
+/** Cache time of a failure, so that not every notification repeats a failed fetch. */
 const failureKeptMs = 5_000;
 const kept = 100;
 const deadlineMs = 10_000;
@@ -35,7 +38,7 @@ export function createSignerKeys({
       if (!(error instanceof RequestFailed)) throw error;
       world.log.warn("the keys of a provider's notifications were not to be had", { reason: error.reason });
     }
-    // Not its sender's mistake: it is told to come again.
+    // The sender did nothing wrong: the fault asks for a retry.
     throw new Fault("provider_unreachable", "the provider's keys cannot be fetched now", { retryAfterSeconds: 30 });
   }
 
@@ -55,7 +58,7 @@ function keysIn(text: string): readonly SignerKey[] {
     const keys: unknown = isObject(set) ? set["keys"] : undefined;
     return Array.isArray(keys) ? keys.filter(isObject) : [];
   } catch {
-    // No JSON, and so no keys: what they sign is refused.
+    // Not JSON, so there are no keys: notifications signed by them are rejected.
     return [];
   }
 }

@@ -12,7 +12,7 @@ export type WebhookStep =
 
 export interface WebhookFeedRequest extends Pick<FeedRequest, "signal" | "onOverrun"> {
   readonly environment: string;
-  /** Empty: of all. */
+  /** Empty for all. */
   readonly integration: string;
 }
 
@@ -23,7 +23,7 @@ interface WebhookFeedOptions {
   readonly world: World;
 }
 
-/** What comes and where it goes, from now on, until the signal ends it. */
+/** Yields new notifications and forwards from now on, until the signal aborts. */
 export async function* webhookFeed(
   { store, collections, forwards, world }: WebhookFeedOptions,
   { environment, integration, ...watcher }: WebhookFeedRequest,
@@ -48,7 +48,7 @@ export async function* webhookFeed(
   yield* merged([notified(), forwarded()]);
 }
 
-/** Steps of all of them, as they come. The end of one is the end of all. */
+/** Yields the steps of all sources as they arrive. When one source ends, all end. */
 async function* merged<T>(sources: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
   const next = (source: AsyncGenerator<T>) => source.next().then((result) => ({ source, result }));
   const pending = new Map(sources.map((source) => [source, next(source)]));
@@ -60,7 +60,7 @@ async function* merged<T>(sources: readonly AsyncGenerator<T>[]): AsyncGenerator
       pending.set(source, next(source));
     }
   } finally {
-    // One that waits for its next step is ended by the signal.
+    // A source that waits for its next step is ended by the signal.
     for (const source of sources) void source.return(undefined).catch(() => {});
   }
 }

@@ -8,7 +8,7 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
 
-/** Whom a webhook URL is of. */
+/** The owner of a webhook URL. */
 export interface WebhookReceiver {
   readonly environment: Environment;
   readonly integration: Integration;
@@ -16,13 +16,13 @@ export interface WebhookReceiver {
   readonly secrets: IntegrationSecrets | undefined;
 }
 
-/** Looked up for each webhook, and so in memory, until one of them changes. */
+/** Receivers by webhook URL. Cached, because each webhook looks one up, until one of their parts changes. */
 export interface WebhookReceivers {
-  /** The same without a promise; undefined: it may have to be read. */
+  /** Returns a cached receiver without a promise; undefined if it may have to be read. */
   peek(environmentId: string, integration: string): WebhookReceiver | undefined;
-  /** Throws `not_found`, the same whatever there is none of. */
+  /** Throws `not_found`, with the same message whichever part is missing. */
   find(environmentId: string, integration: string): Promise<WebhookReceiver>;
-  /** By the name of the environment. */
+  /** Finds a receiver by the environment itself instead of its id. */
   of(environment: Environment, integration: string): Promise<WebhookReceiver>;
   close(): void;
 }
@@ -40,7 +40,7 @@ const spaces = ["environment", "integration", "integration-secrets", "provider"]
 export async function openWebhookReceivers(options: ReceiversOptions): Promise<WebhookReceivers> {
   const { store, destinations, integrations, providers } = options;
   const known = new LRUCache<string, WebhookReceiver>({ max: kept });
-  /** What was read before a change must not be kept after it. */
+  /** Counts changes, so that a receiver read before a change is not cached after it. */
   let changes = 0;
   const forget = () => {
     changes += 1;
@@ -58,7 +58,7 @@ export async function openWebhookReceivers(options: ReceiversOptions): Promise<W
           (again) => {
             watch = again;
           },
-          // The store is closed: nothing is read of it any more.
+          // The store is closed: no more reads follow.
           () => {},
         );
       },

@@ -31,25 +31,28 @@ import type { NotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
 import type { WebhookReceiver, WebhookReceivers } from "./webhook-receivers.ts";
 
-/** Takes what providers send: proven, stored and matched, in one commit, before it is acknowledged. */
+/** Receives webhooks of providers: proves, matches and stores each in one commit before acknowledging it. */
 export interface Webhooks {
-  /** Throws `not_found` for an address that is nobody's, by all that was committed when it was asked; undefined: it is somebody's. */
+  /**
+   * Throws `not_found` for an unknown address, after reading all commits up to the request; undefined if the address is
+   * known.
+   */
   requireReceiver(environmentId: string, integration: string): Promise<void> | undefined;
-  /** Throws what the provider is told. */
+  /** Throws the fault that the provider gets. */
   receive(asked: WebhookReceipt): Promise<WebhookAnswer>;
-  /** As if a provider had sent it, and proven it. */
+  /** Accepts a notification as if a provider had sent and proven it. */
   accept(receiver: WebhookReceiver, received: ReceivedNotification): Promise<Notification>;
   explain(receiver: WebhookReceiver, received: ReceivedNotification): Promise<ExplainedWebhook>;
   configure(limits: WebhookLimits): void;
 }
 
 export interface WebhookReceipt {
-  /** As it stands in the URL. */
+  /** The environment id in the URL. */
   readonly environmentId: string;
   readonly integration: string;
   readonly received: ReceivedNotification;
   readonly method: string;
-  /** As the provider was given it. */
+  /** The webhook URL as the provider was given it. */
   readonly url: string;
 }
 
@@ -60,17 +63,19 @@ export interface WebhookAnswer {
 }
 
 export interface WebhookLimits {
-  /** Forwards that may wait for one destination, and a ninth more for all: beyond it providers are told to come again. */
+  /**
+   * Limit of waiting forwards for one destination; the limit for all is a ninth more. Beyond it, providers must retry.
+   */
   readonly maxWaiting: number;
 }
 
-/** What a notification would reach. */
+/** The connections that a notification would match. */
 export interface ExplainedWebhook {
-  /** -1: none. */
+  /** Index of the matching rule; -1 if none matches. */
   readonly rule: number;
   readonly field: string;
   readonly matches: readonly ConnectionRef[];
-  /** Why it would be refused. */
+  /** The fault with which the notification would be rejected. */
   readonly fault: Fault | undefined;
 }
 
@@ -90,7 +95,7 @@ interface WebhooksOptions {
   readonly world: World;
 }
 
-/** What a provider is told to wait, where it listens. */
+/** Delay in `Retry-After`, for providers that respect it. */
 const retryAfterSeconds = 30;
 const bytesOfHeard = bytesFor(ChannelHeardSchema);
 const bytesOfSeen = bytesFor(NotificationSeenSchema);
@@ -101,14 +106,14 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     options;
   const { metrics } = world;
   let { limits } = options;
-  /** Of those that are being committed, and not in the outbox yet. */
+  /** Number of forwards that are being committed and are not in the outbox yet. */
   let coming = 0;
 
   function matchOf({ integration: { environment, key: integration } }: WebhookReceiver, values: NotificationValues) {
     const found = resources.match({ environment, integration }, values.lookups);
     const { channel } = values;
     if (found.matches.length > 0 || channel === undefined) return found;
-    // The first message of a channel comes before the provider has said what it will name in them.
+    // The first message of a channel arrives before the provider has said which resource its messages will name.
     const id = tokens.connectionOf({ environment, integration, id: channel });
     return id === undefined
       ? found
@@ -122,7 +127,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const { environment, key } = integration;
     const nowMs = world.now();
     const id = sequentialId(nowMs);
-    // Written out, as everything that each notification makes: `create` takes 2 µs for what is there already.
+    // Built as a literal, like all objects made for each notification: `create` takes 2 µs to return the same object.
     const notification: Notification = {
       $typeName: "latchkey.v1.Notification",
       id,
@@ -173,18 +178,19 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       message: messageId === "" ? id : messageId,
       body: new Uint8Array(),
     };
-    // What concerns none goes out all the same: the application may know better.
+    // A notification that matches no connection is forwarded anyway: the application may know its meaning.
     const ids = matches.length === 0 ? [""] : matches.map((ref) => ref.id);
     return ids.flatMap((connectionId) => forwards.newFor(cause, connectionId));
   }
 
   /**
-   * One destination may have all that may wait, if none waits for others; what they have on top is a ninth of that at
-   * most, and the fewer places are left of it, the less any one gets: a dead one fills the outbox for nobody else.
+   * Throws `overloaded` if the outbox is too full. One destination may use the whole limit if no others wait. The
+   * others share a ninth of the limit on top, and the fewer slots are left, the fewer one destination gets. A dead
+   * destination thus does not fill the outbox for others.
    */
   function requireRoom(wanted: readonly StoredForward[]): void {
     const eachAtMost = 10 * limits.maxWaiting - 9 * (outbox.size + coming + wanted.length);
-    // What is being committed may be for it too.
+    // Forwards that are being committed may be for this destination too.
     const sizeAt = (destination: StoredForward) => outbox.sizeAt(destination) + coming;
     const isRoomFor = (some: readonly StoredForward[]) =>
       some[0] === undefined || sizeAt(some[0]) + some.length <= eachAtMost;
@@ -193,7 +199,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }
 
-  /** Of a channel that is known, that it is heard of. */
+  /** Returns the change that records a message of a known channel. */
   function heardOf(
     { environment, integration, receivedAt }: Notification,
     { channel: id, number = "", resourceId = "" }: NotificationValues,
@@ -211,14 +217,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     readonly nowMs: number;
   }
 
-  /** In one commit. False: it has come before, and is on its way or there. */
+  /** Stores everything in one commit. Returns false if the message has come before. */
   async function file({ stored, made, heard, nowMs }: Filing): Promise<boolean> {
     const { notification } = stored;
     if (notification === undefined) throw new Error("a stored notification holds one");
     const { environment, integration, messageId, id } = notification;
     const changes = [...collections.notifications.added(stored), ...heard];
     if (messageId === "") {
-      // They go by the id of the notification, which nobody else has. By a message's id there may be some from before.
+      // These forwards have ids derived from the new notification's id, so none exists. With a message id, earlier ones
+      // may exist.
       await store.commit([...changes, ...made.flatMap((forward) => collections.forwards.added(forward))]);
       return true;
     }
@@ -243,7 +250,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     readonly nowMs: number;
   }
 
-  /** It came before: of what is long ago the forwards are made anew, under the same ids. */
+  /** Stores a repeated message: after the repeat window its forwards are created again, under the same ids. */
   async function fileAgain({ key, value, changes, made, nowMs }: Again): Promise<boolean> {
     for (;;) {
       const seen = await store.get(key);
@@ -282,8 +289,8 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
         metrics.notifications.series({ outcome: "challenge" }).add();
         return challenge;
       }
-      // Judged and matched by everything that was committed when it came: what another replica did a moment ago may be
-      // the very cause of it.
+      // Prove and match with everything committed before the webhook arrived: a change at another replica a moment ago
+      // may be its cause.
       const behind = store.caughtUp();
       const receiver =
         behind === undefined ? addressed : await behind.then(() => receivers.find(environmentId, integration));
@@ -316,7 +323,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       const reading = readingOf(received);
       await store.caughtUp();
       const { rule, matches } = matchOf(receiver, notificationValues(rules, reading));
-      // The URL and the method are part of what some sign: those of a webhook are meant.
+      // Some providers sign the URL and the method: use those of a real webhook.
       const proof = await proofs.of(receiver, { reading, method: "POST", url: await urls.of(receiver.integration) });
       const fault = proof.proven || isTaken(proof) ? undefined : unproven(proof.reason, `: ${proof.reason}`);
       return { rule, matches, field: rules?.lookups[rule]?.field ?? "", fault };
@@ -327,7 +334,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   };
 }
 
-/** Who sent it is told no more than that; the operator also why. */
+/** Returns the fault for an unproven webhook. The sender gets no reason; only the operator does. */
 const unproven = (reason: ProofFailure, why = ""): Fault =>
   new Fault("unproven_webhook", `the notification does not prove where it comes from${why}`, { metadata: { reason } });
 
