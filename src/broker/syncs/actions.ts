@@ -14,19 +14,19 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import type { ImmediateRun, RunNow } from "./run-now.ts";
 import type { Runs } from "./runs.ts";
 
-/** Scripts that do one thing on demand. */
+/** Scripts that run once, on demand. */
 export interface Actions {
-  /** Waits for its end. What it threw is not thrown here, but is its outcome. */
+  /** Runs an action and waits for its end. An error of the script is not thrown but is part of the outcome. */
   run(asked: ActionAsked, options?: ActionOptions): Promise<ImmediateRun>;
-  /** Returns the run, which waits. */
+  /** Queues a run of an action and returns the run. */
   begin(asked: ActionAsked): Promise<Run>;
-  /** With its output; undefined of a field: it has none yet. */
+  /** Returns a run with its output; the output is undefined until there is one. */
   resultOf(at: { readonly environment: string; readonly id: string }): Promise<Run>;
 }
 
 interface ActionOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Another script waits for it. */
+  /** Another script waits for the action. */
   readonly isNested?: boolean;
 }
 
@@ -47,9 +47,9 @@ interface ActionsOptions {
   readonly world: World;
 }
 
-/** Somebody waits for it, over a connection that others close before long. */
+/** Deadline of an action: a caller waits, over a connection that other parties close after a while. */
 const deadlineMs = 120_000;
-/** In this process; each that is waited for holds a request open. */
+/** Limits the concurrent actions in this process; each holds a request open. */
 const mostAtOnce = 64;
 
 export function createActions(options: ActionsOptions): Actions {
@@ -88,7 +88,7 @@ export function createActions(options: ActionsOptions): Actions {
       const id = sequentialId(nowMs);
       const environmentId = destinations.environmentByName(ref.environment)?.id ?? "";
       const kind = Script_Kind.ACTION;
-      // Each is a lane of its own: actions wait for no other.
+      // Each action has its own lane: actions do not wait for each other.
       const lane = ["action", ref.environment, id].join("\0");
       const place = { ref, name, variant: baseVariant };
       const run = newRun({ ...place, id, kind, cause: "trigger", lane, dueMs: nowMs, environmentId });
@@ -99,7 +99,7 @@ export function createActions(options: ActionsOptions): Actions {
   };
 }
 
-/** The error that the caller of an action gets for its failure. */
+/** Returns the error that the caller of a failed action gets. */
 export function faultOfAction(failure: FailedAction, runId: string): Fault {
   const { code, message } = failure;
   if (code === "invalid_input") return new Fault("invalid_body", message);

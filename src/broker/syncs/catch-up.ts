@@ -6,8 +6,8 @@ import type { Logs } from "../audit/logs.ts";
 import type { Syncs } from "./syncs.ts";
 
 /**
- * Has the syncs run that an integration names for it, so that what its channels lost is fetched after all. `cause` is
- * a code. What it rejects with is tried again; it may so be asked twice.
+ * Triggers the syncs that an integration names for catching up, so that changes its channels missed are fetched.
+ * `cause` is a code. The caller retries after a rejection, so the same catch-up may run twice.
  */
 export type CatchUp = (ref: ConnectionRef, syncs: readonly string[], cause: string) => Promise<void>;
 
@@ -18,11 +18,11 @@ interface CatchUpOptions {
   readonly world: World;
 }
 
-/** Who did it, in the audit trail. */
+/** The actor in the audit trail. */
 const actor = "channels";
 
 export function createCatchUp({ scripts, syncs, logs, world }: CatchUpOptions): CatchUp {
-  /** Of a sync that is not there, the log of the connection says what could not be run. */
+  /** Writes the syncs that do not exist to the connection's log. */
   async function sayMissing(
     { environment, integration, id: connectionId }: ConnectionRef,
     missing: readonly string[],

@@ -3,7 +3,7 @@ import { depthOf } from "../../core/connection-rules.ts";
 import { type Script, ToolFailure } from "../../core/scripts/script.ts";
 import type { SyncTools } from "./script-tools.ts";
 
-/** What a sync would have written, had its run been no trial. */
+/** A dry run of a sync, which collects writes instead of saving them. */
 export interface DryRun {
   readonly tools: SyncTools;
   report(): DryRunReport;
@@ -11,9 +11,9 @@ export interface DryRun {
 
 export interface DryRunReport {
   readonly changes: readonly DryRunChange[];
-  /** What the run began with; undefined: there was none. */
+  /** Checkpoint at the start; undefined if there was none. */
   readonly checkpoint: JsonObject | undefined;
-  /** What it saved last; undefined: it left the checkpoint alone, or cleared it. */
+  /** Last checkpoint that the run saved; undefined if the run saved none, or cleared it. */
   readonly savedCheckpoint: JsonObject | undefined;
   readonly isCheckpointCleared: boolean;
 }
@@ -22,17 +22,17 @@ export interface DryRunChange {
   readonly model: string;
   readonly action: "save" | "update" | "delete";
   readonly count: number;
-  /** The first of them, each bounded. */
+  /** The first records, each limited in size. */
   readonly records: readonly JsonObject[];
 }
 
 const maxRecords = 100;
-/** Of JSON. A record that is larger is shown by its id. */
+/** Limit in bytes of JSON. A larger record is shown by its id. */
 const maxRecordBytes = 4 * 1024;
-/** Protobuf's readers go no deeper. */
+/** Nesting limit of protobuf readers. */
 const maxDepth = 30;
 
-/** `checkpoint` is the one that the sync has now. */
+/** Creates a dry run that starts from the sync's current `checkpoint`. */
 export function createDryRun(script: Script, checkpoint: JsonObject | undefined): DryRun {
   const changes = new Map<
     string,

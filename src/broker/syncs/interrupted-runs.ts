@@ -10,9 +10,9 @@ import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Collections } from "../collections.ts";
 import type { Runs } from "./runs.ts";
 
-/** Ends runs that the store says are running and that no process runs: their process has ended. */
+/** Ends runs that are `running` in the store but in no process, because their process has ended. */
 export interface InterruptedRuns {
-  /** `isRunningHere` tells runs of this process, which go on. */
+  /** Ends all interrupted runs. `isRunningHere` identifies runs of this process, which continue. */
   endAll(lease: Lease, isRunningHere: (id: string) => boolean): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
     const restart = mayRestart(rest)
       ? again(rest, { id: sequentialId(nowMs), dueMs: nowMs, isFailure: false })
       : undefined;
-    // A run of the same sync that is queued already does the work of the interrupted one.
+    // A queued run of the same sync does the work of the interrupted run.
     const queued = sync === undefined ? undefined : await runs.stored({ environment, id: sync.value.queuedId });
     const isQueued = queued !== undefined && runOf(queued.value).state === Run_State.QUEUED;
     if (isQueued && rest.mode > queued.value.mode) {
@@ -80,7 +80,7 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
         for (const run of page.filter(({ value }) => !isRunningHere(runOf(value).id))) {
           await end(run, lease).catch((err: unknown) => {
             if (lease.isLostBy(err) || err instanceof StoreUnavailable) throw err;
-            // One run that cannot be ended must not hold up the others.
+            // A run that cannot be ended must not delay the others.
             log.error("an interrupted run could not be ended", { run: runOf(run.value).id, err });
           });
         }
@@ -92,6 +92,6 @@ export function createInterruptedRuns({ store, collections, runs, world }: Inter
 
 const unchanged = { changes: [], result: undefined };
 
-/** A run with a checkpoint continues from there as an incremental one: a full refresh must not clear its records twice. */
+/** Restarts a run with a checkpoint as an incremental run: a full refresh must not clear its records twice. */
 const restOf = (run: StoredRun, sync: StoredSync | undefined): StoredRun =>
   sync?.checkpoint === undefined ? run : { ...run, mode: Mode.INCREMENTAL };

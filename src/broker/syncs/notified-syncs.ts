@@ -8,7 +8,10 @@ import type { Change } from "../../store/contract.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Runs } from "./runs.ts";
 
-/** For the commit of a notification: the runs of the syncs that hear of it, one for each connection that it matches. */
+/**
+ * Returns the runs of the syncs that subscribe to a notification, one for each matching connection, for the
+ * notification's commit.
+ */
 export type NotifiedSyncs = (notification: Notification, kinds: readonly string[]) => Change[];
 
 interface NotifiedSyncsOptions {

@@ -17,9 +17,9 @@ import { createScriptToolbox } from "./script-tools.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import { createSyncs, type Syncs } from "./syncs.ts";
 
-/** How the customer's scripts are run, at once or in their turn, what they may ask for, and what they save. */
+/** Runs the customer's scripts, immediately or queued, and provides their tools and saved records. */
 export interface SyncRoom {
-  /** What syncs save. */
+  /** Records that syncs save. */
   readonly records: SyncRecords;
   readonly runs: Runs;
   readonly syncs: Syncs;
@@ -40,7 +40,7 @@ interface SyncRoomOptions {
   readonly leaseMs: number | undefined;
 }
 
-/** How many run at a time, and what one of them may use. */
+/** Limits of concurrent runs, and of each run. */
 export interface ScriptsLimits extends RunLimits {
   readonly limits: ScriptLimits;
 }

@@ -37,12 +37,12 @@ import type { RunAt, Runs } from "./runs.ts";
 import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
-/** Executes one that waits: begins it, has it run, and writes down what came of it. */
+/** Executes a queued run: starts the run, runs its script, and stores the result. */
 export interface RunExecution {
   /**
-   * Begins under the fence of whoever may begin runs. Rejects for reasons of our own alone, such as a store that is
-   * away, or the fence. A signal that aborts because of an `Interruption` leaves it as one that runs, for whoever comes
-   * next to find.
+   * Starts the run under the fence of the lease for runs. Rejects only for our own reasons, such as an unavailable
+   * store or a lost fence. If the signal aborts with an `Interruption`, the run stays `running` in the store for the
+   * next holder of the lease to find.
    */
   execute(at: RunAt, under: RunLease): Promise<void>;
 }
@@ -52,7 +52,7 @@ export interface RunLease {
   readonly signal: AbortSignal;
 }
 
-/** The process ends, or somebody else has taken over. */
+/** The process is stopping, or another replica has taken over. */
 export class Interruption extends Error {
   override readonly name = "Interruption";
 }
@@ -66,22 +66,22 @@ interface ExecutionOptions {
   readonly records: SyncRecords;
   readonly live: Live;
   readonly providers: Providers;
-  /** What a notification said, as the application hears of it; undefined: it is gone. */
+  /** Returns the payload of a notification as the application receives it; undefined if the notification is gone. */
   readonly payloadOf: (at: RunAt) => Promise<string | undefined>;
   readonly events: Events;
   readonly logs: Logs;
-  /** Of each run. */
+  /** Limits of each run. */
   readonly limits: ScriptLimits;
   readonly world: World;
 }
 
-/** A run that has begun, and everything that its end is made of. */
+/** A started run, with everything that is needed to end it. */
 interface StartedRun {
   readonly run: StoredRecordOf<StoredRun>;
   readonly script: Script;
   readonly connection: Connection;
   readonly ref: ConnectionRef;
-  /** Of a sync, as it stood when the run began. */
+  /** State of the sync when the run started; undefined if the script is no sync. */
   readonly sync: StoredSync | undefined;
   readonly log: LogWriter;
 }
@@ -121,13 +121,13 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       ? collections.syncs.get(...syncParts(runOf(stored), stored.variant))
       : undefined;
 
-  /** Whether what it is about is still there. */
+  /** Returns why a run cannot start: it was cancelled or paused, or its connection, sync or script is gone. */
   function obstacle(stored: StoredRun, found: Found): { readonly state: Run_State; readonly code: string } | undefined {
     const { kind } = runOf(stored);
     if (found.connection === undefined || stored.cancelling) return { state: Run_State.CANCELLED, code: "cancelled" };
     if (kind === Script_Kind.SYNC && found.sync === undefined) return { state: Run_State.CANCELLED, code: "cancelled" };
     if (found.script === undefined) return { state: Run_State.FAILED, code: "unknown_script" };
-    // A paused sync hears of nothing; one that somebody triggers runs all the same.
+    // A paused sync ignores notifications; a run that a caller triggers starts anyway.
     const isUnheard = stored.notificationId !== "" && found.sync?.value.paused === true;
     return isUnheard ? { state: Run_State.CANCELLED, code: "paused" } : undefined;
   }
@@ -138,7 +138,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     readonly script: Script | undefined;
   }
 
-  /** Undefined: it is not to run, or not any more. */
+  /** Starts a run; undefined if the run must not start, or no longer. */
   async function begin({ environment, id }: RunAt, fence: Condition): Promise<StartedRun | undefined> {
     const decide = async () => {
       const before = await collections.runs.get(environment, id);
@@ -146,7 +146,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       const run = runOf(before.value);
       const ref = run.connection;
       if (ref === undefined) throw new Error("a run has a connection");
-      // At once: reads that come together are one.
+      // Read both concurrently: concurrent reads are combined into one.
       const [connection, sync] = await Promise.all([
         collections.connections.get(ref.environment, ref.integration, ref.id),
         syncOf(before.value),
@@ -190,7 +190,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     return { ...rest, run: { value: after, revision, bytes: 0 } };
   }
 
-  /** How its sync stands after a run of it; nothing where the run is none of those that the sync counts. */
+  /** Returns the changes to a sync after its run; none for a run that the sync does not count. */
   function syncChanges(sync: StoredRecordOf<StoredSync> | undefined, run: StoredRun): Change[] {
     if (sync === undefined || run.notificationId !== "") return [];
     return collections.syncs.change({ before: sync, after: afterRun(sync.value, runOf(run)) });
@@ -200,25 +200,28 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const { notificationId } = run.value;
     if (notificationId === "") return runs.inputOf(run.value);
     const payload = await payloadOf({ environment: ref.environment, id: notificationId });
-    // JSON.parse returns JSON and nothing else.
+    // JSON.parse returns only JSON values.
     return payload === undefined ? undefined : (JSON.parse(payload) as JsonValue);
   }
 
   interface SyncSide {
     readonly tools: SyncTools;
     readonly kept: RunRecords;
-    /** The run went well: what a whole run did not bring is gone. */
+    /** Ends a successful run: deletes the records that a full run did not return. */
     finish(): Promise<void>;
   }
 
-  /** What a sync's run may do: each write rests on the run being under way, and nobody having ended it. */
+  /**
+   * Returns the tools of a sync's run. Each write requires that the run is still running, and not ended by another
+   * process.
+   */
   async function syncSideOf(one: StartedRun, counts: Map<string, RecordCounts>): Promise<SyncSide | undefined> {
     const { run, ref, script, sync, connection } = one;
     if (script.kind !== "sync" || sync === undefined) return undefined;
     const conditions: readonly Condition[] = [collections.runs.unchanged(run)];
     const { variant, notificationId } = run.value;
     const kept = recordsOfRun(records, { ref, connectionNumber: connection.number, variant, conditions });
-    // One that goes on from somewhere has not seen what came before.
+    // A run that continues from a checkpoint has not seen the earlier records.
     const isWhole = script.syncType === "full" && notificationId === "" && sync.checkpoint === undefined;
     if (isWhole && script.trackDeletes) for (const model of Object.keys(script.models)) await kept.track(model);
     const count = (model: string, { added = 0, updated = 0, deleted = 0 }: Partial<SavedCounts>) => {
@@ -276,7 +279,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
       kept,
       async finish() {
         for (const model of kept.tracked()) await finish(model);
-        // Of those that it had nothing to say of, too: what no run has to do with is removed in the end.
+        // Also touch the models without changes: models that no run touches are removed eventually.
         if (notificationId === "") await held(kept.touch(Object.keys(script.models)));
       },
     };
@@ -326,7 +329,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     readonly counts: ReadonlyMap<string, RecordCounts>;
   }
 
-  /** In one commit: what it gave, how its sync stands, what it said, who is told, and when it is tried again. */
+  /** Stores in one commit: the result, the state of the sync, the log, the events and the retry. */
   async function end(one: StartedRun, { outcome, counts }: Ending): Promise<void> {
     const { ref, script, log } = one;
     const nowMs = world.now();
@@ -335,7 +338,7 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
         collections.runs.get(ref.environment, runOf(one.run.value).id),
         syncOf(one.run.value),
       ]);
-      // Somebody else took it for interrupted, or its environment is gone.
+      // Another process ended the run as interrupted, or its environment is gone.
       if (before === undefined || runOf(before.value).state !== Run_State.RUNNING) return nothing;
       const isCancelled =
         before.value.cancelling || (outcome.kind === "failed" && outcome.failure.code === "cancelled");
@@ -408,7 +411,7 @@ interface SavedCounts {
   readonly deleted: number;
 }
 
-/** The run is somebody else's by now, or is to end: what it writes from here on is not taken. */
+/** The run was taken over by another process, or is being cancelled: its further writes are rejected. */
 const overForOthers = () => new ToolFailure("cancelled", "the run has ended");
 
 async function held<T>(write: Promise<T>): Promise<T> {

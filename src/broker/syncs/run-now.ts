@@ -24,11 +24,11 @@ import type { Runs } from "./runs.ts";
 import type { ScriptToolbox } from "./script-tools.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
-/** Has a script run at once, for somebody who waits for it: nothing of it is stored before its end. */
+/** Runs a script at once for a waiting caller; stores nothing before the end. */
 export type RunNow = (asked: RunningNow) => Promise<ImmediateRun>;
 
 export interface RunningNow {
-  /** An action, or a hook. */
+  /** An action or a hook; a sync in a dry run. */
   readonly script: Script;
   readonly ref: ConnectionRef;
   readonly live: () => Promise<LiveConnection>;
@@ -38,12 +38,14 @@ export interface RunningNow {
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   readonly row: ScriptJob["row"];
-  /** It is about to be made: what the provider refuses of it is refused. */
+  /**
+   * The connection is about to be created: a request that the provider rejects is not repeated with stored credentials.
+   */
   readonly isDraft?: boolean;
   readonly entry?: ScriptJob["entry"];
-  /** Nothing of ours is changed, and nothing of it is stored. */
+  /** Changes none of our data, and stores nothing of the run. */
   readonly isDryRun?: boolean;
-  /** A trial of a sync begins with these. */
+  /** Starting state for the dry run of a sync. */
   readonly checkpoint?: JsonObject | undefined;
   readonly lastSyncDate?: string | undefined;
 }
@@ -52,7 +54,7 @@ export interface ImmediateRun {
   readonly run: Run;
   readonly outcome: ScriptOutcome;
   readonly lines: readonly LogLine[];
-  /** Of a trial of a sync. */
+  /** Report on the dry run of a sync. */
   readonly dryRun?: DryRunReport;
 }
 
@@ -63,7 +65,7 @@ interface RunNowOptions {
   readonly toolbox: ScriptToolbox;
   readonly destinations: Pick<Destinations, "environmentByName">;
   readonly logs: Logs;
-  /** Of each run; whoever waits for one may set it a shorter deadline. */
+  /** Limits of each run; a caller may set a shorter deadline. */
   readonly limits: ScriptLimits;
   readonly world: World;
 }

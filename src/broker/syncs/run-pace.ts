@@ -2,18 +2,18 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Spreads a wave of runs that are due at once. What a run asks for is done by the thread that the proxy has, some
- * milliseconds of it each: begun one upon the other they would be in the way of every request. So one begins when
- * that thread has had nothing to do for a while since the last one did, and after a moment however much it has to do.
+ * Spreads runs that are due at the same time. The requests of a run use the proxy's thread, some milliseconds each:
+ * runs that start all at once would delay every request. A run therefore starts when that thread has been idle for a
+ * while since the last start, or after a short time however busy the thread is.
  */
 export interface RunPace {
-  /** Resolves when one more may begin. */
+  /** Resolves when the next run may start. */
   turn(): Promise<void>;
 }
 
-/** For each millisecond that the thread was busy it is to have been idle so many. */
+/** Required idle milliseconds for each busy millisecond of the thread. */
 const idleForBusy = 2;
-/** In a process that is never idle this many milliseconds lie between two: runs are to end all the same. */
+/** Longest wait between two starts, in milliseconds: runs must finish even in a process that is never idle. */
 const mostMs = 50;
 
 export function createRunPace(): RunPace {

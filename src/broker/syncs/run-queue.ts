@@ -6,21 +6,21 @@ import type { StoredRecordOf } from "../../store/records.ts";
 import { type Collections, runsDue, timeOfDueKey } from "../collections.ts";
 
 /**
- * Those that wait to be run, as far as they have been read: their place, lane and integration, which never change.
- * The store is asked again now and then and for what was heard of since, and not each time that there is room for
- * one more: behind an integration that has all the runs that it may have, thousands may wait. Those of one lane are
- * given in their order, however many wait: what an older one may stand before that is not known here, is not given.
+ * Queued runs that were read from the store: their id, lane and integration, which never change. Reads the store at
+ * intervals and for newly reported runs, not each time that a slot gets free: thousands of runs may wait behind an
+ * integration that is at its limit. Returns the runs of a lane in order, however many wait: a run is held back while an
+ * older run of its lane may exist that is not known here.
  */
 export interface RunQueue {
-  /** What was put down since, under this key of `run.queued`. */
+  /** Adds a newly queued run by its key in `run.queued`. */
   heard(key: string): void;
-  /** Brings what is known up to date. */
+  /** Updates the known runs from the store. */
   look(nowMs: number): Promise<void>;
-  /** Takes out the next that may begin, the longest due first. */
+  /** Removes and returns the next run that may start; the longest due comes first. */
   take(mayBegin: (waiting: QueuedRun) => boolean): QueuedRun | undefined;
-  /** How long the first of them has been due. */
+  /** Returns how long the first run has been due. */
   overdueMs(nowMs: number): number;
-  /** Somebody else may have changed everything. */
+  /** Drops all known runs: another replica may have changed everything. */
   forget(): void;
 }
 
@@ -32,10 +32,10 @@ export interface QueuedRun {
   readonly key: string;
 }
 
-/** What was read of those that wait, and is not kept but for this. */
+/** A part of the queue that was read and dropped from memory, except for this summary. */
 interface Gap {
   readonly from: string;
-  /** Of which something waits in it. */
+  /** Lanes that have a run in the gap. */
   readonly lanes: Set<string>;
 }
 
@@ -45,20 +45,20 @@ interface QueueOptions {
 }
 
 const pageSize = 200;
-/** So many of those that wait are looked through for some that can be begun. */
+/** Limits the queued runs that one read examines to find some that can start. */
 const lookedThrough = 2_000;
-/** The clock moves, and what was said of others may have been missed. */
+/** Interval between full reads: runs become due over time, and reports of runs may have been missed. */
 const readEveryMs = 1_000;
-/** Where more wait than are looked through at once. */
+/** Interval between reads while more runs wait than one read examines. */
 const readOnEveryMs = 250;
 
 export function createRunQueue({ store, collections: { runs } }: QueueOptions): RunQueue {
   let row: readonly QueuedRun[] = [];
   let fresh: string[] = [];
   let readAt = Number.NEGATIVE_INFINITY;
-  /** Where the last reading gave up, and the next goes on; undefined: it came to the end. */
+  /** Position where the last read stopped and the next continues; undefined if that read reached the end. */
   let resumeAt: string | undefined;
-  /** Between the beginning of the row and a later stretch of it. */
+  /** The gap between the beginning of the row and its later part. */
   let gap: Gap | undefined;
 
   async function waitingAt(keys: readonly string[]): Promise<readonly QueuedRun[]> {
@@ -84,7 +84,8 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
         return;
       }
       from = after(last);
-      // Behind the first of them, where the last look gave up: many of one lane must not hide what comes after them.
+      // After the first page, continue where the last read stopped: many runs of one lane must not hide the runs after
+      // them.
       if (seen > 0 || resumeAt === undefined || resumeAt <= last) continue;
       left = { from, lanes: gap?.lanes ?? new Set() };
       for (const { key, lane } of row) if (key >= from) left.lanes.add(lane);
@@ -93,20 +94,21 @@ export function createRunQueue({ store, collections: { runs } }: QueueOptions): 
     [row, gap, resumeAt] = [all, left, from];
   }
 
-  /** An older one of its lane waits where it is not known any more. */
+  /** Returns whether an older run of the same lane may wait in the gap. */
   const isBehind = ({ key, lane }: QueuedRun) => gap !== undefined && key >= gap.from && gap.lanes.has(lane);
 
   return {
     heard(key) {
       if (fresh.length < lookedThrough) fresh.push(key);
-      // More than is looked through: they are found where they lie.
+      // Too many to list: the next full read finds the rest in the store.
       else readAt = Number.NEGATIVE_INFINITY;
     },
     async look(nowMs) {
       const everyMs = resumeAt === undefined ? readEveryMs : readOnEveryMs;
       if (performance.now() - readAt >= everyMs) return readAnew(nowMs);
       if (fresh.length === 0) return;
-      // Beyond where the last reading gave up there may be older ones of their lanes: they are read when it comes there.
+      // Skip keys after the position where the last read stopped: older runs of their lanes may be in between. A later
+      // read finds them.
       const to = resumeAt ?? runsDue(nowMs).to;
       const keys = new Set(fresh.filter((key) => key < to));
       fresh = [];

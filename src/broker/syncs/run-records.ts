@@ -9,19 +9,19 @@ import type {
   SyncRecords,
 } from "../records/sync-records.ts";
 
-/** What one run does to the records of its connection, and to nobody else's. */
+/** Writes one run's changes to the records of its own connection. */
 export interface RunRecords {
   save(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
   update(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
   delete(model: string, records: readonly JsonObject[]): Promise<SaveCounts>;
   byIds(model: string, ids: readonly string[]): Promise<JsonObject[]>;
-  /** From here on what is not saved is missed. */
+  /** Starts delete detection: records that are not saved from now on count as missing. */
   track(model: string): Promise<void>;
-  /** What was missed is deleted; returns how many. */
+  /** Deletes the missing records and returns how many. */
   finish(model: string): Promise<number>;
-  /** Those that are tracked and not finished. */
+  /** Returns the models whose delete detection has not finished. */
   tracked(): readonly string[];
-  /** The run has looked at these, whether anything came of it or not. */
+  /** Marks the models as handled by the run, whether records changed or not. */
   touch(models: readonly string[]): Promise<void>;
   clear(models: readonly string[]): Promise<void>;
 }
@@ -30,13 +30,13 @@ export interface RunRecordsOf {
   readonly ref: ConnectionRef;
   readonly connectionNumber: number;
   readonly variant: string;
-  /** The run is under way, and nobody has ended it. */
+  /** Conditions of each write: the run is running, and no other process has ended it. */
   readonly conditions: readonly Condition[];
 }
 
 export function recordsOfRun(records: SyncRecords, { ref, conditions, ...of }: RunRecordsOf): RunRecords {
   const detections = new Map<string, DeleteDetection>();
-  /** To write to them is to have to do with them. */
+  /** Models that the run has saved to: a save already marks the model. */
   const touched = new Set<string>();
   const writing: RecordWriteOptions = { conditions };
   const at = (model: string): RecordsOf => ({ connection: ref, model, ...of });

@@ -6,14 +6,14 @@ import type { Lease } from "../../store/leases.ts";
 import { type Collections, runInputKey, runOutputKey } from "../collections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 
-/** Deletes runs that ended long ago, with what they were given and gave: the oldest first, a small commit at a time. */
+/** Deletes runs that ended long ago, with their inputs and outputs: the oldest first, in small commits. */
 export type RunSweep = (request: RunSweepRequest) => Promise<number>;
 
 interface RunSweepRequest {
   readonly maxAgeMs: number;
   readonly nowMs: number;
   readonly lease: Pick<Lease, "fence">;
-  /** Aborts between two commits. */
+  /** Stops the sweep between two commits. */
   readonly signal: AbortSignal;
 }
 
@@ -24,7 +24,7 @@ interface RunSweepOptions {
 }
 
 const pageSize = 200;
-/** More of them is for the next round: somebody else wants the store too. */
+/** Limits the deletions of one round, because other work needs the store too. */
 const mostPerRound = 20_000;
 
 export function createRunSweep({ store, collections, destinations }: RunSweepOptions): RunSweep {
@@ -41,7 +41,7 @@ export function createRunSweep({ store, collections, destinations }: RunSweepOpt
       const last = page.at(-1);
       if (last === undefined) return deleted;
       const isOver = (run: StoredRun) => !isLive(run) && dueAtMs(run) < cutoff;
-      // What is left of an environment that was deleted runs no more.
+      // Runs left over from a deleted environment can run no more.
       const isLeft = (run: StoredRun) =>
         !destinations.isOfNow({ environment: environmentOf(run), environmentId: run.environmentId });
       const gone = page.filter(({ value }) => isOver(value) || isLeft(value));
@@ -57,12 +57,12 @@ export function createRunSweep({ store, collections, destinations }: RunSweepOpt
       try {
         if (changes.length > 0) await store.commit(changes, [lease.fence]);
       } catch (error) {
-        // One of them moved on, or somebody else sweeps now: the next round sees.
+        // A run changed, or another process sweeps now: the next round continues.
         if (!(error instanceof StaleWrite)) throw error;
         return deleted;
       }
       deleted += gone.length;
-      // Within an environment they are in the order of time: behind the first that is young enough, all are.
+      // Within an environment, runs are in order of time: after the first run that is young enough, all are.
       after = dueAtMs(last.value) < cutoff ? last.position : `${environmentOf(last.value)}\x01`;
     }
     return deleted;

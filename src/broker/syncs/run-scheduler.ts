@@ -26,9 +26,9 @@ import { createSyncSchedule } from "./sync-schedule.ts";
  * next holder of the lease finds the runs that a process left behind.
  */
 export interface RunScheduler {
-  /** Begins, as soon as this replica has the lease. */
+  /** Starts as soon as this replica has the lease. */
   start(): void;
-  /** Runs everything that is due now, and what becomes due by that, without waiting for the next scan. */
+  /** Runs everything that is due now, and what becomes due as a result, without waiting for the next scan. */
   run(): Promise<void>;
   /** Waits a while for running runs, then stops them; the next holder of the lease restarts those. */
   close(): Promise<void>;
@@ -55,7 +55,7 @@ interface RunSchedulerOptions {
 
 const defaultLeaseMs = 15_000;
 const scanEveryMs = 1_000;
-/** After a run that could not be brought to its end, the runs behind it in its lane wait for so long. */
+/** Pause of a lane after a run that could not be ended properly. */
 const pauseMs = 5_000;
 const closeWithinMs = 2_000;
 
@@ -72,7 +72,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
   });
   const queue = createRunQueue({ store, collections });
   const pace = createRunPace();
-  /** Runs of this process by their ids, each with what stops it. */
+  /** Runs of this process by id, each with the controller that stops the run. */
   const stops = new Map<string, AbortController>();
   let isClosing = false;
   let isScheduleDue = true;
@@ -81,7 +81,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     ...{ store, name: "runs", lengthMs: leaseMs },
     async onTaken(taken) {
       forgetQueue();
-      // Runs that were stopped when another replica had the lease are about to end.
+      // Runs that were stopped while another replica had the lease are about to end.
       if ([...stops.values()].some(({ signal }) => signal.aborted)) await stoppedEnded();
       await interrupted.endAll(taken, (id) => stops.has(id));
     },
@@ -146,12 +146,12 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     else if (run !== undefined && runOf(run).state === Run_State.INTERRUPTED) stops.get(id)?.abort(new Interruption());
   }
 
-  /** Resolves when every run that was stopped here has ended. */
+  /** Resolves when every stopped run of this process has ended. */
   async function stoppedEnded(): Promise<void> {
     while ([...stops.values()].some(({ signal }) => signal.aborted)) await pool.oneEnded();
   }
 
-  /** Returns how many runs it queued or began. */
+  /** Returns how many runs were queued or started. */
   async function scan(): Promise<number> {
     // Without scripts nothing can run, and renewing the lease would cost commits.
     const held = scripts.all().length === 0 ? undefined : await lease.hold();
@@ -223,7 +223,7 @@ export async function openRunScheduler(options: RunSchedulerOptions): Promise<Ru
     async run() {
       syncScan.hurry();
       while (!ended.signal.aborted) {
-        // A running scan would find nothing in a queue that is emptied under it.
+        // A running scan would find no runs in a queue that is cleared during the scan.
         await loop.idle();
         forgetQueue();
         const wasIdle = pool.size === 0;

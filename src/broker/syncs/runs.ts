@@ -18,22 +18,22 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 
-/** Executions of scripts: those that wait, and what became of the others. */
+/** Runs of scripts: queued and running ones, and the results of the others. */
 export interface Runs {
-  /** With its output. */
+  /** Returns a run with its output. */
   get(at: RunAt): Promise<Run>;
-  /** The newest first, without their outputs. */
+  /** Lists runs, newest first, without their outputs. */
   list(filter: RunFilter, page: PageOptions): Promise<PageOf<Run>>;
-  /** One that waits does not begin; one that is under way ends soon, and can write nothing from now on. */
+  /** Cancels a run. A queued run does not start; a running one ends soon, and can write nothing from now on. */
   cancel(at: RunAt, actor: string): Promise<Run>;
-  /** For the commit of what causes it. */
+  /** Returns the changes that queue a run, for the commit of its cause. */
   added(run: StoredRun, input?: JsonValue): Change[];
-  /** For the commit of its end: the run as it is stored, and its result beside it. */
+  /** Returns the run as it is stored, and the changes that store its result, for the commit of its end. */
   withResult(run: StoredRun, result: RunResult): { readonly run: StoredRun; readonly changes: Change[] };
   inputOf(run: StoredRun): Promise<JsonValue | undefined>;
-  /** What it gave, as it was. */
+  /** Returns the output of a run, unchanged. */
   outputOf(at: RunAt): Promise<JsonValue | undefined>;
-  /** Why it did not succeed. */
+  /** Returns why a run did not succeed. */
   failureOf(
     run: Run,
     environment: string,
@@ -41,7 +41,7 @@ export interface Runs {
   stored(at: RunAt): Promise<StoredRecordOf<StoredRun> | undefined>;
 }
 
-/** What an action gave, or how a script failed. */
+/** The output of an action, or the failure of a script. */
 export interface RunResult {
   readonly output?: JsonValue | undefined;
   readonly failure?: StoredFailure | undefined;
@@ -54,7 +54,7 @@ export interface RunAt {
 
 export interface RunFilter {
   readonly environment: string;
-  /** Empty: of any. */
+  /** Empty for any. */
   readonly integration: string;
   readonly connectionId: string;
   readonly script: string;
@@ -83,7 +83,7 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
     throw new Fault("not_found", `there is no run "${id}", or not any more`);
   }
 
-  /** A sync that waited for a run that is over waits no more. */
+  /** Returns the changes that make a sync stop waiting for a cancelled run. */
   async function letGo(over: StoredRun): Promise<Change[]> {
     const { id, kind, script, connection, state } = runOf(over);
     if (state !== Run_State.CANCELLED || kind !== Script_Kind.SYNC || connection === undefined) return [];
@@ -95,11 +95,11 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
 
   async function jsonAt(key: string): Promise<JsonValue | undefined> {
     const entry = await store.get(key);
-    // What lies there was written by `JSON.stringify`.
+    // The stored text was written by `JSON.stringify`.
     return entry === undefined ? undefined : (JSON.parse(Buffer.from(entry.value).toString()) as JsonValue);
   }
 
-  /** A run of an earlier version has the payload alone. */
+  /** Reads the failure of a run. A run of an earlier version has only the payload. */
   async function storedFailure(
     { hasFailure, hasOutput }: StoredRun,
     { environment, id }: RunAt,
@@ -204,17 +204,17 @@ export function createRuns({ store, collections, destinations, audit }: RunsOpti
   };
 }
 
-/** What protobuf's readers take: an output that is deeper is left out. */
+/** Nesting limit of protobuf readers: a deeper output is left out. */
 const mostDepth = 32;
 
-/** A run that failed, with what its script threw. */
+/** Returns a failed run with the error that its script threw. */
 export function withFailure(run: Run, failure: StoredFailure): Run {
   const { code = "interrupted", message = "" } = run.problem ?? {};
   const error = scriptErrorMessage({ ...scriptErrorOf({ ...failure, code, message }), runId: run.id });
   return withOutput(create(RunSchema, { ...run, error }), failure.payload);
 }
 
-/** A run with what it gave. */
+/** Returns a run with its output. */
 export const withOutput = (run: Run, output: JsonValue | undefined): Run =>
   output === undefined || depthOf(output) > mostDepth
     ? run

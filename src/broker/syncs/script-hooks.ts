@@ -12,13 +12,18 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import type { RunNow } from "./run-now.ts";
 import type { Runs } from "./runs.ts";
 
-/** The customer's own code on what happens to a connection. */
+/** The customer's scripts for events of a connection. */
 export interface ScriptHooks {
-  /** For the commit of a connection that was made, or authorised again: the hooks wait beside it. */
+  /** Returns the changes that queue the hooks, for the commit of a connection that was created or reauthorized. */
   created(ref: ConnectionRef): Change[];
-  /** Before a connection goes. Whatever a hook does, it is over within a while, and the deletion goes on. */
+  /**
+   * Runs the hooks before a connection is deleted. The deletion continues after a limited time, whatever a hook does.
+   */
   beforeDeletion(ref: ConnectionRef): Promise<void>;
-  /** Before a connection that somebody authorised is filed. Throws where a hook did: then it is not filed. */
+  /**
+   * Runs the hooks before an authorized connection is stored. Throws if a hook fails; the connection is then not
+   * stored.
+   */
   validate(draft: LiveConnection): Promise<void>;
 }
 
@@ -32,9 +37,9 @@ interface HooksOptions {
   readonly world: World;
 }
 
-/** A deletion waits no longer for its hooks, one after another. */
+/** Limits the total time of the hooks that run before a deletion, one after another. */
 const deletionMs = 10_000;
-/** An end user waits for it. */
+/** Limits the time of a validation hook, because an end user waits. */
 const validationMs = 10_000;
 
 export function createScriptHooks(options: HooksOptions): ScriptHooks {
@@ -80,7 +85,7 @@ export function createScriptHooks(options: HooksOptions): ScriptHooks {
           if (outcome.kind === "done") continue;
           world.log.warn("a script failed before a connection's deletion", { ...at, reason: outcome.failure.code });
         } catch (err) {
-          // What could not be written down of it does not keep a connection that is to go.
+          // An error in running or storing the hook does not stop the deletion.
           world.log.warn("a script was not run to its end before a connection's deletion", { ...at, err });
         }
       }

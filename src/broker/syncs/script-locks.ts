@@ -2,11 +2,11 @@ import type { World } from "../../base/world.ts";
 import { ToolFailure } from "../../core/scripts/script.ts";
 import type { Lease, Leases } from "../../store/leases.ts";
 
-/** Locks that a run holds: within an environment only one run has a key, at whichever replica. */
+/** Locks that a run holds: within an environment, only one run can hold a key, across all replicas. */
 export interface RunLocks {
-  /** Whether the run has the lock now. A lock that it has already is held for longer. */
+  /** Returns whether the run has the lock now. Acquires a lock that the run already has for a new period. */
   acquire(key: string, ttlMs: number): Promise<boolean>;
-  /** Whether the run had the lock. */
+  /** Returns whether the run had the lock. */
   release(key: string): Promise<boolean>;
   releaseAll(): Promise<void>;
 }
@@ -18,7 +18,7 @@ interface LocksOptions {
   readonly world: Pick<World, "log">;
 }
 
-/** Each is two keys in the store. */
+/** Limits the locks of a run: each lock uses two keys in the store. */
 const maxLocks = 100;
 
 export function createScriptLocks({ leases, world }: LocksOptions): OpenRunLocks {
@@ -46,7 +46,7 @@ export function createScriptLocks({ leases, world }: LocksOptions): OpenRunLocks
       async releaseAll() {
         for (const key of [...held.keys()]) {
           await release(key).catch((err: unknown) => {
-            // It runs out by itself.
+            // The lock expires by itself.
             world.log.warn("a lock of a script was not released at the end of its run", { environment, err });
           });
         }

@@ -1,18 +1,18 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { ToolFailure } from "../../core/scripts/script.ts";
 
-/** A request as a script asks for it, read. */
+/** A parsed request of a script. */
 export interface ScriptRequest {
   readonly method: string;
   /** Path and query. */
   readonly path: string;
-  /** Name, value, name, value. */
+  /** Names and values, alternating. */
   readonly rawHeaders: readonly string[];
   readonly content: Uint8Array | undefined;
   readonly baseUrl: string | undefined;
   readonly retries: number;
   readonly retryOn: readonly number[];
-  /** Bytes go as base64, which the script's side undoes. */
+  /** Bytes are sent as base64, which the script's side decodes. */
   readonly responseType: "json" | "text" | "bytes";
 }
 
@@ -20,7 +20,7 @@ const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 const maxRetries = 10;
 const mistaken = (message: string) => new ToolFailure("invalid_request", message);
 
-/** The peer's configuration object, under its names. Throws `ToolFailure`. */
+/** Parses the peer's request configuration, with the peer's names. Throws `ToolFailure`. */
 export function scriptRequest(given: JsonValue | undefined): ScriptRequest {
   if (!isObject(given)) throw mistaken("a request is described by an object: { endpoint: '/path' }");
   const { data } = given;
@@ -57,7 +57,10 @@ function textOf(value: JsonValue | undefined, name: string): string | undefined 
   return value;
 }
 
-/** A path of the provider's, or a whole URL: whether the credentials may travel there is judged by others. */
+/**
+ * Splits the endpoint, a path at the provider or a whole URL. Other code checks whether the credentials may be sent
+ * there.
+ */
 function placeOf({ endpoint, baseUrlOverride }: JsonObject): {
   readonly path: string;
   readonly baseUrl: string | undefined;
@@ -78,7 +81,7 @@ function headersOf(given: JsonValue | undefined): [string, string][] {
       throw mistaken(`headers.${name}: must be text`);
     }
     const text = String(value);
-    // RFC 9110, 5.5 and 5.6.2: each stays within its line.
+    // RFC 9110, sections 5.5 and 5.6.2: name and value must stay within their line.
     const isSendable = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
     if (!isSendable) throw mistaken(`headers.${name}: cannot be sent`);
     return [[name, text]];

@@ -9,13 +9,15 @@ import type { AskWithConnection } from "../credentials/connection-request.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
-/** Requests of scripts: with the credentials of their connection, which they never see. */
+/** Sends a script's request with the credentials of its connection, which the script never sees. */
 export type SendForScript = (asking: ScriptRequestContext, request: ScriptRequest) => Promise<JsonObject>;
 
 interface ScriptRequestContext {
   readonly live: () => Promise<LiveConnection>;
   readonly signal: AbortSignal;
-  /** Of a connection that is about to be made there are no other credentials: those that are stored are not the same. */
+  /**
+   * The connection is about to be created and has no replacement credentials: stored credentials are different ones.
+   */
   readonly isDraft: boolean;
 }
 
@@ -26,11 +28,11 @@ interface ScriptRequestsOptions {
 }
 
 const deadlineMs = 60_000;
-/** It is held in memory, as text in the script as well. */
+/** Limits the response, which is held in memory, and as text in the script as well. */
 const maxBytes = 16 * 1024 * 1024;
 const firstDelayMs = 500;
 const maxDelayMs = 60_000;
-/** Of one request with all its tries. */
+/** Limits the total time of a request with all its retries. */
 const patienceMs = 300_000;
 const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_timeout", "answer_timeout", "closed"]);
 
@@ -43,7 +45,8 @@ export function createScriptRequests({ live: connections, askWith, world }: Scri
     const found = await live();
     const answer = await askWith(found, request, options);
     if (answer.status !== 401 || isDraft) return answer;
-    // It was refused, and so done nothing: with other credentials it may go again, whatever it is.
+    // The provider rejected the request, so it had no effect: it may be repeated with other credentials, whatever its
+    // method.
     const replacement = await connections.replacementOf(found).catch((error: unknown) => {
       if (error instanceof Fault) return undefined;
       throw error;
@@ -100,22 +103,22 @@ function headersOf({ fields }: SmallAnswer): JsonObject {
   const headers: [string, string][] = [];
   for (let i = 0; i < fields.length; i += 2) headers.push([(fields[i] ?? "").toLowerCase(), fields[i + 1] ?? ""]);
   const byName = Map.groupBy(headers, ([name]) => name);
-  // Made of pairs, an object has `__proto__` as a field like any other.
+  // Built from pairs, an object has `__proto__` as an ordinary field.
   return Object.fromEntries(
     [...byName].map(([name, all]): [string, JsonValue] => [name, all.map(([, value]) => value).join(", ")]),
   );
 }
 
-/** As axios has it: JSON where it is JSON, whatever it is called. */
+/** Returns the data as axios does: parsed if the body is JSON, whatever its content type. */
 function dataOf({ body }: SmallAnswer, { responseType }: ScriptRequest): JsonObject {
   if (responseType === "bytes") return { dataBase64: body.toString("base64") };
   const text = body.toString("utf8");
   if (responseType === "text") return { data: text };
   try {
-    // JSON.parse returns JSON and nothing else.
+    // JSON.parse returns only JSON values.
     return { data: JSON.parse(text) as JsonValue };
   } catch {
-    // Not JSON: text it is.
+    // Not JSON: return the text.
     return { data: text };
   }
 }

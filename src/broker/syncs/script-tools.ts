@@ -21,32 +21,35 @@ import { scriptRequest } from "./script-request.ts";
 import type { SendForScript } from "./script-requests.ts";
 import type { Syncs } from "./syncs.ts";
 
-/** What scripts may ask for, on behalf of one connection. None of it shows them a credential, unless the integration says so. */
+/**
+ * Functions that scripts may call, on behalf of one connection. None shows a script a credential, unless the
+ * integration allows it.
+ */
 export interface ScriptToolbox {
   of(run: ToolsRun): ScriptTools & {
-    /** Releases what the run holds. */
+    /** Releases the locks that the run holds. */
     end(): Promise<void>;
   };
 }
 
-/** A run, as far as its tools concern it. */
+/** The properties of a run that its tools need. */
 export interface ToolsRun {
   readonly ref: ConnectionRef;
-  /** The connection as it is to be used: of one that is about to be made, a draft. */
+  /** Returns the connection to use; a draft for a connection that is about to be created. */
   readonly live: () => Promise<LiveConnection>;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
-  /** Of a sync; undefined: what runs keeps no records and goes on from nothing. */
+  /** Tools of a sync's run; undefined for other scripts, which keep no records and have no checkpoint. */
   readonly sync: SyncTools | undefined;
-  /** Whatever would change something is told, and not done. */
+  /** Logs changes instead of making them. */
   readonly isDryRun: boolean;
-  /** The connection is about to be made. */
+  /** The connection is about to be created. */
   readonly isDraft?: boolean;
-  /** Another script waits for it. */
+  /** Another script waits for this run. */
   readonly isNested?: boolean;
 }
 
-/** What a sync's run may do beside. Each rejects once the run is over for others. */
+/** Additional tools for a sync's run. Each rejects once another process has ended the run. */
 export interface SyncTools {
   save(model: string, records: readonly JsonObject[]): Promise<void>;
   update(model: string, records: readonly JsonObject[]): Promise<void>;
@@ -71,20 +74,20 @@ interface ToolboxOptions {
     },
     signal: AbortSignal,
   ) => Promise<{ readonly outcome: ScriptOutcome }>;
-  /** What an environment's scripts are told beside: names and values. */
+  /** Returns the variables of an environment's scripts: names and values. */
   readonly variablesOf: (environment: string) => readonly { readonly name: string; readonly value: string }[];
   readonly openLocks: OpenRunLocks;
   readonly world: World;
 }
 
-/** Of what is stored as protobuf, whose readers go no deeper. */
+/** Nesting limit of values that are stored as protobuf, whose readers allow no more. */
 const mostDepth = 32;
 const mostCheckpointBytes = 256 * 1024;
-/** Shorter ones would be found in any word. */
+/** Minimum length of a redacted value: shorter values would match parts of ordinary words. */
 const leastHidden = 8;
-/** More are written by one run after another: they are milliseconds of the thread that the proxy has. */
+/** Larger batches are written by one run at a time: each takes milliseconds of the proxy's thread. */
 const fewRecords = 50;
-/** Who did it, in the audit trail. */
+/** The actor in the audit trail. */
 const actor = "script";
 
 const usualLockMs = 60_000;
@@ -153,7 +156,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
     getConnection: (run) => viewed(run),
     async getMetadata({ live, ref, isDryRun }) {
       const { connection } = await live();
-      // As it is now, and not as it was when its credentials were looked up.
+      // Read the current metadata, which may be newer than the connection's credentials.
       const found = isDryRun ? undefined : (await connections.getMany([ref]))[0];
       return (found ?? connection).metadata ?? {};
     },
@@ -193,7 +196,7 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
         log.info("an action would be triggered", { script: name });
         return null;
       }
-      // Each waits for a turn while whoever asked for it keeps its own.
+      // Each nested action would wait for a slot while its caller keeps its own.
       if (isNested === true) throw new ToolFailure("too_deep", "an action that a script asked for asks for no other");
       const { outcome } = await runAction({ ref: { ...ref, id }, name, input }, signal);
       if (outcome.kind === "done") return outcome.output ?? null;
@@ -333,7 +336,7 @@ function lockIn(given: JsonValue | undefined): { readonly key: string; readonly 
   throw mistaken(`ttlMs: must be a whole number from 1 to ${maxLockMs}`);
 }
 
-/** `name`, or `name::variant`. */
+/** Parses `name`, or `name::variant`. */
 function syncName(given: JsonValue | undefined): string {
   if (!isObject(given)) return textOf(given, "sync");
   const { name, variant } = given;
@@ -346,7 +349,10 @@ function requireOwn(ref: ConnectionRef, integration: JsonValue | undefined): voi
   }
 }
 
-/** Under the peer's names. What a page's last item is gone on from is none of them: such a script says it itself. */
+/**
+ * Returns the rules under the peer's names. The peer has no name for paging by the last item: such a script passes its
+ * own rules.
+ */
 function paginationJson(rules: PaginationRules | undefined): JsonValue {
   if (rules === undefined || rules.kind === "" || rules.lastItem !== "") return null;
   const { kind, items, next, parameter, limitParameter, limit } = rules;

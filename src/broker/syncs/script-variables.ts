@@ -1,6 +1,6 @@
 import type { DeclaredVariable } from "../../core/declared.ts";
 
-/** What an environment's scripts are told beside: by configuration, and in memory alone. */
+/** Variables of an environment's scripts, from configuration and only in memory. */
 export interface ScriptVariables {
   of(environment: string): readonly ScriptVariable[];
   declare(declared: readonly DeclaredVariable[]): void;

@@ -12,7 +12,7 @@ import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 import { sortable } from "../stored/sortable-time.ts";
 
-/** Syncs of the customer's scripts, their runs, and what they save. */
+/** Records of the customer's syncs, of script runs, and of the models that syncs save. */
 export function createSyncCollections(store: Store) {
   return {
     syncs: createRecords({

@@ -16,9 +16,9 @@ import { intervalOf } from "./sync-schedule.ts";
 export interface SyncScan {
   /** Scans the next connections if it is time for them. */
   scanWhenDue(lease: Lease): Promise<void>;
-  /** Begins with the first connection again, at once: the scripts have changed. */
+  /** Restarts the scan at the first connection, at once, because the scripts have changed. */
   restart(): void;
-  /** Scans at once, from where it is. */
+  /** Makes the next scan due at once, from the current position. */
   hurry(): void;
 }
 
@@ -38,7 +38,7 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
   let scannedAt = Number.NEGATIVE_INFINITY;
   let position: string | undefined;
 
-  /** Changes that give a connection its missing syncs and put astray ones back on schedule. */
+  /** Returns the changes that create a connection's missing syncs, and that correct syncs with a wrong due time. */
   async function changesFor({ ref }: Connection, wanted: readonly SyncScript[]): Promise<Change[]> {
     if (ref === undefined || wanted.length === 0) return [];
     const keys = wanted.map(({ name }) => [ref.environment, ref.integration, ref.id, name, baseVariant]);
@@ -95,7 +95,10 @@ export function createSyncScan({ store, collections, scripts, world }: SyncScanO
   };
 }
 
-/** A sync without a due time had no script for a while; one far in the future was scheduled before the clock was set back. */
+/**
+ * Detects a wrong due time. A sync without one had no script for a while; one far in the future was scheduled before
+ * the clock was set back.
+ */
 function isAstray(sync: StoredSync, script: SyncScript, nowMs: number): boolean {
   return sync.dueMs === 0 || sync.dueMs > nowMs + (intervalOf(sync, script) ?? 0);
 }

@@ -13,7 +13,7 @@ import { type Collections, syncsDue } from "../collections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Runs } from "./runs.ts";
 
-/** Queues a run of each sync whose time has come. */
+/** Queues a run of each sync that is due. */
 export interface SyncSchedule {
   /** Returns how many syncs were due. */
   queueDue(nowMs: number, lease: Lease): Promise<number>;
@@ -29,9 +29,9 @@ interface SyncScheduleOptions {
   readonly world: World;
 }
 
-/** Syncs in one commit. A larger commit would hold up the commits of others. */
+/** Limits the syncs in one commit: a larger commit would delay other commits. */
 const perCommit = 25;
-/** How long a sync waits for its script to come back. */
+/** Delay before a sync whose script is missing is checked again. */
 const missingScriptMs = 300_000;
 
 export function createSyncSchedule(options: SyncScheduleOptions): SyncSchedule {

@@ -29,23 +29,23 @@ import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Runs } from "./runs.ts";
 
-/** Syncs of connections: how each stands, and what its operator wants of it. They are run by the keeper. */
+/** Syncs of connections: the state of each, and the operator's settings. The run scheduler runs them. */
 export interface Syncs {
-  /** Of one connection all that there are scripts for; of an integration those that stand somewhere. */
+  /** Lists syncs: of a connection, all that have scripts; of an integration, the stored ones. */
   list(filter: SyncFilter, page: PageOptions): Promise<PageOf<Sync>>;
-  /** The ids of the runs that do it: of one that waits already, that one. */
+  /** Queues runs and returns their ids. A sync with a queued run keeps that run. */
   trigger(asked: Trigger, actor: string): Promise<readonly string[]>;
   start(at: SyncAt, actor: string): Promise<Sync>;
   pause(at: SyncAt, actor: string): Promise<Sync>;
-  /** Empty: its script's. */
+  /** Sets a sync's own frequency; empty for its script's. */
   setFrequency(at: SyncAt & { readonly frequency: string }, actor: string): Promise<Sync>;
   addVariant(place: SyncPlace, actor: string): Promise<Sync>;
   removeVariant(place: SyncPlace, actor: string): Promise<void>;
-  /** Those that an integration has under these names, with the variants of each that are named. */
+  /** Returns an integration's syncs with these names, each with its named variant. */
   named(integration: string, names: readonly string[]): readonly NamedSync[];
-  /** For the commit of a connection that is new: those that run without being asked. */
+  /** Returns the changes that add the syncs that start automatically, for the commit of a new connection. */
   addedFor(ref: ConnectionRef, nowMs: number): Promise<Change[]>;
-  /** For the commit of its deletion. */
+  /** Returns the changes that remove all syncs, for the commit of a connection's deletion. */
   removedFor(ref: ConnectionRef): Promise<Change[]>;
 }
 
@@ -61,15 +61,15 @@ export interface SyncAt extends SyncPlace {
 export interface SyncFilter {
   readonly environment: string;
   readonly integration: string;
-  /** Empty: of all. */
+  /** Empty for all connections. */
   readonly connectionId: string;
-  /** As `name` or `name::variant`; none: all. */
+  /** Names in the form `name` or `name::variant`; empty for all. */
   readonly names: readonly string[];
 }
 
 export interface Trigger extends SyncFilter {
   readonly mode: Mode;
-  /** Why: `trigger` unless it is said. */
+  /** Cause of the runs; defaults to `trigger`. */
   readonly cause?: string;
 }
 
@@ -128,7 +128,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
   const before = async (place: SyncPlace): Promise<StoredRecordOf<StoredSync> | undefined> =>
     namesNothing(...partsOf(place)) ? undefined : syncs.get(...partsOf(place));
 
-  /** Of a variant that nobody has made there is none. */
+  /** Returns the stored sync, or a new one for the base variant. Throws for a variant that was not created. */
   function standing(found: StoredRecordOf<StoredSync> | undefined, place: SyncPlace, script: SyncScript): StoredSync {
     if (found !== undefined) return found.value;
     if (place.variant !== baseVariant) throw noVariant(place);
@@ -142,11 +142,11 @@ export function createSyncs(options: SyncsOptions): Syncs {
 
   const environmentIdOf = (environment: string): string => destinations.environmentByName(environment)?.id ?? "";
 
-  /** What has a sync run now, and under which id. */
+  /** Returns the changes that queue a run of a sync now, and the id of the run. */
   async function triggering(place: SyncPlace, script: SyncScript, { mode, cause = "trigger" }: RunMode) {
     const { environment, integration, id: connectionId } = place.ref;
     const connection = await collections.connections.get(environment, integration, connectionId);
-    // It was deleted since it was listed.
+    // The connection was deleted after it was listed.
     if (connection === undefined) return { changes: [], conditions: [], id: undefined };
     const found = await before(place);
     const sync = standing(found, place, script);
@@ -210,7 +210,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
     );
   }
 
-  /** How many records there are of a sync's models. */
+  /** Returns the number of records of a sync's models. */
   async function countsOf(ref: ConnectionRef, of: { readonly variant: string; readonly models: readonly string[] }) {
     const found = await records.counts(ref);
     const counted = of.models.map((name): [string, bigint] => [
@@ -247,7 +247,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
     return sync;
   }
 
-  /** Of one connection: those that stand somewhere, and those that would if anybody asked. */
+  /** Returns the syncs of one connection: the stored ones, and those that its scripts define. */
   async function ofConnection(filter: SyncFilter): Promise<StoredSync[]> {
     const { environment, integration, connectionId, names } = filter;
     const ref = create(ConnectionRefSchema, { environment, integration, id: connectionId });
@@ -308,7 +308,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
       change(at, { action: "sync.start", actor }, (sync) => ({
         ...sync,
         paused: false,
-        // What was due while it was paused is due now.
+        // A sync that became due while paused is due now.
         dueMs: sync.dueMs === 0 ? world.now() : Math.max(sync.dueMs, world.now()),
       })),
     pause: (at, actor) => change(at, { action: "sync.pause", actor }, (sync) => ({ ...sync, paused: true })),
@@ -372,7 +372,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
       const places = automatic.map(({ name }) => ({ ref, name, variant: baseVariant }));
       const found = await Promise.all(places.map(before));
       return places.flatMap((place, i) =>
-        // What an earlier connection of that id has left begins anew.
+        // Reset a sync that is left over from an earlier connection with the same id.
         syncs.change({ before: found[i], after: newSync({ ...place, autoStart: true, nowMs }) }),
       );
     },
@@ -385,7 +385,7 @@ export function createSyncs(options: SyncsOptions): Syncs {
       );
       return [
         ...found.flatMap((one) => syncs.change({ before: one, after: undefined })),
-        // Whoever runs it hears of it, and can write nothing any more.
+        // The process that runs it sees the mark, and the run can write nothing more.
         ...live.flatMap((one) =>
           one === undefined || !isLive(one.value)
             ? []

@@ -3,13 +3,13 @@ import type { LogWriter } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
 
-/** The credentials that a run has used, so that none is shown where a provider echoed one into its failure. */
+/** Credentials that a run has used. They are redacted if a provider echoed one into the run's failure. */
 export interface UsedCredentials {
   readonly live: () => Promise<LiveConnection>;
   hideIn(log: Pick<LogWriter, "hide">): void;
 }
 
-/** A run of 15 minutes sees a renewal or two. */
+/** Limits the remembered credentials: a run of 15 minutes sees one or two refreshes. */
 const maxRemembered = 8;
 
 export function rememberCredentials(live: () => Promise<LiveConnection>): UsedCredentials {

@@ -45,8 +45,8 @@ export interface TokenRequest extends TokenParties {
   /** The key that this connection's tokens are bound to, from `Tokens.dpopKey`. */
   readonly dpopKey?: string | undefined;
   /**
-   * Allows reusing a connection that has just answered another request, which saves a handshake. Only for callers that can handle a
-   * request of which it is unknown whether it arrived.
+   * Allows reusing a connection that has just answered another request, which saves a handshake. Only for callers that
+   * can handle a request of which it is unknown whether it arrived.
    */
   readonly mayFollow?: boolean | undefined;
 }
