@@ -12,13 +12,13 @@ import type { Door } from "./server/door.ts";
 
 interface OpsOptions {
   readonly readiness: Readiness;
-  /** Why the process can do less than it should; undefined when nothing is wrong. */
+  /** Returns why the process is impaired; undefined when nothing is wrong. */
   readonly trouble: () => string | undefined;
   readonly tls: ListenerTls | undefined;
-  /** Names under which `/metrics` is served. */
+  /** Host names under which `/metrics` is served. */
   readonly guard: DoorGuard;
   readonly warn: RareWarning;
-  /** Undefined: any number of connections. */
+  /** Undefined: no limit. */
   readonly connections?: ConnectionLimit | undefined;
   readonly world: World;
 }
@@ -36,7 +36,7 @@ export function createOpsDoor({
   world,
 }: OpsOptions): Pick<Door, "server" | "drain" | "destroy"> {
   const pages: Readonly<Record<string, (request: IncomingMessage) => OpsPage | Promise<OpsPage>>> = {
-    // Alive is whoever answers: the state of anything else is not the business of a restart.
+    // A process that answers is alive: a restart cannot repair other components.
     "/livez": () => ({ status: 200, text: "ok\n" }),
     "/startupz": () =>
       readiness.phase() === "starting"
@@ -56,8 +56,8 @@ export function createOpsDoor({
   };
 
   /**
-   * A page that had its name rebound to this machine would read metrics. Probes tell no more than that a process runs,
-   * and the kubelet and load balancers ask under any name; Prometheus asks pods by their address.
+   * A page with a DNS name rebound to this machine could read metrics. Probes only tell that a process runs, and the
+   * kubelet and load balancers use any host name; Prometheus uses the pod's address.
    */
   function faultOfHead({ headers, socket }: IncomingMessage): Fault | undefined {
     const { host = "", origin, "sec-fetch-site": site } = headers;
@@ -117,7 +117,7 @@ export function createOpsDoor({
   };
 }
 
-/** Whoever asks next finds a place while others only keep theirs. */
+/** When the limit is reached, idle connections are closed for new ones. */
 function limitTo(server: http.Server, connections: ConnectionLimit): void {
   server.maxConnections = connections.max;
   server.on("connection", connections.count);

@@ -32,12 +32,12 @@ interface OAuthRoutesOptions {
   readonly publicUrl: () => string;
 }
 
-/** The way to a provider's page and back. */
+/** Routes to a provider's page and back. */
 export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
   const { broker, choices, browsers, cookies, sockets, publicUrl } = options;
   const { sessions, authorizations, outcomes, origins } = broker;
 
-  /** A browser that is to leave for a provider's page. Another site's link is answered with our page first. */
+  /** Sends a browser to a provider's page. A link from another site gets our own page first. */
   async function depart({ headers, params, rawQuery, query }: RouteRequest): Promise<RouteAnswer> {
     const integration = params["key"] ?? "";
     const path = `/oauth/connect/${encodeURIComponent(integration)}`;
@@ -56,9 +56,9 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     readonly integration: string;
     readonly query: QueryReader;
     readonly headers: IncomingHttpHeaders;
-    /** What the query was read from. */
+    /** The text that the query was read from. */
     readonly given: string;
-    /** The form of our page brought it. */
+    /** The form of our page sent the request. */
     readonly isConfirmed?: true;
   }
 
@@ -106,11 +106,11 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
       const { code, message } = fault;
       const form =
         acting && (await formAgain(fault, { acting, integration, settings, given, from: isConfirmed ? "../" : "./" }));
-      // Here alone: who shows no session makes no other process hear of it.
+      // Only in this process: a request without a session must not reach other processes.
       const isHeard = sockets.tell(listener, told(integration, { by: code, message, fields: form?.wrong ?? [] }));
       if (acting === undefined || code === "internal") throw error;
-      // Where a page waits, the person goes on there. The session is bound to the cookie: without it no second attempt
-      // would be let in.
+      // Where a page waits, the person continues there. The session is bound to the cookie: without the cookie a
+      // second attempt would be refused.
       const shown = form === undefined || isHeard ? faultPage(fault, { settings }) : form.page;
       return withCookie(shown, acting.setCookie);
     }
@@ -121,11 +121,11 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     readonly integration: string;
     readonly settings: PageSettings;
     readonly given: string;
-    /** Leads from the address of the page to that of the departure. */
+    /** Relative path from the page to the departure route. */
     readonly from: string;
   }
 
-  /** The form of what was entered, with what is wrong with it; undefined: nothing that the person could change. */
+  /** Returns the form with the entered values and their problems; undefined: the person can change nothing. */
   async function formAgain(fault: Fault, { acting, integration, settings, given, from }: Entering) {
     const { session: stored, secret: browser } = acting;
     const session = stored.value;
@@ -146,7 +146,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     };
   }
 
-  /** That a page could connect says that some environment allows it, and not that this one does. */
+  /** A connected page proves that some environment allows its origin; this checks the session's own environment. */
   function requireListener({ environment }: ConnectSession, listener: string): void {
     const origin = sockets.originOf(listener);
     if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
@@ -154,7 +154,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     throw new Fault("origin_not_allowed", message, { metadata: { environment, origin } });
   }
 
-  /** A page of the application waits for this very browser, and has sent it here. */
+  /** Returns whether a page of the application waits for this very browser, and has sent the browser here. */
   function isVouched({ environment }: ConnectSession, { listener, secret }: Vouching): boolean {
     const live = sockets.originOf(listener);
     const allowed = origins.of(environment);
@@ -180,7 +180,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
     const { integration, listener, returnTo, connected, failed, language, theme } = outcome;
     const settings = pageSettings({ lang: language, theme, headers });
     const title = provided(settings, outcome.title);
-    // Asked before it is told: who has heard what it waited for goes away.
+    // Read before the message is sent: a page leaves once it has its result.
     const to = sockets.originOf(listener);
     const message = messageOf(outcome);
     if (!sockets.tell(listener, message) && listener !== "") await outcomes.pass(listener, message);
@@ -213,7 +213,7 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
 const faultPageOf = (fault: Fault, request: FaultedRequest): RouteAnswer =>
   faultPage(fault, { settings: settingsOf(request) });
 
-/** Parameters that the form itself sends; all others go on beside them. */
+/** Parameters that the form itself sends; the others are forwarded next to them. */
 const isOfForm = (name: string): boolean => formParameters.has(name) || name.startsWith("params[");
 const formParameters: ReadonlySet<string> = new Set([
   "connect_session_token",
@@ -236,7 +236,7 @@ interface Confirming {
   readonly settings: PageSettings;
 }
 
-/** The SDK writes what is to be left out as `undefined`. */
+/** The SDK writes `undefined` for a parameter to leave out. */
 const authorizationParams = (given: Readonly<Record<string, string>>): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value === "undefined" ? undefined : value]));
 
@@ -265,7 +265,7 @@ const messageOf = ({ integration, connected, failed }: AuthorizationOutcome) =>
         is_pending: false,
       };
 
-/** What the application learns from the address that its user comes back to: nothing that is worth stealing. */
+/** Parameters of the return address for the application: they hold nothing worth stealing. */
 const returned = ({ integration, connected, failed }: AuthorizationOutcome): Record<string, string> => ({
   provider_config_key: integration,
   ...(connected === undefined ? { error: failed?.by ?? "" } : { connection_id: connected.connectionId }),

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from "node:http";
 import { Fault } from "../../base/fault.ts";
 import type { Route } from "../server/routes.ts";
 
-/** Where pages that speak to us may come from. */
+/** Allowed origins of web pages. */
 export interface PageOrigins {
-  /** Of the environments' lists: any of them, since whose session it is stands in the request. */
+  /** Whether any environment allows the origin; the session in the request names the environment. */
   readonly isKnown: (origin: string) => boolean;
-  /** The environments that there are, for whoever looks for the one that lacks an origin. */
+  /** Names of all environments, to find the one that lacks an origin. */
   readonly environments: () => readonly string[];
-  /** As browsers reach us. */
+  /** The URL under which browsers reach Latchkey. */
   readonly publicUrl: () => string;
 }
 
@@ -20,8 +20,8 @@ interface BrowserRequestHead {
 const refused = () => new Fault("origin_not_allowed", "requests from that web page are not taken here");
 
 /**
- * Judges a request that a page made a browser send, to a route that pages may use. Returns the origin that the answer
- * is to be shown to; undefined: to none but our own.
+ * Checks a browser's request to a route that pages may use. Returns the origin that may read the response; undefined:
+ * only our own.
  */
 export function checkBrowser(
   browser: NonNullable<Route["browser"]>,
@@ -38,22 +38,22 @@ export function checkBrowser(
   return origin;
 }
 
-/** Somebody who follows a link from anywhere, or who sends a form of a page of ours. */
+/** Accepts a person who follows a link from anywhere, or who sends a form of our own page. */
 function checkNavigation({ method, headers }: BrowserRequestHead, origins: PageOrigins): void {
   const { origin } = headers;
   const fetchSite = headers["sec-fetch-site"];
-  // Browsers say both; programs that say one of them are no browsers.
+  // Browsers send both headers; a client that sends only one is not a browser.
   if (fetchSite !== undefined && headers["sec-fetch-mode"] !== "navigate") throw refused();
   if (method === "GET" || method === "HEAD") {
     if (origin !== undefined) throw refused();
     return;
   }
-  // A page that gives no referrer away gives no origin away either, and its form comes from `null`.
+  // A page that hides its referrer hides its origin too, so its form has the origin `null`.
   const isOurs = origin === undefined || origin === "null" || isOwn(origin, headers, origins);
   if (!isOurs || (fetchSite !== undefined && fetchSite !== "same-origin")) throw refused();
 }
 
-/** That of the door's own pages. The host has been judged: no other site has it. */
+/** Returns whether the origin is the listener's own. The host was checked: no other site has it. */
 export function isOwn(
   origin: string,
   { host }: IncomingHttpHeaders,

@@ -68,12 +68,12 @@ export function recordRoutes({ records, countIgnored }: Broker): Route[] {
   ];
 }
 
-/** Which records of a model are asked for. Its caller ends the query. */
+/** Reads which records of a model to list. The caller ends the query. */
 export const recordFilterIn = (query: QueryReader): RecordFilter => ({
   cursor: query.text("cursor") ?? "",
   limit: query.integer("limit", { min: 1, max: maxPage }) ?? defaultPage,
   actions: actionsIn(query),
-  // The SDK has two names for it, of which it sends one.
+  // The SDK has two names for this parameter and sends one.
   modifiedAfterMs: instantIn(query, "modified_after") ?? instantIn(query, "delta"),
   ids: idsIn(query),
   maxBytes: maxPageBytes,
@@ -84,7 +84,7 @@ export const recordsAnswer = ({ records, next }: RecordPage): RouteAnswer => ({
   body: { records: records.map(recordJson), next_cursor: next === "" ? null : next },
 });
 
-/** A record as it was saved, and what is known of it. Of one that was pruned its id is left. */
+/** Returns a saved record with its metadata. A pruned record only keeps its id. */
 export function recordJson({ record, cursor }: ListedRecord): JsonObject {
   const { id, lastAction, firstSeenMs, lastModifiedMs, deletedMs, prunedMs } = record;
   const data = prunedMs > 0 ? { id } : dataIn(record);

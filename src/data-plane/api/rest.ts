@@ -22,11 +22,11 @@ import { webhookRoutes } from "./webhook-routes.ts";
 interface RestOptions {
   readonly broker: Broker;
   readonly sockets: ConnectSockets;
-  /** As browsers and providers reach us. */
+  /** The URL under which browsers and providers reach Latchkey. */
   readonly publicUrl: () => string;
 }
 
-/** The JSON routes and the pages: rows over the verbs of the broker. The first that fits answers. */
+/** The JSON routes and the pages, over the methods of the broker. The first match answers. */
 export function restRoutes({ broker, sockets, publicUrl }: RestOptions): Route[] {
   const cookies = createBrowserCookies(publicUrl);
   const browsers = createSessionBrowsers({ sessions: broker.sessions, cookies });

@@ -4,9 +4,9 @@ import { openAIFunctions, standardConfig } from "../../core/scripts/script-confi
 import { Scope } from "../../gen/latchkey/v1/access_pb.ts";
 import { callerIn, type Route } from "../server/routes.ts";
 
-/** What the SDK asks of scripts. */
+/** Routes that the SDK uses for scripts. */
 export function scriptRoutes({ scripts, integrations, variables }: Broker): Route[] {
-  /** By integration: those of the environment that scripts belong to. */
+  /** Returns providers by integration, for the environment of the scripts. */
   async function providersIn(environment: string): Promise<ReadonlyMap<string, string>> {
     const found = new Map<string, string>();
     let token = "";
@@ -22,7 +22,7 @@ export function scriptRoutes({ scripts, integrations, variables }: Broker): Rout
     {
       method: "GET",
       path: "/environment-variables",
-      // They may be secrets.
+      // Environment variables may be secrets.
       scope: Scope.CREDENTIALS_READ,
       answer(request) {
         const { environment } = callerIn(request);

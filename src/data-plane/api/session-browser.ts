@@ -5,7 +5,7 @@ import { type ConnectSessions, otherBrowser, type StoredSession } from "../../br
 import type { BrowserCookies } from "./browser-cookie.ts";
 import { navigationOf } from "./navigation.ts";
 
-/** The browser that a request came from, and the session that it may go on with. */
+/** The browser of a request, and the session that the browser may use. */
 export interface SessionBrowser {
   readonly session: StoredSession;
   readonly secret: string;
@@ -30,7 +30,7 @@ export function createSessionBrowsers({ sessions, cookies }: SessionBrowsersOpti
     async show(session, headers) {
       const { isTopLevel, isPrefetch } = navigationOf(headers);
       const browser = cookies.renew(headers);
-      // Within another site's frame a browser keeps no cookie of ours, and one that fetches ahead has shown nobody anything.
+      // In another site's frame a browser keeps no cookie of ours, and a prefetched page was shown to no person.
       if (!isTopLevel || isPrefetch) return { session, ...browser };
       return { session: await sessions.bind(session, browser.secret), ...browser };
     },
@@ -38,7 +38,8 @@ export function createSessionBrowsers({ sessions, cookies }: SessionBrowsersOpti
       const { isBrowser } = navigationOf(headers);
       const browser = cookies.renew(headers);
       if (headers["sec-fetch-dest"] === "iframe") return { session, ...browser };
-      // A program keeps no cookie that it could be known by. It can have the session as long as no browser has it.
+      // A program keeps no cookie that would identify the program. Programs may use the session until a browser is
+      // bound to it.
       if (isBrowser || cookies.read(headers) !== undefined) {
         return { session: await sessions.bind(session, browser.secret), ...browser };
       }
@@ -54,7 +55,10 @@ interface Confirmed {
   readonly integration: string;
 }
 
-/** Proves that our page was shown in this browser, with this session and integration. No other site can make one. */
+/**
+ * Proves that our page was shown in this browser, with this session and integration. No other site can make a
+ * confirmation.
+ */
 export const confirmationOf = ({ secret, token, integration }: Confirmed): string =>
   createHmac("sha256", secret).update(`${token} ${integration}`).digest("base64url");
 

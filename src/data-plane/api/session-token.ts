@@ -3,7 +3,7 @@ import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
 import type { QueryReader } from "../server/query.ts";
 
-/** The session that a script of a page shows: in the header, or where the frontend SDK puts it. */
+/** Returns the session that a page's script sends: in the header, or where the frontend SDK puts the token. */
 export async function sessionOf(
   { sessions, origins }: Pick<Broker, "sessions" | "origins">,
   { headers, query }: { readonly headers: IncomingHttpHeaders; readonly query?: QueryReader },
@@ -18,7 +18,9 @@ export async function sessionOf(
   return session;
 }
 
-/** That the door lets a page in says that some environment allows it, and not that this one does. */
+/**
+ * The listener has checked that some environment allows the page's origin; this checks the session's own environment.
+ */
 function requireOrigin(origins: Broker["origins"], origin: string | undefined, environment: string): void {
   if (origin === undefined || !origins.isKnown(origin) || origins.isAllowed(origin, environment)) return;
   throw new Fault("origin_not_allowed", "requests from that web page are not taken here", {

@@ -9,14 +9,14 @@ import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/c
 import { TriggerSyncRequest_Mode as Mode, Run_State, type Sync, Sync_State } from "../../gen/latchkey/v1/sync_pb.ts";
 import { callerIn, type Route, type RouteAnswer, type RouteRequest } from "../server/routes.ts";
 
-/** As many as an integration may well have, and no list that somebody made of something else. */
+/** Enough for any integration; longer lists are mistakes. */
 const maxNames = 1_000;
 const maxConnections = 1_000;
 const done: RouteAnswer = { status: 200, body: { success: true } };
 
-/** What the SDK does with syncs. */
+/** Routes that the SDK uses for syncs. */
 export function syncRoutes({ syncs, scripts, countIgnored }: Broker): Route[] {
-  /** Reads a body as far as `read` does, and refuses it with all that is wrong with it. */
+  /** Reads a body with `read`, and refuses the body with all its mistakes. */
   function reading<T>(route: string, request: RouteRequest, read: (fields: JsonFields) => T): T {
     request.query.end();
     const findings: ReadingNotes = { mistakes: [], ignored: [] };
@@ -58,7 +58,7 @@ export function syncRoutes({ syncs, scripts, countIgnored }: Broker): Route[] {
     return done;
   }
 
-  /** Without a connection, all are meant that have any sync of the integration. */
+  /** Without a named connection, returns all connections that have a sync of the integration. */
   async function connectionsWith(at: {
     readonly environment: string;
     readonly integration: string;
@@ -174,7 +174,7 @@ export function syncRoutes({ syncs, scripts, countIgnored }: Broker): Route[] {
 
 const textOf = (header: string | string[] | undefined): string => (typeof header === "string" ? header : "");
 
-/** As `name` or `name::variant`; undefined: it is no list of names. */
+/** Reads `name` or `name::variant`; undefined: not a list of names. */
 function namesIn(given: JsonValue | undefined): string[] | undefined {
   if (given === undefined || given === null) return [];
   if (!Array.isArray(given) || given.length > maxNames) return undefined;
@@ -194,7 +194,7 @@ const modes: ReadonlyMap<string, Mode> = new Map([
   ["full_refresh_and_clear_cache", Mode.FULL_REFRESH_AND_CLEAR_CACHE],
 ]);
 
-/** By `sync_mode`, or as older SDKs have it, by `opts` or `full_resync`. */
+/** Reads `sync_mode`, or `opts` or `full_resync` from older SDKs. */
 function modeIn(fields: JsonFields, body: JsonObject): Mode {
   const text = fields.text("sync_mode");
   const opts = fields.json("opts");

@@ -3,11 +3,14 @@ import type { Route } from "../server/routes.ts";
 
 interface WebhookRoutesOptions {
   readonly webhooks: Pick<Webhooks, "receive" | "requireReceiver">;
-  /** As providers reach us. */
+  /** The URL under which providers reach Latchkey. */
   readonly publicUrl: () => string;
 }
 
-/** Where providers tell what has happened. Nobody is asked for a key: the address says whose it is, a signature the rest. */
+/**
+ * Routes for providers' webhooks. No key is needed: the address names the integration, and a signature proves the
+ * sender.
+ */
 export const webhookRoutes = ({ webhooks, publicUrl }: WebhookRoutesOptions): Route[] => [
   {
     method: "POST",
@@ -15,11 +18,11 @@ export const webhookRoutes = ({ webhooks, publicUrl }: WebhookRoutesOptions): Ro
     scope: undefined,
     isPublic: true,
     takesBody: "raw",
-    // Strangers who guess at addresses have none of their bodies read.
+    // Bodies sent to guessed addresses are not read.
     admit: ({ environment = "", key = "" }) => webhooks.requireReceiver(environment, key),
     answer({ params: { environment = "", key = "" }, received, target }) {
       if (received === undefined) throw new Error("a route that takes a body as it came is given it");
-      // Of what stands before the path only its owner knows: a proxy in front of us may have taken some of it away.
+      // Only the operator knows the part before the path: a reverse proxy may have removed some of it.
       const url = `${publicUrl()}${target}`;
       return webhooks.receive({ environmentId: environment, integration: key, received, method: "POST", url });
     },

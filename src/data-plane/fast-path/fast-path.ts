@@ -20,31 +20,33 @@ import type { Match } from "../server/routes.ts";
 import { WebhookCall, type WebhookCallShared } from "./webhook-request.ts";
 
 interface FastPathOptions {
-  /** Undefined: at a door that leads to no provider. */
+  /** Undefined for a listener that serves no provider. */
   readonly proxy: ProviderProxy | undefined;
-  /** Webhooks, and the row that one is for. */
+  /** Webhook settings, and the lookup of a webhook's route. */
   readonly receiving: WebhookCallShared & {
     readonly maxBytes: number;
     rowFor(head: RequestHead): Match | undefined;
   };
   readonly check: HeadCheck["checkForProvider"];
-  /** The connection that a request is for because of where, or by what name, it came. */
+  /** Returns the connection that an alias address or host name stands for. */
   readonly aliasOf: (head: FrontHead) => ConnectionRef | undefined;
   readonly count: DoorCount;
   readonly textOf: DoorAnswers["textOf"];
-  /** Answers that end when somebody wants them to. */
+  /** Responses without end, which are destroyed on shutdown. */
   readonly endless: Set<{ destroy(): unknown }>;
-  /** To the general lane. Whether HTTP/1.1 has come over it: otherwise it may be HTTP/2 that begins. */
+  /**
+   * Hands a connection to the general path. `isHttp1` says whether HTTP/1.1 has come over the connection; otherwise
+   * HTTP/2 may begin.
+   */
   readonly handOver: (socket: Socket, isHttp1: boolean) => void;
   readonly refuse: ClientConnectionOwner["refuse"];
 }
 
 /**
- * What most requests to providers and most webhooks are, without `node:http` before it: a plain head, and a body of
- * known length or none. It is decided here, with nothing done yet, whether a request is one of these and can go; all
- * others, those that are to be refused among them, go with their bytes unread to the general lane, and so does what
- * follows on their connection. From there on both lanes are the same: `ProxiedRequest` and the relay's other half, or
- * the row of the door's table.
+ * The fast path for most proxy requests and most webhooks, without `node:http`: a plain head, and a body of known
+ * length or none. Decides, before anything has happened, whether a request can use the fast path. All other requests,
+ * also those to refuse, go with their bytes unread to the general path, as does the rest of their connection. From
+ * there both paths are the same: `ProxiedRequest` and the provider side of the relay, or the listener's route.
  */
 export function createFastPath(options: FastPathOptions): Clients {
   const { proxy, receiving, check, aliasOf, handOver, refuse, count, textOf, endless } = options;
@@ -59,7 +61,7 @@ export function createFastPath(options: FastPathOptions): Clients {
   function receive(line: ClientConnection, head: RequestHead, match: Match): boolean | Promise<void> {
     const { method, url, fields } = head;
     if (fields.contentLength > receiving.maxBytes) return false;
-    // No two of them say the same: nothing of one is kept for the next.
+    // Webhook headers differ each time: do not cache them.
     const headers = headersIn(fields);
     if (headers === "of a page") return false;
     const request = { method, url, httpVersion: "1.1", rawHeaders: fields.rawHeaders, headers, socket: line.socket };
@@ -69,10 +71,10 @@ export function createFastPath(options: FastPathOptions): Clients {
       check(request);
       admitted = match.route.admit?.(match.params);
     } catch {
-      /* As below. */
+      /* As below: the general path reports the error. */
       return false;
     }
-    // What it comes to, the general lane says.
+    // The general path reports the result.
     if (admitted !== undefined) return admitted.then(nothing, nothing);
     new WebhookCall(receiving, { line, match, head, headers }).begin();
     return true;
@@ -93,7 +95,7 @@ export function createFastPath(options: FastPathOptions): Clients {
       check(call);
       ready = to.ready(call.asking);
     } catch {
-      /* The general lane comes to the same, and says it. */
+      /* The general path gets the same error and reports it. */
       return false;
     }
     if (ready === undefined) return false;
@@ -111,7 +113,7 @@ const nothing = () => {};
 const providerRoute = `${proxyPrefix}/*`;
 const underProxy = `${proxyPrefix}/`;
 
-/** That a page has sent it, a page's browser says; the others are what is asked of a request's head in this room. */
+/** Headers that only a page's browser sends. `asked` lists the headers that this directory reads. */
 const ofPages = new Set(["origin", "sec-fetch-site"]);
 const asked = new Set([...singleHeaders, "content-length"]);
 
@@ -123,14 +125,14 @@ const headersOf = (fields: RequestFields): HeadersOrPage =>
   known.of(fields.memo) ?? known.keep(fields.memo, headersIn(fields));
 
 /**
- * In one shape, which lives: that of objects made field by field goes with the last of them, and with it, once all
- * callers had left for a while, whatever was compiled for requests.
+ * One long-lived object shape. The shape of objects built field by field is collected with the last of them. The code
+ * compiled for requests would be dropped with the shape once all callers had left for a while.
  */
 const unsaid: Readonly<Record<string, string | undefined>> = Object.fromEntries(
   [...asked].map((name) => [name, undefined]),
 );
 
-/** What is there twice is found out by whoever looks at all of them. */
+/** Duplicate headers are found later, by the checks that read all of them. */
 function headersIn({ rawHeaders }: RequestFields): HeadersOrPage {
   const headers = { ...unsaid };
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -156,7 +158,7 @@ interface ReceivedHead {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** One request as all that look at it want to see it: its head, what it asks for, and whom the answer is for. */
+/** A request on the fast path: its head, its call, and the target of the response. */
 class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
   readonly method: string;
   readonly url: string;
@@ -210,14 +212,14 @@ class FastCall implements FrontHead, CallContext, ProxyCall, TakenRequest {
     return this.#line.begin(answering, this);
   }
 
-  /** Who waits to be told is on the general lane. */
+  /** A caller that waits for `100 Continue` is on the general path. */
   proceed(): void {}
 
   answerFault(fault: Fault): void {
     this.#line.answer(this.#counting.textOf(fault));
   }
 
-  /** That it is the last one on its connection, the line says by itself. */
+  /** The client connection itself announces the last response. */
   beginAnswer(isEndless: boolean): void {
     this.#isEndless = isEndless;
     if (isEndless) this.#counting.endless.add(this.#line);

@@ -13,7 +13,7 @@ import { type QueryReader, readQuery } from "../server/query.ts";
 import type { DoorCount } from "../server/request-count.ts";
 import { type Match, patternOf, type RouteRequest } from "../server/routes.ts";
 
-/** What all requests have in common that are taken as they come. */
+/** Dependencies shared by all webhook requests. */
 export interface WebhookCallShared {
   readonly count: DoorCount;
   readonly textOf: DoorAnswers["textOf"];
@@ -29,8 +29,8 @@ interface WebhookCallOptions {
 }
 
 /**
- * On the fast lane, a request whose row takes what comes as it came: a webhook. It stands where an exchange with a
- * provider would, and takes the body. A class, because there is one for each request.
+ * A webhook request on the fast path. Takes the place of an exchange with a provider, and collects the body. A class,
+ * because there is one for each request.
  */
 export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   readonly mayHaveArrived = true;
@@ -58,7 +58,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
       return;
     }
     line.sendBody(this);
-    // Most come in one piece with their heads, and need nobody to look at the time.
+    // Most bodies come in one piece with their head and need no timeout.
     if (this.#bytes < contentLength && !this.#isRefused) {
       this.#slow = setTimeout(() => this.#refuse(bodyNotInTime()), bodyWithinMs);
     }
@@ -72,13 +72,13 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
       this.#chunks.push(bytes);
     } catch (error) {
       this.#isRefused = true;
-      // The line is in the middle of what it reads.
+      // Deferred: the client connection is still inside its read.
       process.nextTick(() => this.#refuse(faultOfStore(error)));
     }
     return true;
   }
 
-  /** All of the body is there. */
+  /** The body is complete. */
   end(): void {
     if (this.#isRefused || this.#isOver) return;
     clearTimeout(this.#slow);
@@ -115,12 +115,12 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
     count.end({ route: patternOf(this.#begun.match), status, since: this.#since });
   }
 
-  /** Of what was not all said nothing is done; what was, is, though nobody waits for the answer. */
+  /** If the caller leaves before the body is complete, drop the body. A complete body is still processed. */
   leave(): void {
     if (this.#bytes < this.#begun.head.fields.contentLength) this.#giveRoom();
   }
 
-  // No provider answers, and what is answered here is small.
+  // Unused: no provider answers, and the responses made here are small.
   fieldsFor(): readonly string[] {
     return [];
   }
@@ -135,7 +135,7 @@ export class WebhookCall implements AnswerRules, TakenRequest, Exchange {
   abort(): void {}
 }
 
-/** What a row is asked of it. */
+/** The request as the route sees it. */
 class ReceivedRequest implements RouteRequest {
   readonly caller = undefined;
   readonly body = nothing;
@@ -153,7 +153,7 @@ class ReceivedRequest implements RouteRequest {
     this.received = { headers: headerPairs(head.fields.rawHeaders), query: this.rawQuery, body };
   }
 
-  /** Another one each time, for whoever wants it: most look at what came. */
+  /** A new reader each time: most routes only read `received`. */
   get query(): QueryReader {
     return readQuery(this.rawQuery);
   }

@@ -4,11 +4,11 @@ import { isNonce, isNonceWanted } from "../../auth/oauth2/dpop.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 
-/** What providers want to see in the proof of the next request (RFC 9449, section 8.2), by origin and connection. */
+/** Nonces that providers require in the next DPoP proof (RFC 9449, section 8.2), by origin and connection. */
 export interface ProviderNonces {
-  /** The last that came; undefined: none has, or none is wanted. */
+  /** Returns the last nonce; undefined: none has come, or none is needed. */
   nextFor(call: NonceRequest): string | undefined;
-  /** Keeps what an answer brings. True: for want of that, and of nothing else, the answer is a refusal. */
+  /** Stores the nonce of a response. Returns true if the provider only refused for lack of that nonce. */
   heard(call: NonceRequest, answer: NonceAnswer): boolean;
 }
 
@@ -25,7 +25,7 @@ interface NonceAnswer {
   readonly fields: readonly string[];
 }
 
-/** One that is forgotten costs a request more. */
+/** An evicted nonce costs one more request. */
 const mostNonces = 10_000;
 
 export function createProviderNonces(): ProviderNonces {
@@ -46,7 +46,7 @@ export function createProviderNonces(): ProviderNonces {
 const nonceHeaderOf = ({ attachment }: NonceRequest): string | undefined =>
   attachment.kind === "signing" ? attachment.nonceHeader : undefined;
 
-/** No name of ours holds a NUL, and neither does a host. */
+/** No name in Latchkey, and no host, contains a NUL. */
 function keyOf({ live, origin, host }: NonceRequest): string {
   const { environment = "", integration = "", id = "" } = live.connection.ref ?? {};
   return [environment, integration, id, origin.scheme, host].join("\0");

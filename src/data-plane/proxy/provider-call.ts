@@ -33,39 +33,41 @@ import type { Answers, ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { isUseRecorded, type UseRecorder, type UseRecords } from "./use-records.ts";
 
-/** What any request must pass to reach a provider, and what it then has: the same for all that goes there. */
+/** Checks every request to a provider and prepares its call. */
 export interface ProviderCalls {
-  /** Without a promise on the way when memory has the connection. Of `ready` and `fail` one is called, once. */
+  /** Calls either `ready` or `fail`, once. Uses no promise if the connection is cached. */
   begin(asking: ObservedCall, outcome: CallCallbacks): void;
   /**
-   * The same when memory has the connection and nobody writes its uses down; undefined if somebody does, or the key
-   * is not known here. A promise
-   * settles when memory may have it. Throws what `fail` would be told. No token of a rate is taken: `admit` does that,
-   * and says whether there was one.
+   * Like `begin`, for a cached connection whose uses are not recorded. Returns undefined if uses are recorded or the
+   * key is not cached. A returned promise settles when the connection may be cached. Throws what `fail` would get.
+   * Takes no rate-limit token: `admit` does, and returns whether there was one.
    */
   peek(asking: CallContext): ProviderCall | Promise<void> | undefined;
   admit(call: ProviderCall): boolean;
-  /** The provider has refused the credentials of a call. The same call with others; undefined: there are none. */
+  /**
+   * The provider has refused the credentials of a call. Returns the same call with other credentials; undefined if
+   * there are none.
+   */
   renewed(asking: CallContext, refused: ProviderCall): Promise<ProviderCall | undefined>;
-  /** The connection of a call as it is now; undefined where it cannot be used any more. Never rejects. */
+  /** Returns the current connection of a call; undefined if the connection can no longer be used. Never rejects. */
   reread(call: ProviderCall): Promise<LiveConnection | undefined>;
-  /** What `outgoing` makes the provider's request of. */
+  /** Returns the input for `outgoing`, which writes the provider's request. */
   goingOf(call: ProviderCall, asked: ProxiedHead, content: Uint8Array | undefined): OutgoingRequest;
-  /** What came back. True: it is refused for want of what the answer brought, and of nothing else. */
+  /** Reads a response. Returns true if the provider only refused for lack of a nonce that this response brings. */
   heard(call: ProviderCall, answer: { readonly status: number; readonly fields: readonly string[] }): boolean;
 }
 
 export interface CallContext {
   readonly request: FrontHead;
-  /** The connection that an address of its own stands for: then no prefix and no connection headers are needed. */
+  /** The connection of an alias address, which needs no prefix and no connection headers. */
   readonly alias?: ConnectionRef | undefined;
 }
 
-/** One whose answer can be watched. */
+/** A call whose response can be observed. */
 export interface ObservedCall extends CallContext {
   readonly request: FrontRequest;
   readonly response: FrontResponse;
-  /** Of a request that asks to go on as a tunnel. */
+  /** The socket of a request for a tunnel. */
   readonly socket?: Socket;
 }
 
@@ -74,31 +76,31 @@ interface CallCallbacks {
   readonly fail: (error: unknown) => void;
 }
 
-/** A request whose connection is at hand, and which may go. */
+/** A request with its connection that may be sent. */
 export interface ProviderCall {
   readonly since: number;
   readonly caller: Caller;
   readonly live: LiveConnection;
   readonly attachment: Attachment;
-  /** What of its answers is counted by the kind of its credentials. */
+  /** Counters of responses, by kind of credentials. */
   readonly answers: Answers;
-  /** Stands for the attachment. */
+  /** Identity of the attachment, for caching. */
   readonly stamp: object | undefined;
-  /** What the attachment brings and what says that we were there, written out; undefined: it differs each time. */
+  /** Text of the attachment's headers and Latchkey's `Via`; undefined: the text differs for each request. */
   readonly ending: string | undefined;
   readonly asked: ProxiedHead;
   readonly options: ProxyOptions;
   readonly binding: Binding;
   readonly address: Address;
-  /** Before the path. */
+  /** Path before the requested path. */
   readonly basePath: string;
   readonly proxy: ProxyRules | undefined;
   readonly origin: AdmittedOrigin;
-  /** As a Host field has it. */
+  /** The value of a Host header. */
   readonly host: string;
-  /** Of an integration that has its uses recorded. */
+  /** Set for an integration whose uses are recorded. */
   readonly use: UseRecorder | undefined;
-  /** By `Max-Forwards`, ours to answer. */
+  /** `Max-Forwards` makes Latchkey the last hop, which must answer. */
   readonly isLastHop: boolean;
 }
 
@@ -114,7 +116,7 @@ interface ProviderCallsOptions {
 }
 
 export const proxyPrefix = "/proxy";
-/** Any other goes as well, but for TRACE and CONNECT. */
+/** Other methods are allowed too, except TRACE and CONNECT. */
 export const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 type RequestOriginAndHost = Pick<ProviderCall, "origin" | "host">;
@@ -127,20 +129,20 @@ interface AuthenticatedCaller {
   readonly caller: Caller;
 }
 
-/** What the fields of a request ask for, and who asks. */
+/** The requested connection and options, and the caller. */
 interface CallRequest {
   readonly key: string;
   readonly caller: Caller;
   readonly ref: ConnectionRef;
   readonly alias: ConnectionRef | undefined;
   readonly options: ProxyOptions;
-  /** Where the connection was the last time. */
+  /** Cache slot of the connection at the last request. */
   seat: CacheSlot | undefined;
 }
 
-/** Of a connection in memory: what it carries, and where that went the last time; all that a request asks of it. */
+/** Cache for a live connection: its credentials and its last target, all that a request needs. */
 interface CachedCall extends Pick<ProviderCall, "attachment" | "binding" | "answers" | "ending"> {
-  /** Where all of its requests go, unless they ask for another address. */
+  /** The address of all its requests, unless they name another one. */
   readonly only: Address | undefined;
   readonly untilMs: number | undefined;
   readonly own: AttachedCredentials;
@@ -152,7 +154,7 @@ interface CachedCall extends Pick<ProviderCall, "attachment" | "binding" | "answ
 
 export function createProviderCalls(options: ProviderCallsOptions): ProviderCalls {
   const { access, live, attachments, upstream, rates, uses, count, world } = options;
-  /** Judged once for each origin of a connection; the address it leads to, once for each connection to it. */
+  /** Origins are checked once for each connection; addresses once for each socket. */
   const admitted = new WeakMap<AttachedCredentials, Map<string, RequestOriginAndHost>>();
   const lastKeys = new WeakMap<Socket, AuthenticatedCaller>();
   const wanted = createNote<CallRequest>();
@@ -192,7 +194,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (wantedNow === undefined) return undefined;
     const { caller, key, ref, options } = wantedNow;
     const held = live.peek(ref, wantedNow.seat);
-    // Why it cannot be had, whoever asks for it in full is told.
+    // The error is reported by the full path.
     if (held === undefined) return live.get(ref).then(nothing, nothing);
     if (isUseRecorded(held)) return undefined;
     if (wantedNow.seat !== held.seat) wantedNow.seat = held.seat;
@@ -212,7 +214,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       untilMs: attachment.kind === "fixed" ? attachment.untilMs : undefined,
       ...{ own, attachment, binding, stamp: {}, address: undefined, origin: undefined, host: "" },
     };
-    // Of one that memory has let go of meanwhile, nothing is kept.
+    // Evicted in the meantime: do not cache for it.
     return seat?.live === undefined ? made : usual.keep(seat, made);
   }
 
@@ -226,8 +228,8 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
   }
 
   /**
-   * Of fields that come again, what they say is known; whether the key still holds is asked each time. Undefined: of a
-   * key that is not known, others may.
+   * Repeated headers are parsed once; the key is checked each time. Undefined if the key is not cached; the full path
+   * may know the key.
    */
   function wantedBy({ request, alias }: CallContext): CallRequest | undefined {
     const { memo } = request;
@@ -235,7 +237,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     if (known !== undefined && known.alias === alias && access.isCurrent(known.caller)) return known;
     const authenticated = authenticate(request);
     if (authenticated instanceof Promise) {
-      // Who asks in full asks again, and is told.
+      // The full path asks again and reports the error.
       authenticated.catch(nothing);
       return undefined;
     }
@@ -246,7 +248,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     return memo === undefined ? made : wanted.keep(memo, made);
   }
 
-  /** The same key on the same connection is looked up once; whether it still holds, each time. */
+  /** A key that repeats on its socket is looked up once; its validity is checked each time. */
   function authenticate(request: FrontHead): AuthenticatedCaller | Promise<AuthenticatedCaller> {
     const { headers, socket } = request;
     const authorization = headerOf(request, "authorization");
@@ -287,7 +289,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
     use?.going({ host, path, attachment, key });
     const { basePath } = address;
     const { proxy } = found.provider;
-    // Written out: there is one for each request, and a spread costs more than all of it.
+    // Written out: there is one object for each request, and a spread costs more than the rest of the function.
     return {
       since,
       caller,
@@ -340,7 +342,7 @@ export function createProviderCalls(options: ProviderCallsOptions): ProviderCall
       try {
         return connection.ref === undefined ? undefined : await live.get(connection.ref);
       } catch (err) {
-        // The answer is there already, and goes on without what could not be read.
+        // The response has already arrived, and continues without the connection that could not be read.
         world.log.debug("a connection was not read again", { err });
         return undefined;
       }
@@ -367,7 +369,7 @@ const nothing = () => {};
 const nonce = () => randomBytes(16).toString("hex");
 
 function requireMethod({ method = "" }: FrontHead): void {
-  // An answer to TRACE is the request, credentials and all.
+  // A TRACE response repeats the request with its credentials.
   if (method !== "TRACE" && method !== "CONNECT") return;
   throw new Fault("method_not_allowed", `${method} does not go to a provider`, { metadata: { allow: allowedMethods } });
 }
@@ -378,7 +380,7 @@ function headerOf({ headers }: FrontHead, name: string): string | undefined {
 }
 
 interface ConnectionNaming {
-  /** The caller's. */
+  /** The environment of the caller. */
   readonly environment: string | undefined;
   readonly alias: ConnectionRef | undefined;
 }
@@ -410,14 +412,14 @@ function addressOf({ url, isAlias, used, options }: AddressedRequest): {
   readonly address: Address;
   readonly path: string;
 } {
-  // In absolute form: the caller takes us for its forward proxy.
+  // Absolute form: the caller uses Latchkey as its forward proxy.
   if (!url.startsWith("/")) {
     if (!/^https?:\/\//i.test(url)) throw new Fault("invalid_path", "the request must name a path");
     const within = used.binding.pathWithin(url);
     if (within === undefined) throw refusedAddress(used.binding);
     return within;
   }
-  // A call of gRPC has its path from the proto file, and no prefix before it.
+  // A gRPC call has its path from the proto file, without a prefix.
   const path = isAlias || !url.startsWith(`${proxyPrefix}/`) ? url : url.slice(proxyPrefix.length);
   const address =
     options.baseUrl === undefined
@@ -427,7 +429,7 @@ function addressOf({ url, isAlias, used, options }: AddressedRequest): {
   return { address, path };
 }
 
-/** Of what is thrown on the way to a provider. */
+/** Converts errors of preparing a request. */
 export function faultOfPreparing(error: unknown): unknown {
   if (error instanceof CannotAttach) {
     return new Fault("connection_unusable", `the connection cannot be used: ${error.message}`, { cause: error });
