@@ -16,11 +16,11 @@ import { sortable } from "../stored/sortable-time.ts";
 import { connectionLookups } from "./connection-lookups.ts";
 
 export interface LookupFieldNames {
-  /** Of connections of this provider, the fields that notifications find them by. */
+  /** The fields by which notifications find connections of this provider. */
   readonly fieldsOf: (provider: string) => readonly string[];
 }
 
-/** Connections, and what is remembered of their renewals and of how they are found. */
+/** Collections of connections, of records about their refreshes, and of how they are found. */
 export function createConnectionCollections(store: Store, { fieldsOf }: LookupFieldNames) {
   return {
     connections: createRecords({
@@ -36,9 +36,9 @@ export function createConnectionCollections(store: Store, { fieldsOf }: LookupFi
       indexes: {
         tag: ({ ref, tags }: Connection) =>
           Object.entries(tags).map(([key, value]) => [ref?.environment ?? "", key, value]),
-        // Those that are well are nearly all, and are found without it.
+        // Only unhealthy connections: nearly all are healthy, and listed without this index.
         state: ({ ref, state }: Connection) => (isWell(state) ? [] : [[ref?.environment ?? "", String(state)]]),
-        // Those of one account at the provider. What was filed before there was this key is not found by it.
+        // The connections of one account at the provider. Connections stored before this index existed are not in it.
         account: ({ ref, connectionConfig }: Connection) => {
           const account = accountOf(connectionConfig);
           return ref === undefined || account === undefined ? [] : [[ref.environment, ref.integration, account]];

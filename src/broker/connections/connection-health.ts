@@ -9,7 +9,7 @@ import { type OAuth2Rules, type Provider, RefreshTokenRules_Use } from "../../ge
 import { credentialsExpireAt } from "./credentials-expiry.ts";
 import { isExhausted } from "./refresh-bookkeeping.ts";
 
-/** Everything that a connection's health is made of. */
+/** Everything that determines a connection's health. */
 export interface Vitals {
   readonly credentials: Credentials;
   readonly integration: Pick<Integration, "oauth">;
@@ -20,13 +20,13 @@ export interface Vitals {
 
 export interface Health {
   readonly state: Connection_State;
-  /** Why, as a code; empty for one that is well. */
+  /** The reason for the state, as a code; empty for a healthy connection. */
   readonly reason: string;
-  /** When it will be another though nothing happens; undefined: it stays until something does. */
+  /** When the state changes by time alone; undefined: never. */
   readonly lookAtMs: number | undefined;
 }
 
-/** What runs out within this time runs out soon: a day, so that somebody can still ask the end user. */
+/** Credentials that expire within a day expire soon: enough time to ask the end user. */
 export const soonMs = 86_400_000;
 
 export function healthOf({ credentials, integration, provider, record, nowMs }: Vitals): Health {
@@ -44,13 +44,13 @@ export function healthOf({ credentials, integration, provider, record, nowMs }: 
   if (record.failures > 0) return lasting(Connection_State.REFRESH_FAILING, failingReason(record, nowMs));
   const grantEndsMs = grantEnd({ integration, provider, record });
   if (grantEndsMs === undefined) return well;
-  // That it is over is proven by the provider alone.
+  // Only the provider's response proves that the grant has expired.
   return grantEndsMs <= nowMs
     ? lasting(Connection_State.EXPIRING, "grant_expires")
     : ending({ endsMs: grantEndsMs, nowMs, reason: "grant_expires" });
 }
 
-/** Whether there is anything to get new credentials with. */
+/** Whether new credentials can be obtained without the end user. */
 export function canRenew(
   { kind }: Credentials,
   { provider, nowMs }: { readonly provider: Provider; readonly nowMs: number },
@@ -79,7 +79,7 @@ export function canRenew(
   }
 }
 
-/** A token that still lives is exchanged for another. */
+/** Whether the provider exchanges an unexpired access token for another. */
 const isExchanged = ({ auth }: Provider): boolean => auth.case === "oauth2" && auth.value.renewal?.accessToken === true;
 
 const lives = (expiresAt: Timestamp | undefined, nowMs: number): boolean =>
@@ -112,11 +112,11 @@ const failingReasons: Readonly<Record<TokenFailureKind, string>> = {
 
 function failingReason(record: RefreshRecord, nowMs: number): string {
   if (isExhausted(record, nowMs)) return "failing_for_days";
-  // A record of a later version may hold a word that this one does not know.
+  // A record of a later version may hold a code that is unknown here.
   return failingReasons[record.lastFailure as TokenFailureKind] ?? "provider_unavailable";
 }
 
-/** When the refresh token dies, used or not; undefined: never, or nobody knows. */
+/** When the refresh token expires, used or not; undefined: never, or not known. */
 function grantEnd({
   integration,
   provider,
@@ -133,7 +133,7 @@ function grantLifetimeMs(rules: OAuth2Rules, { oauth }: Pick<Integration, "oauth
   const isTesting =
     oauth?.publishing === OAuthApp_Publishing.TESTING && scopes.some((scope) => !testingExemptScopes.includes(scope));
   if (isTesting && testingLifetime !== undefined) return durationMs(testingLifetime);
-  // Where each use brings another, each lives anew.
+  // If each use returns a new refresh token, each one starts a new lifetime.
   if (lifetime === undefined || use === RefreshTokenRules_Use.ROTATES) return undefined;
   return durationMs(lifetime);
 }

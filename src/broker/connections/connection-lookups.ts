@@ -4,10 +4,10 @@ import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { digestBytes } from "./resource-index.ts";
 
-/** Says how digests are made and of what: what was filed in another form is filed anew. */
+/** Version of the digest format. Connections indexed in another format are indexed again. */
 export const lookupForm = 1;
 
-/** The fields that a provider's connections are found by, sorted, each once. */
+/** The fields by which a provider's connections are found, sorted, without duplicates. */
 export function lookupFields(provider: Provider): readonly string[] {
   return [...new Set((provider.notification?.lookups ?? []).map(({ field }) => field))].sort();
 }
@@ -19,16 +19,16 @@ export interface LookupField {
 }
 
 /**
- * What a connection with this value in this field of its is filed under, so cut from SHA-256 that nobody can make a
- * value that is found in another's place. Undefined: such a value is nobody's. One character a byte. Values are compared as the bytes of
- * their UTF-8: no two spellings of a URI are the same here.
+ * The digest that a connection is indexed by for this field and value, one character a byte. A truncated SHA-256, long
+ * enough that nobody can choose a value with another value's digest. Undefined: the value matches no connection. Values
+ * are compared as UTF-8 bytes: two spellings of a URI differ.
  */
 export const lookupDigest = (where: LookupField, value: string): string | undefined =>
   isTelling(value) ? digestIn(spaceOf(where), value) : undefined;
 
 /**
- * The digests that a connection is filed under, one after another in their order, each once: of its values in these
- * fields, and of an array each of them. Undefined: none.
+ * The digests that a connection is indexed by, sorted, concatenated, without duplicates. Covers its values in these
+ * fields, and for an array each element. Undefined: none.
  */
 export function connectionLookups(
   { ref, metadata, connectionConfig }: Pick<Connection, "ref" | "metadata" | "connectionConfig">,
@@ -51,11 +51,11 @@ export function connectionLookups(
 const configPrefix = "connection_config.";
 const metadataPrefix = "metadata.";
 
-// Names of environments and integrations hold no NUL, and a field says how long it is: joined parts cannot collide.
+// Environment and integration names hold no NUL, and the length precedes the field: joined parts cannot collide.
 const spaceOf = ({ environment, integration, field }: LookupField): string =>
   `${environment}\0${integration}\0${field.length}\0${field}\0`;
 
-/** One character a byte: twice as fast as a Buffer each. */
+/** Returns one character a byte: twice as fast as a Buffer for each digest. */
 const digestIn = (space: string, value: string): string =>
   hash("sha256", space + value, "binary").slice(0, digestBytes);
 
@@ -65,12 +65,12 @@ function textsIn(values: JsonObject | undefined, name: string): readonly string[
   return (Array.isArray(value) ? value : [value]).map(textOf).filter(isTelling);
 }
 
-/** A number that JSON rounds is not one's own: two ids of 17 digits would be the same. */
+/** Rejects integers that JSON parsing rounds: two IDs of 17 digits could become equal. */
 function textOf(value: JsonValue | undefined): string {
   if (typeof value === "string") return value;
   if (typeof value !== "number") return "";
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? "" : String(value);
 }
 
-/** What is empty names nobody, and what is no Unicode has no UTF-8 of its own. */
+/** An empty value identifies nothing, and malformed Unicode has no UTF-8 encoding of its own. */
 const isTelling = (text: string): boolean => text !== "" && text.isWellFormed();

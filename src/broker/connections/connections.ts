@@ -34,14 +34,14 @@ import type { ConnectionHealth } from "./health.ts";
 
 export interface Connections {
   get(ref: ConnectionRef): Promise<StoredRecordOf<Connection>>;
-  /** What is found of these, in their order. */
+  /** Returns the connections found for these refs, in the same order. */
   getMany(refs: readonly ConnectionRef[]): Promise<readonly (Connection | undefined)[]>;
   credentialsOf(ref: ConnectionRef): Promise<Credentials | undefined>;
   update(asked: ConnectionUpdate, caller: Caller): Promise<Connection>;
-  /** All of them or none. */
+  /** Updates all of them or none. */
   updateMetadata(asked: readonly MetadataUpdate[], actor: string): Promise<readonly Connection[]>;
   delete(asked: { readonly ref: ConnectionRef; readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** With the time each was last used, which lies apart. */
+  /** Adds the last-used times, which are stored separately. */
   withLastUse(connections: readonly Connection[]): Promise<readonly Connection[]>;
 }
 
@@ -49,7 +49,7 @@ export interface ConnectionUpdate {
   readonly ref: ConnectionRef;
   /** Replaces the tags. */
   readonly tags?: Readonly<Record<string, string>>;
-  /** Undefined within: there is none any more. */
+  /** `value` undefined: removes the end user. */
   readonly endUser?: { readonly value: EndUser | undefined };
   readonly connectionConfig?: JsonObject;
   readonly webhookUrlOverride?: string;
@@ -71,13 +71,13 @@ interface ConnectionsOptions {
   readonly touches: LastUsedTimes;
   readonly health: ConnectionHealth;
   readonly events: Events;
-  /** What goes with a connection that the customer's scripts have to do with. */
+  /** Changes that remove the connection's data of the customer's scripts. */
   readonly scriptedRemoval: (ref: ConnectionRef) => Promise<readonly Change[]>;
   readonly audit: Audit;
   readonly world: World;
 }
 
-/** `integration/id`, as the audit trail names a connection. */
+/** `integration/id`, the connection's name in the audit log. */
 export const targetOf = ({ integration, id }: ConnectionRef): string => `${integration}/${id}`;
 
 export function createConnections(options: ConnectionsOptions): Connections {
@@ -202,7 +202,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
           changes: [
             ...connections.change({ before, after: undefined }),
             ...gone.map((key) => ({ key, value: undefined })),
-            // There may be a million of them.
+            // The connection's records may number a million, so they are removed later.
             { key: droppedConnectionKey(before.value.number), value: new Uint8Array() },
             ...remembered.changes,
             ...collections.descriptions.change({ before: description, after: undefined }),

@@ -2,7 +2,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { assertNever } from "../../base/assert-never.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 
-/** When credentials run out; undefined where they do not, or where nobody said. */
+/** When the credentials expire; undefined if never, or not known. */
 export function credentialsExpireAt({ kind }: Credentials): Timestamp | undefined {
   switch (kind.case) {
     case "oauth2":
@@ -26,7 +26,7 @@ export function credentialsExpireAt({ kind }: Credentials): Timestamp | undefine
   }
 }
 
-/** Whether the token is still to be had: of what was given without one, and is exchanged for one. */
+/** Whether the credentials were supplied without a token, which is still to be requested with them. */
 export function lacksToken({ kind }: Credentials): boolean {
   switch (kind.case) {
     case "oauth2":
@@ -34,7 +34,7 @@ export function lacksToken({ kind }: Credentials): boolean {
     case "oauth2Client":
     case "twoStep":
       return kind.value.token === "";
-    // Given without a token, these are shown as they are.
+    // These kinds are shown as they are, even without a token.
     case "app":
     case "signature":
     case "jwt":

@@ -2,7 +2,9 @@ import { isDpopKey } from "../../auth/oauth2/dpop-key.ts";
 import type { Mistake } from "../../base/fault.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 
-/** What credentials that somebody brings along must be, beyond what their kind must hold. Quotes none of it. */
+/**
+ * Checks credentials supplied by a caller, beyond what their kind requires. Messages quote no part of the credentials.
+ */
 export function checkCredentials({ kind }: Credentials): Mistake[] {
   const key = kind.case === "oauth2" || kind.case === "oauth2Client" ? kind.value.dpopKey : "";
   if (key === "" || isDpopKey(key)) return [];

@@ -7,20 +7,20 @@ import type { ConnectionSetup } from "./health-judgement.ts";
 import type { RefreshFailure } from "./refresh-bookkeeping.ts";
 import { type RefreshCause, refreshCauses } from "./refresh-causes.ts";
 
-/** A grant that is dead, and what is known of it. */
+/** A dead grant and everything known about it. */
 interface DeadConnection extends ConnectionSetup {
   readonly record: RefreshRecord;
   readonly connection: Connection;
   readonly failure: RefreshFailure;
   readonly isAnswerLost: boolean;
   readonly liveGrants: number | undefined;
-  /** The backup that the store was restored from; undefined where it was not. */
+  /** The backup that the store was restored from; undefined if it was not restored. */
   readonly restoration: Restoration | undefined;
   readonly credentialsRevision: number;
   readonly nowMs: number;
 }
 
-/** Of what it may have died, the likeliest first. */
+/** The possible causes of the dead grant, the likeliest first. */
 export function causesOf({
   record,
   connection,
@@ -47,7 +47,10 @@ export function causesOf({
   });
 }
 
-/** Whether the credentials came with the backup; a re-seal gives them a later revision, and changes no time. */
+/**
+ * Whether the credentials came from the backup. A re-seal gives them a later revision but changes no time, so both
+ * count.
+ */
 function isOfBackup({
   restoration,
   credentialsRevision,

@@ -20,39 +20,39 @@ import type { Events } from "../deliveries/events.ts";
 import { healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
 
-/** What a connection works with. */
+/** The credentials of a connection, with its integration and provider. */
 export interface ConnectionSetup {
   readonly credentials: Credentials;
   readonly integration: Integration;
   readonly provider: Provider;
 }
 
-/** What is known of a connection, after whatever happened to it. */
+/** What is known about a connection after an event. */
 interface Case extends ConnectionSetup {
   readonly before: StoredRecordOf<Connection> | undefined;
   readonly connection: Connection;
   readonly record: RefreshRecord;
   readonly recordBefore: StoredRecordOf<RefreshRecord> | undefined;
-  /** Of the log that tells why it must be authorised again, if it must. */
+  /** The log that explains why the connection must be re-authorized, if it must. */
   readonly logId: string;
   /** It is written whether or not it differs. */
   readonly isGiven?: boolean;
 }
 
-/** What is to be said of it from now on. */
+/** The resulting health of a connection, with the changes to commit. */
 export interface Judgement {
   readonly changes: Change[];
-  /** As the commit leaves it; its revision is the commit's where `isChanged`. */
+  /** The connection after the commit. Its revision is the commit's if `isChanged`. */
   readonly connection: Connection;
-  /** It is another one than before, to whoever watches it. */
+  /** The connection differs from before, for its watchers. */
   readonly isChanged: boolean;
   readonly record: RefreshRecord | undefined;
 }
 
 export interface HealthJudgement {
-  /** The connection with its state, reason and errors, and its record with the time to look again. */
+  /** Sets the connection's state, reason and errors, and the record's time of the next check. */
   judge(judged: Case): Judgement;
-  /** Of the record alone. */
+  /** Returns the changes of the record only. */
   recordChanges(before: StoredRecordOf<RefreshRecord> | undefined, after: RefreshRecord): Change[];
 }
 
@@ -67,7 +67,7 @@ const authError = "auth";
 export function createHealthJudgement({ collections, events, world }: JudgementOptions): HealthJudgement {
   const { connections, refreshes } = collections;
 
-  /** A record that holds nothing is none. */
+  /** An empty record is deleted. */
   function recordChanges(before: StoredRecordOf<RefreshRecord> | undefined, after: RefreshRecord): Change[] {
     if (!isEmptyRecord(after)) return refreshes.change({ before, after });
     return before === undefined ? [] : refreshes.change({ before, after: undefined });
@@ -86,7 +86,7 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     };
     const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, draft);
     const next = isChanged ? { ...draft, updatedAt: timestampFromMs(world.now()) } : draft;
-    // Of what somebody gave, whoever asked for it tells.
+    // For supplied credentials, the caller that supplied them emits the event.
     const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
     const { provider } = equipment;
     return {
@@ -104,7 +104,7 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
   return { judge, recordChanges };
 }
 
-/** Its errors but for those of its credentials. */
+/** Returns the connection's errors without credential errors. */
 export const withoutAuthErrors = ({ errors }: Connection): ConnectionError[] =>
   errors.filter(({ type }) => type !== authError);
 
@@ -113,7 +113,7 @@ interface HealthTrouble {
   readonly logId: string;
 }
 
-/** One that is dead keeps the log of how it died: what is tried afterwards says less. */
+/** A dead connection keeps the log of its first failure: later attempts say less. */
 function errorsOf(connection: Connection, { isDead, logId }: HealthTrouble): ConnectionError[] {
   const others = withoutAuthErrors(connection);
   if (!isDead) return others;

@@ -3,9 +3,9 @@ import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { RefreshFailure } from "./refresh-bookkeeping.ts";
 import type { RefreshCause } from "./refresh-causes.ts";
 
-// What the logs of renewals end with: nothing in it comes from elsewhere but codes and times.
+// Last lines of refresh logs. Codes and times are their only values from outside.
 
-/** Of a grant that is dead: that it is, and of what. */
+/** Lines for a dead grant: the failure, and its possible causes. */
 export function deathLines(
   causes: readonly RefreshCause[],
   { lastCode, grantedAt, lastSucceededAt, deadReason }: RefreshRecord,
@@ -28,7 +28,7 @@ export function deathLines(
   ] as const;
 }
 
-/** Of a renewal that failed in passing. */
+/** Lines for a temporary failure. */
 export function failureLines(
   { failures, firstFailedAt, notBefore }: RefreshRecord,
   { kind, code, retryAfterMs }: RefreshFailure,
@@ -51,6 +51,6 @@ export const recoveryLine = ({ failures, firstFailedAt }: RefreshRecord) =>
     fields: { failures, failing_since: msIn(firstFailedAt) },
   }) as const;
 
-/** As logs have it. */
+/** The time in milliseconds, as logs show times. */
 export const msIn = (at: RefreshRecord["grantedAt"]): number | undefined =>
   at === undefined ? undefined : timestampMs(at);

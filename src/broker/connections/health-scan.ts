@@ -20,7 +20,7 @@ interface HealthScanOptions {
 
 const perPage = 200;
 
-/** Looks at the health of those whose time has come; returns how many. */
+/** Checks the health of the connections that are due; returns how many. */
 export function createHealthScan(options: HealthScanOptions): (signal: AbortSignal) => Promise<number> {
   const { store, collections, health, integrations, providers, world } = options;
   const { refreshes } = collections;
@@ -53,7 +53,7 @@ export function createHealthScan(options: HealthScanOptions): (signal: AbortSign
           await look(create(ConnectionRefSchema, { environment, integration, id }));
           looked += 1;
         } catch (err) {
-          // One that cannot be looked at keeps no other from it, and is looked at again.
+          // A failed check does not prevent the others, and is repeated in the next scan.
           const connection = id;
           world.log.warn("the health of a connection was not looked at", { environment, integration, connection, err });
         }

@@ -25,7 +25,7 @@ import {
 } from "./refresh-bookkeeping.ts";
 import { reasonOf } from "./refresh-causes.ts";
 
-/** A connection, its credentials and what is remembered of their renewals, as they were read. */
+/** A connection, its credentials and its refresh record, as they were read. */
 export interface ConnectionSnapshot {
   readonly connection: StoredRecordOf<Connection>;
   readonly credentials: Credentials;
@@ -34,33 +34,38 @@ export interface ConnectionSnapshot {
   readonly record: StoredRecordOf<RefreshRecord> | undefined;
 }
 
-/** For the caller's own commit: nothing of it has happened before that. */
+/** Changes for the caller's own commit. Nothing is stored before that commit. */
 export interface HealthUpdate extends Judgement {
   readonly conditions: Condition[];
 }
 
 /**
- * Keeps what is said of a connection's health in step with what happens to it. Each verb but the first works out the
- * changes of a commit and does nothing by itself, so that it may be asked again when the commit was refused.
+ * Keeps a connection's health in step with its events. Every function except `read` only computes changes for a commit,
+ * so the caller may call again after a refused commit.
  */
 export interface ConnectionHealth {
-  /** Undefined when there is no such connection. */
+  /** Returns undefined if the connection does not exist. */
   read(ref: ConnectionRef): Promise<ConnectionSnapshot | undefined>;
-  /** A log of something that is done to the connection's credentials; it knows what to blank. */
+  /** Begins a log of an operation on the connection's credentials, with the secrets to redact. */
   beginLog(about: LogAbout): LogWriter;
-  /** Before a token endpoint is asked. */
+  /** Called before a token request. */
   noteIntent(known: ConnectionSnapshot, intent: { readonly attemptId: string; readonly token: string }): HealthUpdate;
-  /** It gave no token. Ends the log; where the grant is dead, says in it which causes fit. */
+  /** Called when the token request failed. Ends the log; for a dead grant, the log names the possible causes. */
   noteFailure(known: ConnectionSnapshot, failed: FailedRefresh): HealthUpdate;
-  /** It gave one: the changes store the new credentials too. Ends the log, which is kept where it tells of more than a renewal like any other. */
+  /**
+   * Called when the token request succeeded. The changes store the new credentials and end the log. The log is kept if
+   * the refresh is more than a routine one.
+   */
   noteSuccess(known: ConnectionSnapshot, succeeded: SucceededRefresh): HealthUpdate;
-  /** The new credentials alone, whatever else is written at the same moment; what is said of them follows. */
+  /**
+   * Returns the change of the credentials alone, which conflicts with no other write; their health is updated later.
+   */
   renewed(known: ConnectionSnapshot, credentials: Credentials): Change;
-  /** Other credentials take the place of the former, or are the first. */
+  /** Called when other credentials replace the former ones, or are the first. */
   noteReplacement(replacement: Replacement): HealthUpdate;
-  /** What was remembered goes with the connection. */
+  /** Removes the refresh record together with the connection. */
   noteDeletion(ref: ConnectionRef): Promise<{ readonly changes: Change[]; readonly conditions: Condition[] }>;
-  /** Nothing was done to it, but its time to be looked at has come. */
+  /** Called when the time of a check has come, without any other event. */
   noteTime(known: ConnectionSnapshot, worksWith: Omit<ConnectionSetup, "credentials">): HealthUpdate;
 }
 
@@ -74,30 +79,30 @@ interface LogAbout {
 interface FailedRefresh extends Omit<ConnectionSetup, "credentials"> {
   readonly failure: RefreshFailure;
   readonly log: LogWriter;
-  /** How many live grants of the same account and client there are, where that is known. */
+  /** The number of live grants of the same account and client, if known. */
   readonly liveGrants?: number;
   /** The backup that the store was restored from. */
   readonly restoration?: Restoration | undefined;
 }
 
 interface SucceededRefresh extends ConnectionSetup {
-  /** The new ones are `credentials`. */
+  /** Receives the secrets of the new `credentials`, to redact them. */
   readonly log: LogWriter;
-  /** Keep the log though nothing had gone wrong: somebody asked for the renewal. */
+  /** Keep the log even of a routine success: a caller requested the refresh. */
   readonly isAskedFor: boolean;
-  /** Which client the token was obtained with, where that makes a difference. */
+  /** The client that obtained the token, if the token depends on that client. */
   readonly tokenClient?: Uint8Array | undefined;
-  /** What else of the connection the answer changed. */
+  /** Other changes of the connection that the response reported. */
   readonly patch?: Partial<Pick<Connection, "grantedScopes" | "connectionConfig" | "metadata">>;
 }
 
 export interface Replacement extends ConnectionSetup {
   readonly ref: ConnectionRef;
-  /** The connection as it is to be, with its new credentials, and nothing said yet of its health. */
+  /** The connection with its new credentials, before its health is set. */
   readonly connection: Connection;
   readonly before: StoredRecordOf<Connection> | undefined;
   readonly record: StoredRecordOf<RefreshRecord> | undefined;
-  /** When the end user authorised it; undefined where nobody knows, as of an import. */
+  /** When the end user authorized the connection; undefined if not known, such as for an import. */
   readonly grantedAtMs: number | undefined;
 }
 
@@ -138,7 +143,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     });
   }
 
-  /** Why it must be authorised again, when nobody but the clock has said so. Nothing in it comes from elsewhere. */
+  /** Logs why the connection must be re-authorized when only time has passed. All values in the log are our own. */
   function expiryLog(ref: ConnectionRef, credentials: Credentials) {
     const { environment, integration, id: connectionId } = ref;
     const log = logs.begin({ operation: "auth.expire", environment, integration, connectionId, secrets: [] });
@@ -150,7 +155,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     return log.end({ failed: true });
   }
 
-  /** Somebody may have put others in their place, or deleted the connection: then what was seen of them is void. */
+  /** If the credentials were replaced, or the connection was deleted, the update no longer applies. */
   const same = ({ connection, credentialsRevision }: ConnectionSnapshot): Condition => ({
     key: credentialsKeyOf(connection.value),
     expect: credentialsRevision,
@@ -197,7 +202,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
           })
         : [];
       if (isDead) {
-        // One that was dead keeps the reason it died of: what is tried afterwards says less.
+        // A dead connection keeps the reason of its first failure: later attempts say less.
         record.deadReason ||= reasonOf(causes);
         delete record.intent;
         delete record.notBefore;
@@ -247,7 +252,7 @@ export function createConnectionHealth(options: HealthOptions): ConnectionHealth
     },
     async noteDeletion(ref) {
       const { environment, integration, id } = ref;
-      // That of a process which was killed; whoever has one loses it.
+      // Releases the lease of a killed process. A live holder loses its lease, too.
       const { holder, term } = leaseKeys(refreshLease(ref));
       const released = [holder, term].map((key) => ({ key, value: undefined }));
       const record = await refreshes.get(environment, integration, id);
@@ -282,7 +287,7 @@ function credentialsKeyOf(connection: Connection): string {
   return credentialsKey(environment, integration, id);
 }
 
-/** A record that nothing was worth remembering in is as a new one. */
+/** The refresh record; a new one if nothing was worth storing. */
 const recordOf = ({ connection, record }: ConnectionSnapshot): RefreshRecord =>
   record?.value ?? newRecord(refOf(connection.value));
 

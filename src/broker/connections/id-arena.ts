@@ -1,9 +1,9 @@
 /**
- * Short texts as bytes, in chunks: as strings each would take 60 bytes and more. What is freed is used again by a text
+ * Stores short texts as bytes, in chunks: as strings, each would take at least 60 bytes. Freed space is reused by texts
  * of about the same length.
  */
 export interface IdArena {
-  /** Of 1 to 255 bytes of UTF-8. The number that it is found by, which is never 0. */
+  /** Stores an ID of 1 to 255 bytes of UTF-8. Returns the number to find the ID by, which is never 0. */
   put(id: string): number;
   get(at: number): string;
   free(at: number): void;
@@ -12,16 +12,16 @@ export interface IdArena {
 
 const unitBytes = 4;
 const unitBits = 16;
-/** 256 KiB. */
+/** 256 KiB a chunk. */
 const unitsPerChunk = 1 << unitBits;
 const unitMask = unitsPerChunk - 1;
 
 export function createIdArena(): IdArena {
   const chunks: Buffer[] = [];
-  /** The first unit that was never used; 0 is none. */
+  /** The first unit never used; unit 0 is reserved for "none". */
   let end = 1;
   let count = 0;
-  /** By length in units, the last that was freed; its first four bytes name the one freed before it. */
+  /** For each length in units, the unit freed last. Its first four bytes hold the unit freed before. */
   const free = new Uint32Array(1 + Math.ceil(256 / unitBytes));
 
   function take(units: number): number {
@@ -30,7 +30,7 @@ export function createIdArena(): IdArena {
       free[units] = bufferOf(freed).readUInt32LE(offsetOf(freed));
       return freed;
     }
-    // No text lies across two chunks.
+    // No text spans two chunks.
     if ((end & unitMask) + units > unitsPerChunk) end = (end | unitMask) + 1;
     if (end >>> unitBits >= chunks.length) chunks.push(Buffer.alloc(unitsPerChunk * unitBytes));
     end += units;

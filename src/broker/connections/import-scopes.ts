@@ -3,7 +3,7 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
 import { scopesIn } from "../tokens/token-answer.ts";
 
-/** The scopes that imported credentials were granted, by the provider's own answer that comes with them as `raw`. */
+/** The scopes granted to imported credentials, from the provider's own response in `raw`. */
 export function scopesOfImport({ kind }: Credentials, { auth }: Provider): readonly string[] {
   if (kind.case !== "oauth2" && kind.case !== "oauth2Client") return [];
   const { raw } = kind.value;
@@ -12,7 +12,7 @@ export function scopesOfImport({ kind }: Credentials, { auth }: Provider): reado
   const separator = auth.case === "oauth2" ? auth.value.scopeSeparator : "";
   const value = valueAt(path === "" ? "scope" : path, raw) ?? valueAt("scope", raw);
   const found = scopesIn(value) ?? [];
-  // Spaces and commas separate scopes everywhere; a provider may have a separator of its own.
+  // Whitespace and commas separate scopes everywhere; a provider may have another separator in addition.
   if (/^[\s,]*$/.test(separator)) return found;
   return [...new Set(found.flatMap((scope) => scope.split(separator)).filter((scope) => scope !== ""))];
 }

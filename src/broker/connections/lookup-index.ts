@@ -8,9 +8,11 @@ import { lookupSpace } from "../collections.ts";
 import { type LookupField, lookupDigest } from "./connection-lookups.ts";
 import { createResourceIndex, type Owner } from "./resource-index.ts";
 
-/** Which connections a notification concerns, known in memory. */
+/** In-memory index of the connections that a notification concerns. */
 export interface LookupIndex {
-  /** The first rule that finds any, alone, and all that it finds, by id. None does: rule -1, and nothing. */
+  /**
+   * Returns the first rule that matches any connection, with all its matches, by ID. No match: rule -1, and no matches.
+   */
   match(
     at: { readonly environment: string; readonly integration: string },
     lookups: readonly Lookup[],
@@ -21,8 +23,8 @@ export interface LookupIndex {
 const pageSize = 500;
 
 /**
- * Reads what every connection is filed under, and follows it from then on. What the rules look for is hashed, so that
- * neither a connection nor a value of one is read for it.
+ * Reads the lookup digests of every connection, and follows changes. Lookup values are hashed, so matching reads
+ * neither a connection nor its values from the store.
  */
 export async function openLookupIndex({ store, world }: { store: Store; world: World }): Promise<LookupIndex> {
   let index = createResourceIndex();
@@ -44,7 +46,7 @@ export async function openLookupIndex({ store, world }: { store: Store; world: W
         const found = await page;
         const last = found.at(-1);
         const isLast = last === undefined || found.length < pageSize;
-        // The store reads the next one meanwhile.
+        // The store reads the next page in the meantime.
         if (!isLast) page = store.list({ from: after(last.key), to, limit: pageSize });
         for (const { key, value } of found) fresh.put(ownerOf(key), value);
         if (isLast) break;
@@ -62,7 +64,7 @@ export async function openLookupIndex({ store, world }: { store: Store; world: W
     },
   });
 
-  /** A body may hold several notifications: whom any value of a rule finds, that rule finds. */
+  /** A body may hold several notifications: a rule finds the connections of all its values. */
   function ownersOf(where: LookupField, values: readonly string[]): readonly Owner[] {
     const found = values.flatMap((value) => {
       const digest = lookupDigest(where, value);
@@ -85,7 +87,7 @@ export async function openLookupIndex({ store, world }: { store: Store; world: W
   };
 }
 
-// Written out: `create` takes 1 µs.
+// An object literal, since `create` takes 1 µs.
 const refOf = ({ environment, integration, id }: Owner): ConnectionRef => ({
   $typeName: "latchkey.v1.ConnectionRef",
   environment,

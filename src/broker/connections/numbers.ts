@@ -4,12 +4,12 @@ import type { Store } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
 import { connectionCounterKey } from "../collections.ts";
 
-/** Hands out the numbers of connections. Each is given once; a restart leaves a gap. */
+/** Assigns numbers to connections. Each number is assigned once; a restart leaves a gap. */
 export interface Numbers {
   next(): Promise<number>;
 }
 
-/** One commit for so many numbers, so that an import does not wait for each. */
+/** Reserves this many numbers in one commit, so that an import need not wait for a commit each. */
 const block = 1_000;
 
 export function createNumbers(store: Store): Numbers {

@@ -8,24 +8,27 @@ import {
   RefreshRecordSchema,
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 
-/** What became of an attempt that brought no token. */
+/** The result of an attempt that returned no token. */
 export interface RefreshFailure {
   readonly kind: TokenFailureKind;
-  /** The provider's error code, or a word of ours. */
+  /** The provider's error code, or one of ours. */
   readonly code: string;
   readonly retryAfterMs?: number | undefined;
 }
 
-/** One attempt in this time because a provider refused a token; and after a failure, one that callers ask for. */
+/**
+ * Minimum interval of attempts because a provider refused a token, and of attempts that callers request after a
+ * failure.
+ */
 export const coolDownMs = 30_000;
 const maxBackoffMs = 3_600_000;
-/** What only the operator can mend is looked at again soon after it may have been mended. */
+/** Only the operator can fix these failures, so retry soon after a possible fix. */
 const maxOperatorBackoffMs = 300_000;
-/** Failing for this long, it is tried once a day. Counted in time: attempts are as many as there were callers. */
+/** After failing for this long, retry once a day. A time, since the number of attempts depends on the callers. */
 export const exhaustedAfterMs = 3 * 86_400_000;
 const exhaustedBackoffMs = 86_400_000;
 
-/** SHA-256: enough to know a token again, and nothing to use. */
+/** SHA-256: recognizes a token, and cannot be used in its place. */
 export const tokenDigest = (token: string): Uint8Array => hash("sha256", token, "buffer");
 
 interface RefreshStart {
@@ -34,7 +37,7 @@ interface RefreshStart {
   readonly nowMs: number;
 }
 
-/** Before a token endpoint is asked. */
+/** The record before a token request. */
 export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: RefreshStart): RefreshRecord {
   const after = clone(RefreshRecordSchema, before);
   const digest = tokenDigest(token);
@@ -44,7 +47,7 @@ export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: 
     attemptId,
     tokenDigest: digest,
     startedAt: timestampFromMs(nowMs),
-    // One that is still open was never answered, or its answer was never written down.
+    // An intent that is still open was never answered, or its response was never stored.
     unanswered: isSame ? open.unanswered + 1 : 0,
   });
   return after;
@@ -53,12 +56,12 @@ export function afterIntent(before: RefreshRecord, { attemptId, token, nowMs }: 
 interface RefreshFailed {
   readonly failure: RefreshFailure;
   readonly nowMs: number;
-  /** From 0 up to 1. */
+  /** At least 0 and below 1. */
   readonly random: number;
   readonly logId: string;
 }
 
-/** After one that brought no token. When it was last good is kept. */
+/** The record after an attempt that returned no token. Keeps the time of the last success. */
 export function afterFailure(before: RefreshRecord, { failure, nowMs, random, logId }: RefreshFailed): RefreshRecord {
   const after = clone(RefreshRecordSchema, before);
   const now = timestampFromMs(nowMs);
@@ -73,13 +76,13 @@ export function afterFailure(before: RefreshRecord, { failure, nowMs, random, lo
   return after;
 }
 
-/** As many as a number of the record holds. */
+/** The largest number that the record's field holds. */
 const maxFailures = 0xffff_ffff;
 
-/** The provider may have acted on the request: the token that was sent may be spent. */
+/** The provider may have acted on the request, so the token that was sent may be used up. */
 const isOpen = (kind: TokenFailureKind): boolean => kind === "uncertain" || kind === "unusable";
 
-/** It is known that this attempt did nothing; of those before it with the same token it is not. */
+/** This attempt certainly had no effect. Earlier attempts with the same token may have had one. */
 function closeIntent(record: RefreshRecord): void {
   const { intent } = record;
   if (intent === undefined) return;
@@ -87,7 +90,7 @@ function closeIntent(record: RefreshRecord): void {
   else intent.unanswered -= 1;
 }
 
-/** Of these kinds nobody but the operator of the integration can mend anything. */
+/** Failures that only the operator of the integration can fix. */
 export const isForOperator = (kind: string): boolean => kind === "client_refused" || kind === "misconfigured";
 
 interface RefreshWait {
@@ -97,23 +100,23 @@ interface RefreshWait {
 }
 
 function waitMs(record: RefreshRecord, { failure: { kind, retryAfterMs = 0 }, nowMs, random }: RefreshWait): number {
-  // Once, and at once, with the same token: servers that forgive a lost answer do so for seconds.
+  // Retry once, immediately, with the same token: servers that accept it again after a lost response do so for seconds.
   if (kind === "uncertain" && record.intent !== undefined && record.intent.unanswered === 0) return 0;
   const most = isForOperator(kind) ? maxOperatorBackoffMs : maxBackoffMs;
   const doubled = isExhausted(record, nowMs)
     ? exhaustedBackoffMs
     : Math.min(most, coolDownMs * 2 ** Math.min(record.failures - 1, 20));
-  // Between half of it and all of it, so that those who failed together do not come back together.
+  // Between half of the wait and all of it, so that connections that failed together do not retry together.
   const wait = doubled / 2 + (doubled / 2) * random;
   return Math.round(Math.max(wait, Math.min(retryAfterMs, exhaustedBackoffMs)));
 }
 
-/** It has failed for days on end. */
+/** Whether the refresh has failed for days on end. */
 export function isExhausted({ firstFailedAt }: RefreshRecord, nowMs: number): boolean {
   return firstFailedAt !== undefined && nowMs - timestampMs(firstFailedAt) >= exhaustedAfterMs;
 }
 
-/** The credentials were renewed: whatever had gone wrong is over. */
+/** The record after a success: all failures are cleared. */
 export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: RefreshSucceeded): RefreshRecord => ({
   ...anew(before, { grantedAt: before.grantedAt, lastSucceededAt: timestampFromMs(nowMs) }),
   ...(tokenClient === undefined ? {} : { tokenClient }),
@@ -121,11 +124,13 @@ export const afterSuccess = (before: RefreshRecord, { nowMs, tokenClient }: Refr
 
 interface RefreshSucceeded {
   readonly nowMs: number;
-  /** Which client the new token was obtained with, where that makes a difference. */
+  /** The client that obtained the new token, if the token depends on that client. */
   readonly tokenClient?: Uint8Array | undefined;
 }
 
-/** Other credentials came in their place. `grantedAtMs` undefined: nobody knows when the end user authorised them. */
+/**
+ * The record after a replacement of the credentials. `grantedAtMs` undefined: the time of authorization is not known.
+ */
 export const afterReplacement = (
   before: RefreshRecord,
   { grantedAtMs }: { readonly grantedAtMs: number | undefined },
@@ -140,32 +145,37 @@ function anew({ environment, integration, connectionId }: RefreshRecord, { grant
   return record;
 }
 
-/** Tokens with less to live when they arrive have run out by the time that a caller has used them. */
+/** Tokens with a shorter remaining lifetime on arrival expire before a caller can use them. */
 const shortLifeMs = 500;
-/** Between two renewals that bring tokens of such a short life, or that callers ask for: no storm comes of either. */
+/**
+ * Minimum pause between refreshes that return such short-lived tokens, or that callers request. Prevents request
+ * storms.
+ */
 const minPauseMs = 1_000;
 
-/** Whether these credentials came with next to no time to live; false where it is not known when they came. */
+/** Whether these credentials arrived with almost no lifetime left; false if the time of arrival is not known. */
 export function areShortLived(record: RefreshRecord | undefined, expiresAt: Timestamp | undefined): boolean {
   if (record?.lastSucceededAt === undefined || expiresAt === undefined) return false;
   return timestampMs(expiresAt) < timestampMs(record.lastSucceededAt) + shortLifeMs;
 }
 
-/** How long the next renewal is put off after one that succeeded: callers wait for it, and get what it brings. */
+/** How long to delay the next refresh after a success. Callers wait for that refresh and get its result. */
 export function pauseAfterSuccessMs({ failures, lastSucceededAt }: RefreshRecord, nowMs: number): number {
   if (failures > 0 || lastSucceededAt === undefined) return 0;
   const sinceMs = nowMs - timestampMs(lastSucceededAt);
   return sinceMs < 0 ? 0 : Math.max(0, minPauseMs - sinceMs);
 }
 
-/** Nothing in it is worth being kept. */
+/** Whether the record holds nothing worth storing. */
 export const isEmptyRecord = ({ failures, lastSucceededAt, intent, deadReason, grantedAt, lookAt }: RefreshRecord) =>
   failures === 0 && deadReason === "" && [lastSucceededAt, intent, grantedAt, lookAt].every((one) => one === undefined);
 
-/** Clocks of replicas differ by less. */
+/** Replicas' clocks differ by less than this. */
 const maxSkewMs = 300_000;
 
-/** Written down by a clock that has been turned back since. What was counted from there would keep for as long. */
+/**
+ * Whether a stored time is in the future, since the clock was set back. Waits counted from there would last as long.
+ */
 export const isAhead = (atMs: number, nowMs: number): boolean => atMs > nowMs + maxSkewMs;
 
 interface RefreshWish {
@@ -173,13 +183,13 @@ interface RefreshWish {
   readonly nowMs: number;
 }
 
-/** When the token endpoint may be asked next; undefined: never with these credentials. */
+/** When the next token request is allowed; undefined: never with these credentials. */
 export function nextAttemptMs(record: RefreshRecord | undefined, { isForced, nowMs }: RefreshWish): number | undefined {
   if (record === undefined) return 0;
   if (record.deadReason !== "") return undefined;
   const last = Math.max(msOf(record.lastFailedAt), msOf(record.lastSucceededAt));
   if (isAhead(last, nowMs)) return 0;
-  // Whoever forces an attempt after a failure does not get past what the failures say.
+  // A forced attempt after a failure still waits for the backoff.
   return Math.max(msOf(record.notBefore), isForced && last > 0 ? last + coolDownMs : 0);
 }
 

@@ -2,45 +2,45 @@ import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { OAuthApp_Publishing } from "../../gen/latchkey/v1/integration_pb.ts";
 import { type OAuth2Rules, RefreshTokenRules_Use } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** What is known of a grant that a provider has just refused for good. Undefined: nobody knows. */
+/** What is known about a grant that a provider has just refused for good. Undefined values are not known. */
 export interface DeadGrant {
   readonly rules: OAuth2Rules | undefined;
   readonly publishing: OAuthApp_Publishing;
-  /** Granted, or else asked for. */
+  /** The granted scopes, or else the requested ones. */
   readonly scopes: readonly string[];
   readonly grantedAtMs: number | undefined;
   readonly lastRenewedAtMs: number | undefined;
   readonly nowMs: number;
   /** The provider's error code. */
   readonly code: string;
-  /** An earlier attempt with the same token was sent, and its answer never came. */
+  /** An earlier attempt with the same token was sent, and its response never arrived. */
   readonly isAnswerLost: boolean;
-  /** Of the same account and client. */
+  /** The number of live grants of the same account and client. */
   readonly liveGrants?: number | undefined;
-  /** The store was restored from a backup, and the refresh token is the backup's. */
+  /** The store was restored from a backup, and the refresh token came from that backup. */
   readonly restored?: { readonly backupAtMs: number; readonly restoredAtMs: number } | undefined;
 }
 
-/** One way in which it may have come to that. */
+/** A possible cause of a dead grant. */
 export interface RefreshCause {
-  /** For programs: what `state_reason` says where it is the likely one. */
+  /** For programs: the `state_reason` if this cause is the likely one. */
   readonly code: string;
-  /** For people: what happened, and what to do about it. */
+  /** For people: what happened, and what to do. */
   readonly text: string;
-  /** What is known points to it; the others are merely not excluded. */
+  /** Evidence points to this cause; the other causes are merely possible. */
   readonly isLikely: boolean;
 }
 
-/** A provider that takes this long to notice, or clocks that differ by as much. */
+/** Tolerance for a provider that enforces a limit late, and for clocks that differ. */
 const slackMs = 86_400_000;
 
-/** Everything that fits what is known, the likeliest first. */
+/** Returns every cause that fits the known facts, the likeliest first. */
 export function refreshCauses(grant: DeadGrant): RefreshCause[] {
   const all = rules.flatMap((rule) => rule(grant) ?? []);
   return [...all.filter(({ isLikely }) => isLikely), ...all.filter(({ isLikely }) => !isLikely)];
 }
 
-/** The likeliest cause; where nothing points to one, that the grant is not good any more. */
+/** The code of the likeliest cause; `invalid_grant` if no evidence points to a cause. */
 export function reasonOf(causes: readonly RefreshCause[]): string {
   const [first] = causes;
   return first?.isLikely === true ? first.code : "invalid_grant";
@@ -48,7 +48,7 @@ export function reasonOf(causes: readonly RefreshCause[]): string {
 
 type Rule = (grant: DeadGrant) => RefreshCause | undefined;
 
-/** In the order in which one is believed when several are likely. */
+/** In order of precedence when several causes are likely. */
 const rules: readonly Rule[] = [
   ({ restored, rules }) => {
     if (restored === undefined) return undefined;
@@ -73,7 +73,7 @@ const rules: readonly Rule[] = [
   testingEnded,
   ({ rules, nowMs, ...grant }) => {
     const { lifetime, use } = rules?.refreshTokens ?? {};
-    // Where each use brings another, each lives anew.
+    // If each use returns a new refresh token, each one starts a new lifetime.
     const issued =
       use === RefreshTokenRules_Use.ROTATES ? (grant.lastRenewedAtMs ?? grant.grantedAtMs) : grant.grantedAtMs;
     return byAge(lifetime, issued, {
@@ -126,7 +126,7 @@ const rules: readonly Rule[] = [
 const likely = (code: string, text: string): RefreshCause => ({ code, text, isLikely: true });
 const possible = (code: string, text: string): RefreshCause => ({ code, text, isLikely: false });
 
-/** Such as `gmail.readonly`, `Mail.Read` and `https://mail.example.com/`; `email` is an address and no mail. */
+/** Matches scopes such as `gmail.readonly`, `Mail.Read` and `https://mail.example.com/`; `email` is only an address. */
 const isMailScope = (scope: string): boolean => /(?:^|[^a-z])g?mail/i.test(scope);
 
 function testingEnded(grant: DeadGrant): RefreshCause | undefined {
@@ -140,7 +140,7 @@ function testingEnded(grant: DeadGrant): RefreshCause | undefined {
     if (nowMs - grantedAtMs < lifetimeMs - slackMs || lived > lifetimeMs + slackMs) return undefined;
   }
   const text = `while the app is in testing, refresh tokens die ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
-  // Where nobody said that the app is in testing, the age must speak for it.
+  // If nobody has stated that the app is in testing, the grant's age is the evidence.
   const isLikely = publishing === OAuthApp_Publishing.TESTING || grantedAtMs !== undefined;
   return { code: "testing_grant_expired", text, isLikely };
 }

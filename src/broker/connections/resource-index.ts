@@ -5,16 +5,16 @@ import { uuidOf, uuidWords } from "./uuid-words.ts";
 import { createWordRows } from "./word-rows.ts";
 
 /**
- * Which connections are filed under a digest, for a million of them and more: typed arrays and no object for any of
- * it, as a Map of strings would take three times the memory. Changes take effect at once and are of one owner each.
+ * Index from digests to connections, for a million connections or more. Uses typed arrays and no objects: a Map of
+ * strings would take three times the memory. Changes apply at once, one owner at a time.
  */
 export interface ResourceIndex {
-  /** Files it under these digests, one after another in their order, and under no others. */
+  /** Indexes the owner by exactly these digests, which are sorted and concatenated. */
   put(owner: Owner, digests: Uint8Array): void;
   remove(owner: Owner): void;
-  /** Whoever is filed under it, in no order. One character a byte. */
+  /** Returns the owners indexed by the digest, in no order. The digest has one character a byte. */
   match(digest: string): readonly Owner[];
-  /** How many digests there are, counted for each owner that is filed under one. */
+  /** The number of digests, counted once for each owner. */
   readonly entries: number;
   readonly owners: number;
   readonly bytes: number;
@@ -29,33 +29,33 @@ export interface Owner {
 
 export const digestBytes = 16;
 
-// The words of a posting: an owner filed under a digest. Those of one owner are a list in the order of their digests,
-// so that what is filed anew is compared in one walk; those of one bucket, and so of one digest, are another.
+// Word offsets of a posting, which is one digest of an owner. An owner's postings form a list sorted by digest, so that
+// an update compares old and new in one pass. The postings of a bucket, and so of a digest, form another list.
 const digestWord = 0;
 const ownerWord = 4;
 const nextOfOwner = 5;
 const nextPosting = 6;
 const previousPosting = 7;
 
-// The words of an owner. Its id is a UUID, as nearly all are, in four of them, so that whoever has found the owner has
-// found that; or the first of them says where its text is.
+// Word offsets of an owner. Nearly all IDs are UUIDs: four words hold the ID itself, so reading needs no other lookup.
+// Otherwise the first of these words is the position of the ID's text.
 const hashWord = 0;
 const placeWord = 1;
 const firstPosting = 2;
 const nextOwner = 3;
 const previousOwner = 4;
 const idWord = 5;
-/** Beside the number of its place: its id is a text. */
+/** Flag in the integration's word: the ID is stored as text. */
 const textBit = 0x80000000;
 
-/** Integrations, each named once for all of its connections. */
+/** An integration, named once for all of its connections. */
 interface IndexedIntegration {
   readonly environment: string;
   readonly integration: string;
   owners: number;
 }
 
-/** Roughly: an object, two names and a place in a Map. */
+/** Rough size of an object, two names and an entry of a Map. */
 const placeBytes = 250;
 
 export function createResourceIndex(): ResourceIndex {
@@ -64,7 +64,7 @@ export function createResourceIndex(): ResourceIndex {
   const ids = createIdArena();
   const places: (IndexedIntegration | undefined)[] = [];
   const placeNumbers = new Map<string, number>();
-  // Nobody who chooses values or ids can choose where they fall.
+  // Random seeds: nobody who chooses values or IDs can choose their buckets.
   const seeds = new Uint32Array(randomBytes(digestBytes).buffer.slice(0, digestBytes));
   const secret = randomBytes(16).toString("latin1");
   const byDigest = createRowBuckets({
@@ -86,7 +86,7 @@ export function createResourceIndex(): ResourceIndex {
     hashOf: (owner) => owners.get(owner, hashWord),
   });
 
-  // What is looked for, as words: a closure for each look would be garbage.
+  // The searched digest as words: a closure for each search would be garbage.
   let a = 0;
   let b = 0;
   let c = 0;
@@ -105,7 +105,7 @@ export function createResourceIndex(): ResourceIndex {
     postings.get(posting, digestWord + 2) === c &&
     postings.get(posting, digestWord + 3) === d;
 
-  /** Whether a posting's digest comes before what is looked for. */
+  /** Whether a posting's digest sorts before the searched one. */
   function isBefore(posting: number): boolean {
     const first = postings.get(posting, digestWord) - a;
     if (first !== 0) return first < 0;
@@ -116,7 +116,7 @@ export function createResourceIndex(): ResourceIndex {
     return postings.get(posting, digestWord + 3) < d;
   }
 
-  /** A mix as of MurmurHash3: digests are random already, and all it adds is that no one outside can tell the slot. */
+  /** A mix like MurmurHash3. Digests are random already; the seeded mix only hides the bucket from outsiders. */
   function mixed(first: number, second: number, third: number, fourth: number): number {
     let mix = Math.imul(first ^ (seeds[0] ?? 0), 0xcc9e2d51);
     mix = Math.imul(mix ^ (mix >>> 15) ^ second ^ (seeds[1] ?? 0), 0x1b873593);
@@ -125,7 +125,7 @@ export function createResourceIndex(): ResourceIndex {
     return (mix ^ (mix >>> 16)) >>> 0;
   }
 
-  /** What is looked for, filed for an owner. */
+  /** Adds a posting of the searched digest for an owner. */
   function file(owner: number): number {
     const posting = postings.take();
     postings.set(posting, digestWord, a);
@@ -211,7 +211,7 @@ export function createResourceIndex(): ResourceIndex {
     let number = numberOf(owner, hashed);
     if (number === 0 && digests.length < digestBytes) return;
     if (number === 0) number = newOwner(owner, hashed);
-    /** The last that stays, and the one after it. */
+    /** The last posting that remains, and the one after. */
     let last = 0;
     let at = owners.get(number, firstPosting);
     const join = (posting: number) =>
@@ -273,7 +273,7 @@ export function createResourceIndex(): ResourceIndex {
   };
 }
 
-/** The first byte first, so that words are in the order of the bytes. */
+/** Big-endian, so that words sort like the bytes. */
 const wordAt = (bytes: Uint8Array, at: number): number =>
   (((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0)) >>> 0;
 

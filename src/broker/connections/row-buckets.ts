@@ -1,11 +1,11 @@
 import type { WordRows } from "./word-rows.ts";
 
 /**
- * Rows, found again by a hash of theirs: linear hashing (Litwin 1980), with as many buckets as rows. It grows by one
- * bucket a row, so that no row waits for a table to be copied, and nothing is ever thrown away but the last chunk.
+ * Finds rows by their hash: linear hashing (Litwin 1980), with as many buckets as rows. Grows by one bucket a row, so
+ * that no insert waits for a copy of the table. Only the last chunk is ever freed.
  */
 export interface RowBuckets {
-  /** The first of the bucket in which rows of this hash are; the rest by the row's own word. 0: there are none. */
+  /** Returns the first row of the bucket for this hash; each row links to the next. 0: the bucket is empty. */
   first(hash: number): number;
   add(row: number): void;
   remove(row: number): void;
@@ -14,10 +14,10 @@ export interface RowBuckets {
 
 interface RowBucketsOptions {
   readonly rows: WordRows;
-  /** The words in which each row names its neighbours in the bucket. */
+  /** Offsets of the words that hold a row's neighbors in the bucket. */
   readonly next: number;
   readonly previous: number;
-  /** 32 bits, all of them as good as random. */
+  /** Returns 32 bits, all evenly distributed. */
   readonly hashOf: (row: number) => number;
 }
 
@@ -30,7 +30,7 @@ export function createRowBuckets({ rows, next, previous, hashOf }: RowBucketsOpt
   const chunks: Uint32Array[] = [];
   let count = 0;
   let buckets = fewest;
-  /** The power of two that `buckets` has reached: those from there on were split off from the ones at the beginning. */
+  /** The largest power of two up to `buckets`. Buckets from there on were split off from the first ones. */
   let whole = fewest;
 
   function bucketOf(hash: number): number {
@@ -53,7 +53,7 @@ export function createRowBuckets({ rows, next, previous, hashOf }: RowBucketsOpt
     setHead(bucket, row);
   }
 
-  /** Sets free what is in a bucket, and files each where it belongs now. */
+  /** Empties a bucket and moves each row to its current bucket. */
   function refile(bucket: number): void {
     let row = headOf(bucket);
     setHead(bucket, 0);
@@ -91,7 +91,7 @@ export function createRowBuckets({ rows, next, previous, hashOf }: RowBucketsOpt
       if (before === 0) setHead(bucketOf(hashOf(row)), following);
       else rows.set(before, next, following);
       count -= 1;
-      // Half empty: two for each that goes, so that it keeps up.
+      // Shrinks when half empty, by two buckets for each removed row, to keep up with removals.
       for (let i = 0; i < 2 && buckets > fewest && count * 2 < buckets; i += 1) shrink();
       if (count > 0) return;
       chunks.length = 0;

@@ -8,7 +8,7 @@ import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 import { isWell } from "./connection-collections.ts";
 
-/** What narrows a list of connections. Everything named must hold. */
+/** Filters of a connection list. A connection must match all of them. */
 export interface ConnectionQuery {
   readonly environment: string;
   readonly integrations: readonly string[];
@@ -20,7 +20,7 @@ export interface ConnectionQuery {
 
 export interface ListingPage extends PageOptions {
   readonly offset?: number;
-  /** A page is ended before it is larger than this, but holds at least one. */
+  /** Maximum size of a page, which holds at least one connection. */
   readonly maxBytes?: number;
 }
 
@@ -29,15 +29,17 @@ export interface ConnectionListing {
 }
 
 /**
- * A call looks at so many connections and no more: where no index leads to what is asked for, it returns a short
- * page and a token, rather than hold everybody up.
+ * Limits the connections examined by one call. If no index fits the query, the call returns a short page and a token,
+ * and does not delay other requests.
  */
 export const lookedAtPerCall = 2_000;
-/** The published SDK has page numbers alone: as far as they reach, and no further, lists are read from their start. */
+/**
+ * The published SDK has only page numbers, and such lists are read from their start. Limits how far the numbers reach.
+ */
 const maxOffset = 100_000;
 const maxChunk = 500;
 
-/** Reads positioned connections in one order, from wherever it is told to. */
+/** Reads connections with their positions, in one order, from a given position. */
 type ConnectionSource = (
   request: Pick<PageRequest, "after" | "limit">,
 ) => Promise<readonly PositionedRecord<Connection>[]>;
@@ -48,7 +50,7 @@ interface ListingPart {
   readonly read: ConnectionSource;
 }
 
-/** Several sources as one; a position begins with the name of the part that it lies in. */
+/** Combines several sources; a position begins with the name of its part. */
 function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
   return async ({ after, limit }) => {
     const at = after?.indexOf("\0") ?? -1;
@@ -67,7 +69,7 @@ function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
 type UnhealthyQuery = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
 
 export function createConnectionListing({ connections, integrations }: Collections): ConnectionListing {
-  /** The narrowest way there is to what is asked for. */
+  /** Chooses the narrowest index for the query. */
   async function sourceOf({
     environment,
     id,
@@ -83,7 +85,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
     return (request) => connections.page({ under: [environment], ...request });
   }
 
-  /** An id names at most one connection of each integration, and integrations are few. */
+  /** Looks up an ID in each integration: it names at most one connection there, and integrations are few. */
   async function byId(asked: {
     readonly environment: string;
     readonly id: string;
@@ -101,7 +103,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
     };
   }
 
-  /** One integration after the other. */
+  /** Reads one integration after the other. */
   const inIntegrations = (environment: string, keys: readonly string[]): ConnectionSource =>
     oneAfterAnother(
       keys.map((key) => ({
@@ -110,7 +112,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
       })),
     );
 
-  /** Few connections are not well: an index leads to them, one state after the other. */
+  /** Reads an index, one state after the other: few connections are unhealthy. */
   function inStates({ environment, states, integrations: wanted }: UnhealthyQuery): ConnectionSource {
     const inState = (state: Connection_State) => (request: Pick<PageRequest, "after" | "limit">) =>
       connections.pageBy("state", { under: [environment, String(state)], ...request });
@@ -121,7 +123,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
       states.flatMap((state) =>
         wanted.map((key) => ({
           name: `${state}/${key}`,
-          // Within a state they are in the order of integrations: from where this one begins to where it ends.
+          // Within a state, keys sort by integration: read from the start of this one to its end.
           async read({ after = `${environment}\0${key}`, limit }) {
             const found = await inState(state)({ after, limit });
             const end = found.findIndex(({ value }) => value.ref?.integration !== key);
@@ -149,7 +151,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
       const items: Connection[] = [];
       let skip = offset;
       let room = maxBytes;
-      // One more than can be shown tells whether there is more.
+      // One more than fits tells whether there is another page.
       let unseen = lookedAtPerCall + offset + 1;
       while (unseen > 0) {
         const limit = Math.min(maxChunk, unseen, size + skip - items.length + 1);
@@ -172,7 +174,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
   };
 }
 
-/** The same question, however it was put: its token is the same, and so is the order of its answer. */
+/** Normalizes a query: equal queries get the same token, and the same order of results. */
 function inOneOrder({ integrations, tags, states, ...rest }: ConnectionQuery): ConnectionQuery {
   return {
     ...rest,
@@ -196,5 +198,5 @@ function filterOf({ tags, states, search, integrations, id }: ConnectionQuery): 
   };
 }
 
-/** Where an end user's names stand since `end_user` was deprecated. */
+/** Tags that hold an end user's names since `end_user` was deprecated. */
 const searchedTags = ["end_user_id", "end_user_email", "end_user_display_name"];

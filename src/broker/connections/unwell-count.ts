@@ -9,11 +9,11 @@ import { isWell } from "./connection-collections.ts";
 const pageSize = 2_000;
 
 /**
- * Counts the connections that are not well, by state, for the metrics: from their secondary keys, which are read
- * once and followed from then on. Those that are well, which are nearly all, cost nothing here.
+ * Counts unhealthy connections by state, for the metrics. Reads their secondary keys once and follows changes. Healthy
+ * connections, which are nearly all, cost nothing here.
  */
 export async function openUnwellCount({ store, world }: { store: Store; world: World }): Promise<Watch> {
-  /** Keys, because a change that a later one replaced may never be heard of: a mere number would drift. */
+  /** Sets of keys: a change that a later one replaced may never be reported, so a mere count would drift. */
   let unwell = new Map<string, Set<string>>();
 
   function note(into: Map<string, Set<string>>, key: string, isThere: boolean): void {

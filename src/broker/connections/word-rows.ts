@@ -1,14 +1,14 @@
 /**
- * Rows of 32-bit words, numbered from 1, for millions of small things that would be an object each. Rows that were
- * given back are taken again; it grows a chunk at a time, so that nothing is ever copied.
+ * Rows of 32-bit words, numbered from 1, for millions of small entries without an object each. Freed rows are reused.
+ * Storage grows by one chunk at a time, so nothing is ever copied.
  */
 export interface WordRows {
-  /** All words are 0. */
+  /** Allocates a row with all words 0. */
   take(): number;
   give(row: number): void;
   get(row: number, word: number): number;
   set(row: number, word: number, value: number): void;
-  /** How many are taken. */
+  /** The number of allocated rows. */
   readonly count: number;
   readonly bytes: number;
 }
@@ -19,9 +19,9 @@ const rowMask = rowsPerChunk - 1;
 
 export function createWordRows(width: number): WordRows {
   const chunks: Uint32Array[] = [];
-  /** The first row that was never taken. */
+  /** The first row never allocated. */
   let end = 1;
-  /** The last that was given back; its first word names the one given back before it. */
+  /** The row freed last; its first word holds the row freed before. */
   let free = 0;
   let count = 0;
 
