@@ -108,7 +108,7 @@ export interface Broker {
     readonly integrations: (request: FeedRequest) => AsyncGenerator<FeedStep<Integration>>;
     readonly webhooks: (request: WebhookFeedRequest) => AsyncGenerator<WebhookStep>;
   };
-  /** Fields of a JSON route that it does not know: SDKs send keys of their own. */
+  /** Counts fields of a JSON request that the route does not know: SDKs send keys of their own. */
   readonly countIgnored: (route: string, count: number) => void;
   readonly storeStatus: () => StoreStatus;
   readonly upkeep: Upkeep;

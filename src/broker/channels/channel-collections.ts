@@ -5,7 +5,7 @@ import { complete, strip } from "../stored/revisions.ts";
 import { sortable } from "../stored/sortable-time.ts";
 import { isWanted } from "./rules/slot.ts";
 
-/** The channels that notifications come over. */
+/** The collection of notification channels. */
 export function createChannelCollections(store: Store) {
   return {
     channels: createRecords({
@@ -19,9 +19,9 @@ export function createChannelCollections(store: Store) {
       },
       strip: (value) => (value.channel === undefined ? value : { ...value, channel: strip(value.channel) }),
       indexes: {
-        // The channels of a resource, of a connection, of an integration.
+        // Finds the channels of a resource, of a connection, or of an integration.
         slot: (stored: StoredChannel) => [slotOf(stored)],
-        // Those that are, or are to be, the one of their resource: a first one rests on there being none.
+        // The current or future channel of a resource: creating the first one is conditional on there being none.
         wanted: (stored: StoredChannel) => (isWanted(stored) ? [slotOf(stored)] : []),
         due: ({ dueMs }: StoredChannel) => (dueMs > 0 ? [[sortable(dueMs)]] : []),
       },
@@ -35,10 +35,12 @@ const slotOf = ({ channel }: StoredChannel): readonly string[] => {
   return [environment, integration, id, channel?.resourceKind ?? "", channel?.resource ?? ""];
 };
 
-/** In the place of the hash of a token that we do not know, of a channel that a script has made. */
+/** Replaces the token hash of a channel made by a script, whose token is not known. */
 export const unknownToken = "-".repeat(64);
 
-/** What notifications of a channel are proven by: SHA-256 of its token in hex, and whose channel it is. */
+/**
+ * The proof for a channel's notifications: the SHA-256 of its token in hex, followed by its integration and connection.
+ */
 function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined {
   const { integration = "", id = "" } = channel?.connection ?? {};
   const known = channel?.managed === false ? unknownToken : tokenHash;

@@ -39,15 +39,15 @@ import { stopAsked } from "./rules/stopping.ts";
 import { renewSoon } from "./rules/tasks.ts";
 import type { ChannelSlots } from "./slots.ts";
 
-/** Notification channels at providers: made and stopped for whoever asks, and kept alive by the keeper. */
+/** Notification channels at providers: created and stopped on request, and kept alive by the scheduler. */
 export interface Channels {
   create(asked: ChannelWish, actor: string): Promise<Channel>;
   get(at: ChannelAt): Promise<Channel>;
   list(filter: ChannelFilter, page: PageOptions): Promise<PageOf<Channel>>;
-  /** Another takes its place now, whatever is left of its life. */
+  /** Replaces the channel now, whatever is left of its lifetime. */
   renew(asked: ChannelAt & RevisionCheck, actor: string): Promise<Channel>;
   stop(asked: ChannelAt & RevisionCheck, actor: string): Promise<Channel>;
-  /** Before a connection goes: whatever watches with it is stopped, as far as that is possible in a moment. */
+  /** Called before a connection is deleted: stops all of its channels, as far as possible in a short time. */
   stopAllOf(ref: ConnectionRef): Promise<void>;
 }
 
@@ -84,7 +84,7 @@ interface ChannelsOptions {
   readonly world: World;
 }
 
-/** A deletion waits no longer for its channels than this. */
+/** Limits how long a deletion waits for its channels. */
 const stopAllWithinMs = 10_000;
 
 export function createChannels(options: ChannelsOptions): Channels {
@@ -93,7 +93,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   const { channels } = collections;
   const { log } = world;
 
-  /** Not one of an environment that was deleted, and had the same name. */
+  /** False for a channel of a deleted environment that had the same name. */
   const isOfNow = (stored: StoredChannel): boolean =>
     destinations.isOfNow({ environment: placeOf(stored).ref.environment, environmentId: stored.environmentId });
 
@@ -104,7 +104,7 @@ export function createChannels(options: ChannelsOptions): Channels {
     return found;
   }
 
-  /** With what was last heard over them, which lies apart. */
+  /** Adds the last notification of each channel, which is stored separately. */
   async function withHeard(found: readonly StoredChannel[]): Promise<Channel[]> {
     const keys = found.map((one) => channelHeardKey(placeOf(one).ref.environment, idOf(one)));
     const heard = keys.length === 0 ? [] : await store.getMany(keys);
@@ -125,7 +125,7 @@ export function createChannels(options: ChannelsOptions): Channels {
   const line = (actor: string, action: string, { ref }: WatchedResource, id: string): Change[] =>
     audit.changes({ actor, action, environment: ref.environment, targets: [`${targetOf(ref)}/${id}`] });
 
-  /** What came of it, for whoever waits for it. */
+  /** Turns the outcome of a watch into the caller's result or error. */
   async function outcome(at: ChannelAt, came: WatchOutcome): Promise<Channel> {
     switch (came.kind) {
       case "made":
@@ -166,7 +166,7 @@ export function createChannels(options: ChannelsOptions): Channels {
       }
       const id = given === "" ? newChannelId() : given;
       const place = { ref, kind: watched.kind, resource: watched.resource };
-      // Not due: whoever asks for it does it, and one that dies over it leaves it to the keeper a minute later.
+      // Not due yet: this request does the work. If the process dies, the scheduler takes over a minute later.
       const wish = wished({
         ...{ ...place, id, nowMs, askedLifeMs: lifeMs, isDefault: watched.isDefault, kept: false },
         dueMs: nowMs + 60_000,
@@ -251,12 +251,12 @@ export function createChannels(options: ChannelsOptions): Channels {
     const places = new Map(
       mine.map((one) => [JSON.stringify([placeOf(one).kind, placeOf(one).resource]), placeOf(one)]),
     );
-    // One that the metadata tells of and we did not make, where channels are ours to keep.
+    // A channel that only the metadata names, if the integration manages channels automatically.
     const foreign = isOurs ? foreignOf(connection) : undefined;
     if (foreign !== undefined) places.set(JSON.stringify([foreign.place.kind, foreign.place.resource]), foreign.place);
     await Promise.all(
       [...places.values()].map(async (place) => {
-        // Kept apart from the connection: its revision is what its deletion may rest on.
+        // Leaves the connection unchanged: its deletion may depend on its revision.
         const nowMs = world.now();
         const moved = await slots.move(
           place,
@@ -285,7 +285,7 @@ export function createChannels(options: ChannelsOptions): Channels {
 
 function allStopped(slot: Slot, nowMs: number) {
   const put = slot.filter((one) => !isOver(one)).flatMap((one) => stopAsked(slot, idOf(one), nowMs).put);
-  // A channel and what is made in its place are both named, and each names the other.
+  // A channel and its replacement are both in the list, and stopping either stops both; so remove duplicates.
   return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], gone: [], told: [] };
 }
 
@@ -293,13 +293,13 @@ interface FiledConnectionEvent {
   readonly ref: ConnectionRef;
   readonly integration: Integration;
   readonly provider: Provider;
-  /** Its end user has just authorised it, so that what there is was made with other credentials. */
+  /** The end user has just authorized the connection, so existing channels were made with other credentials. */
   readonly isAuthorized: boolean;
   readonly isNew: boolean;
   readonly nowMs: number;
 }
 
-/** A connection is being filed: where channels are automatic, its own is wanted in the same commit. */
+/** Changes for storing a connection: with automatic channels, its channel is requested in the same commit. */
 export async function channelChanges(slots: ChannelSlots, filed: FiledConnectionEvent): Promise<Change[]> {
   const { ref, integration, provider, isAuthorized, isNew, nowMs } = filed;
   const watched = integration.channels?.automatic === true ? defaultWatched(provider) : undefined;
@@ -310,7 +310,7 @@ export async function channelChanges(slots: ChannelSlots, filed: FiledConnection
     return slots.added(wished({ ...place, id: newChannelId(), nowMs, askedLifeMs: 0, isDefault: true, kept: true }));
   }
   const current = currentOf(slot);
-  // An import brings credentials of the same account more often than not: what there is goes on.
+  // An import usually brings credentials of the same account: the existing channel continues.
   const isToRenew = isAuthorized || current === undefined || current.failures > 0;
   return isToRenew ? slots.changes(slot, renewSoon(slot, nowMs)) : [];
 }

@@ -67,7 +67,7 @@ export function createChannelScan({ collections, slots, providers, world }: Chan
     });
   }
 
-  /** Files the channels that the metadata names. Where channels are automatic, one of latchkey's replaces them. */
+  /** Stores the channels that the metadata names. Where channels are automatic, one of latchkey's replaces them. */
   async function adoptUnknown(found: readonly WatchableConnection[]): Promise<void> {
     const named = found.flatMap((one) => {
       const id = channelIn(one.connection)?.id;

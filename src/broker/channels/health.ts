@@ -18,8 +18,8 @@ import type { ChannelSlots } from "./slots.ts";
 
 /**
  * Scans channels, some thousands at a time: which lost messages, which fell silent, which can be stopped now, which no
- * longer exist. Receiving a notification stores what was heard and judges nothing. The replica that holds the lease of
- * channels judges, from what all replicas have stored.
+ * longer exist. Receiving a notification only stores when it arrived. The replica with the lease of channels judges,
+ * from what all replicas have stored.
  */
 export interface ChannelScans {
   /** Scans some channels; the next call scans the ones behind them. */

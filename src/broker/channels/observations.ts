@@ -28,7 +28,7 @@ export interface ChannelObservation {
   readonly rules: IntegrationChannelRules | undefined;
 }
 
-/** What an integration and its provider say of channels. */
+/** The rules of an integration and its provider for channels. */
 export interface IntegrationChannelRules {
   readonly channel: ChannelRules | undefined;
   readonly notification: NotificationRules;
@@ -39,7 +39,7 @@ export interface ChannelJudgement extends GapJudgement {
   readonly observation: ChannelObservation;
 }
 
-/** Reads channels together with what was heard over them, and judges what was lost. */
+/** Reads channels together with their last notifications, and judges which messages were lost. */
 export interface ChannelObservations {
   read(page: readonly StoredRecordOf<StoredChannel>[]): Promise<readonly ChannelObservation[]>;
   judge(all: readonly ChannelObservation[]): Promise<readonly ChannelJudgement[]>;

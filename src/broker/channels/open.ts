@@ -12,7 +12,7 @@ import { type ChannelScheduler, createChannelScheduler } from "./scheduler.ts";
 import { type ChannelSlots, createChannelSlots } from "./slots.ts";
 import { type ChannelTokens, openChannelTokens } from "./tokens.ts";
 
-/** The channels that notifications come over: made, kept, listened to, and proven by their tokens. */
+/** Notification channels: creates and renews them, and checks their notifications by their tokens. */
 export interface ChannelRoom {
   readonly slots: ChannelSlots;
   readonly channels: Channels;

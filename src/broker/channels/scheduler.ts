@@ -34,7 +34,7 @@ interface ChannelSchedulerOptions {
   readonly calls: ChannelCalls;
   readonly looks: ChannelScans;
   readonly providers: Providers;
-  /** Empty until the doors listen: providers cannot be told where to send anything before that. */
+  /** Empty until the listeners are open: before that, providers cannot be given a webhook URL. */
   readonly publicUrl: () => string;
   readonly world: World;
 }

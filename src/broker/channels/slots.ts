@@ -14,27 +14,27 @@ import { type ChannelChanges, type ChannelNotice, isNothing } from "./rules/move
 import { metadataWith, metadataWithout } from "./rules/rules.ts";
 import { idOf, isToCome, placeOf, type Slot, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
 
-/** Makes the moves of channels: reads a slot, decides, commits, and does so again when somebody else was first. */
+/** Changes channels: reads a slot, decides, commits, and repeats after a conflict. */
 export interface ChannelSlots {
   read(place: WatchedResource): Promise<Slot>;
-  /** Of all resources of a connection. */
+  /** Reads the channels of all resources of a connection. */
   readAll(ref: WatchedResource["ref"]): Promise<Slot>;
-  /** What was decided and committed; undefined: there was nothing to do. */
+  /** Returns the committed change; undefined: there was nothing to do. */
   move(place: WatchedResource, decide: Decide, options?: MoveOptions): Promise<ChannelChanges | undefined>;
-  /** The changes of one channel that is new, for somebody else's commit. */
+  /** The changes for a new channel, for the caller's own commit. */
   added(channel: StoredChannel): Change[];
-  /** The changes of a move, for somebody else's commit; told of is nothing. */
+  /** The changes of a move, for the caller's own commit; sends no notices. */
   changes(slot: Slot, moved: ChannelChanges): Change[];
 }
 
 type Decide = (slot: Slot, connection: Connection | undefined) => ChannelChanges | undefined;
 
 export interface MoveOptions {
-  /** What the metadata of its connection says of channels stays as it is. */
+  /** Leaves the connection's metadata about channels unchanged. */
   readonly leavesMetadata?: boolean;
-  /** Beside what the move changes, such as a line of the audit trail. */
+  /** Additional changes in the same commit, such as an audit log entry. */
   readonly alongside?: (moved: ChannelChanges) => readonly Change[];
-  /** It rests on nobody having, or wanting, a channel there. */
+  /** Commits only if the slot has no current or future channel. */
   readonly isFirst?: boolean;
 }
 
@@ -70,7 +70,7 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     const before = new Map(found.map((one) => [idOf(one.value), one]));
     return [
       ...put.flatMap((after) => channels.change({ before: before.get(idOf(after)), after: ofNow(after) })),
-      // What came and went within the move was never there.
+      // A channel added and removed within the move was never stored.
       ...gone.flatMap((one) => [
         ...channels.change({ before: before.get(idOf(one)), after: undefined }),
         { key: channelHeardKey(placeOf(one).ref.environment, idOf(one)), value: undefined },
@@ -79,11 +79,11 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
     ].filter(({ value, expect }) => value !== undefined || expect !== 0);
   }
 
-  /** Whose it is, should another environment come to have its name. */
+  /** Sets the environment's ID, in case another environment gets its name later. */
   const ofNow = (one: StoredChannel): StoredChannel =>
     one.environmentId !== "" ? one : { ...one, environmentId: environmentIdOf(placeOf(one).ref.environment) };
 
-  /** What the connection's metadata says of its channels, when this move is made. */
+  /** Updates the metadata about channels in the connection. */
   function metadataChanges(slot: Slot, before: StoredRecordOf<Connection>, moved: ChannelChanges): Change[] {
     const { value } = before;
     const rules = providers.find(value.provider).channel;
@@ -100,12 +100,12 @@ export function createChannelSlots(options: SlotsOptions): ChannelSlots {
       }
     }
     const isSame = JSON.stringify(metadata) === JSON.stringify(value.metadata ?? {});
-    // What would be too much for a connection is left out: its notifications find it otherwise.
+    // Metadata over the limit is not written: notifications find the connection in other ways.
     if (isSame || checkMetadata(metadata).length > 0) return [];
     return connections.change({ before, after: { ...value, metadata, updatedAt: timestampFromMs(world.now()) } });
   }
 
-  /** The application and the log hear of it in the commit that makes it so. */
+  /** Writes the application's event and the log in the same commit. */
   function toldChanges(told: readonly ChannelNotice[], connection: Connection | undefined): Change[] {
     return told.flatMap(({ kind, channel: stored, code }): Change[] => {
       const channel = shown(stored);

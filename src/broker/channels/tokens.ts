@@ -6,11 +6,11 @@ import { after, keyOf, under } from "../../store/keys.ts";
 import { channelStateSpace, channelTokenSpace } from "../collections.ts";
 import { unknownToken } from "./channel-collections.ts";
 
-/** By what notifications of our channels are proven, known in memory: receiving one reads nothing from the store. */
+/** Proofs for the notifications of channels, in memory: receiving a notification reads nothing from the store. */
 export interface ChannelTokens {
-  /** SHA-256 of the token that the channel was given, in hex; undefined: it is none of ours, as far as is known here. */
+  /** Returns the SHA-256 of the channel's token in hex; undefined: not one of our channels, as far as is known here. */
   expectedOf(channel: ChannelOfIntegration): string | undefined;
-  /** With which connection it was made; undefined: it is neither ours nor known from a connection's metadata. */
+  /** Returns the channel's connection; undefined: neither our own channel nor named by a connection's metadata. */
   connectionOf(channel: ChannelOfIntegration): string | undefined;
   close(): void;
 }
@@ -25,7 +25,7 @@ const pageSize = 1_000;
 const hashLength = 64;
 
 export async function openChannelTokens({ store, world }: { store: Store; world: World }): Promise<ChannelTokens> {
-  /** By key, as it is stored: the hash, the integration and the connection. */
+  /** Hash, integration and connection of each channel, in one text, by its stored key. */
   let tokens = new Map<string, string>();
   let states = new Map<string, string>();
 
@@ -51,7 +51,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   }
 
   let isShowing = false;
-  /** Once for what comes in a row: it looks at all of them. */
+  /** Updates the metrics once for changes in quick succession, since it counts all channels. */
   function showSoon(): void {
     if (isShowing) return;
     isShowing = true;
@@ -87,7 +87,7 @@ export async function openChannelTokens({ store, world }: { store: Store; world:
   });
 
   const keyFor = ({ environment, id }: ChannelOfIntegration) => keyOf(channelTokenSpace, environment, id);
-  /** A text of all, cut where it is looked at: an object for each would be three times as large. */
+  /** Cuts the text on each use: an object for each channel would take three times the memory. */
   const partIn = (known: string | undefined, { integration }: ChannelOfIntegration, part: "hash" | "connection") => {
     const [of, id] = known?.slice(hashLength).split("\0", 2) ?? [];
     if (known === undefined || of !== integration) return undefined;

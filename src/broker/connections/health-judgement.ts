@@ -35,7 +35,7 @@ interface Case extends ConnectionSetup {
   readonly recordBefore: StoredRecordOf<RefreshRecord> | undefined;
   /** The log that explains why the connection must be re-authorized, if it must. */
   readonly logId: string;
-  /** It is written whether or not it differs. */
+  /** The credentials were supplied: the connection is written even if nothing differs. */
   readonly isGiven?: boolean;
 }
 

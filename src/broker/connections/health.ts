@@ -29,7 +29,7 @@ import { reasonOf } from "./refresh-causes.ts";
 export interface ConnectionSnapshot {
   readonly connection: StoredRecordOf<Connection>;
   readonly credentials: Credentials;
-  /** Of the credentials: whatever is noted rests on their being the same still. */
+  /** The revision of the credentials: every update depends on it being current. */
   readonly credentialsRevision: number;
   readonly record: StoredRecordOf<RefreshRecord> | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Which digests were there, by their first 64 bits, for millions of them: 8 bytes each, and at most as much again of
- * room. Two digests that begin alike are taken for one: among ten million that happens once in 370,000 sets.
+ * A set of millions of digests, by their first 64 bits: 8 bytes each, and at most as much again of free space. Two
+ * digests with the same first 64 bits count as one: among ten million, that happens once in 370,000 sets.
  */
 export interface DigestSet {
   add(digest: Uint8Array): void;
@@ -9,15 +9,15 @@ export interface DigestSet {
   readonly bytes: number;
 }
 
-/** Each part grows by itself, so that no more than one of them is ever there twice. */
+/** Each part grows by itself, so that at most one part is copied at a time. */
 const parts = 256;
 const firstRows = 4;
-/** From three quarters full to half full: never more than 16 bytes a digest, but for the first few. */
+/** Grows from three quarters full to half full: at most 16 bytes a digest, except for the first few. */
 const fullest = 0.75;
 const growth = 1.5;
 
 interface DigestSegment {
-  /** Two words a row; both 0: free. */
+  /** Two words a row; both are 0 in a free row. */
   words: Uint32Array;
   rows: number;
   count: number;
@@ -55,11 +55,11 @@ function wordsOf(all: readonly DigestSegment[], digest: Uint8Array) {
   const part = all[digest[0] ?? 0];
   if (part === undefined) throw new Error("there is a part for each first byte");
   const high = view.getUint32(0);
-  // That of a free row is 0.
+  // Never 0, which marks a free row.
   return { part, high, low: view.getUint32(4) || 1 };
 }
 
-/** Its own row, or the free one where it would be. */
+/** The digest's own row, or the free row for it. */
 function rowOf({ words, rows }: DigestSegment, high: number, low: number): number {
   let row = low % rows;
   for (;;) {

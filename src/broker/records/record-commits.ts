@@ -20,22 +20,22 @@ import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordP
 import type { Connections } from "../connections/connections.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
-/** Whose records: those of one model of a connection. */
+/** Identifies the records of one model and variant of a connection. */
 export interface RecordsOf {
   readonly connection: ConnectionRef;
   readonly model: string;
   /** Empty: `base`. */
   readonly variant: string;
-  /** Of a run, the number of the connection that it began with: of one made anew under the same id it changes nothing. */
+  /** For a run, the number of the connection at its start. A connection recreated under the same ID is not changed. */
   readonly connectionNumber?: number;
 }
 
-/** On what each commit rests beside the records themselves: the lease of whoever runs syncs. */
+/** Conditions of each commit besides the records themselves: the lease of the replica that runs syncs. */
 export interface RecordWriteOptions {
   readonly conditions?: readonly Condition[];
 }
 
-/** One record that moves to the end of its model's changes. */
+/** A record that moves to the end of its model's changes. */
 export interface RecordMove {
   readonly digest: Buffer;
   readonly id: string;
@@ -43,33 +43,36 @@ export interface RecordMove {
   readonly action: RecordAction;
   readonly data: Uint8Array;
   readonly dataHash: Uint8Array;
-  /** Of one that was pruned and is deleted. */
+  /** For the deletion of a pruned record: when it was pruned. */
   readonly prunedMs?: number;
 }
 
-/** What a decision is made on. Each change of records changes their model too, so that of two at once one is refused. */
+/**
+ * The state that a decision is based on. Each change of records also changes their model, so of two concurrent commits
+ * one is refused.
+ */
 export interface RecordCommitContext {
   readonly digests: RecordDigests;
   readonly model: RecordModel;
   readonly connectionNumber: number;
-  /** No earlier than the change before it: places and times are in the same order. */
+  /** Not before the previous change: sequence numbers and times have the same order. */
   readonly nowMs: number;
-  /** What is known of these, in their order. */
+  /** Returns the known places of these digests, in the same order. */
   placesOf(digests: readonly Buffer[]): Promise<readonly (RecordPlace | undefined)[]>;
 }
 
 export interface RecordDecision<T> {
   readonly moves?: readonly RecordMove[];
-  /** Further changes, and what they make of the model. */
+  /** Other changes, and their effect on the model. */
   readonly changes?: readonly Change[];
   readonly model?: Partial<Pick<RecordModel, "space" | "count" | "prunedTo">>;
-  /** It is not a run that does it. */
+  /** The change comes from a reader, not from a run. */
   readonly isReaders?: true;
   readonly result: T;
 }
 
 export interface RecordCommits {
-  /** Reads, decides and commits, and does so again when somebody else was first. Rejects with `StaleWrite` when a condition does not hold. */
+  /** Reads, decides and commits, and repeats after a conflict. Rejects with `StaleWrite` if a condition fails. */
   commit<T>(
     of: RecordsOf,
     writing: RecordWriteOptions,
@@ -85,7 +88,7 @@ interface RecordCommitsOptions {
   readonly world: World;
 }
 
-/** That somebody had to do with a model is written down this often. */
+/** The last-used time of a model is stored at most this often. */
 export const touchEveryMs = 3_600_000;
 
 export function createRecordCommits(options: RecordCommitsOptions): RecordCommits {
@@ -104,7 +107,7 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
       const { model: name, variant } = of;
       const digests = await digestsOf();
       for (;;) {
-        // The model of the connection that a run began with is read beside it, and not after it.
+        // Reads the model in parallel with the connection: a run knows the connection's number.
         const expected = of.connectionNumber === undefined ? undefined : modelParts(of, of.connectionNumber);
         const [connection, early] = await Promise.all([
           connections.get(of.connection),
@@ -128,7 +131,7 @@ export function createRecordCommits(options: RecordCommitsOptions): RecordCommit
           await store.commit(changes, [...conditions, collections.connections.unchanged(connection)]);
           return result;
         } catch (error) {
-          // Each other failure means that somebody else's commit succeeded, so that this ends.
+          // Any other conflict means that another commit succeeded, so this loop ends.
           if (!(error instanceof StaleWrite) || conditions.some((one) => isAbout(one, error.key))) throw error;
         }
       }
@@ -176,13 +179,15 @@ export function requireNames({ model, variant }: Pick<RecordsOf, "model" | "vari
 
 export const placeIn = ({ value }: Entry): RecordPlace => fromBinary(RecordPlaceSchema, value);
 
-/** A space of its own each time: what lies in a former one is nobody's. */
+/** Returns a new space each time, so leftover data of a former space is never read. */
 export const newSpace = ({ now }: Pick<World, "now">): string => sequentialId(now());
 
 const newModel = (at: Pick<RecordModel, "connectionNumber" | "model" | "variant">, world: World): RecordModel =>
   create(RecordModelSchema, { ...at, space: newSpace(world) });
 
-/** Everything is dropped in one commit, and removed later. The places go on, and so do the cursors of readers. */
+/**
+ * Drops everything in one commit; the records are removed later. Sequence numbers continue, and readers' cursors work.
+ */
 export const dropped = ({ space, sequence }: RecordModel, world: World) => ({
   model: { space: newSpace(world), count: 0n, prunedTo: sequence },
   changes: [{ key: droppedSpaceKey(space), value: new Uint8Array() }],
@@ -206,7 +211,7 @@ function changesOfMove(move: RecordMove, { model, sequence, nowMs }: RecordMoveC
   const at = digestText(digest);
   const firstSeenMs = before === undefined || action === "ADDED" ? nowMs : before.firstSeenMs;
   const deletedMs = action === "DELETED" ? nowMs : 0;
-  // Written out: to have them made costs more than to encode them.
+  // Object literals: constructing messages costs more than encoding them.
   const record: StoredRecord = {
     $typeName: "latchkey.stored.v1.StoredRecord",
     id,

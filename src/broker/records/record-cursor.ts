@@ -1,6 +1,6 @@
 import { type PageTokens, pageTokens } from "../stored/page-token.ts";
 
-/** Whose records: a cursor of others is refused. */
+/** Identifies the records of a cursor; cursors of other records are refused. */
 export interface RecordsNamed {
   readonly environment: string;
   readonly integration: string;
@@ -10,13 +10,13 @@ export interface RecordsNamed {
 }
 
 /**
- * Where a reader of records has come to: the place of the last change that it has seen. A connection that was
- * deleted and made anew under the same id numbers its changes from the beginning again, and so a cursor of the
- * former one reads from there: what it would pass over nobody has seen.
+ * A reader's position: the sequence number of the last change it has read. A connection recreated under the same ID
+ * numbers its changes from the beginning. A cursor of the former connection then reads from the beginning, because no
+ * reader has seen those changes.
  */
 export interface RecordCursors {
   write(sequence: bigint): string;
-  /** 0 for the beginning. Throws for what is no cursor of these records. */
+  /** Returns 0 for the beginning. Throws if the cursor is not valid for these records. */
   read(cursor: string): bigint;
 }
 

@@ -15,15 +15,15 @@ import {
 import type { RecordDigests } from "./record-digests.ts";
 
 /**
- * What a whole full run did not bring is gone at the provider. Known in memory alone: of a run that does not come to
- * its end nothing is deleted.
+ * Deletes the records that a complete full run did not return, since the provider no longer has them. Kept only in
+ * memory: a run that does not finish deletes nothing.
  */
 export interface DeleteDetection {
-  /** The run has brought these, by id or whole, be they new or not. */
+  /** Notes records that the run returned, new or not, by ID or whole. */
   seen(records: readonly unknown[]): void;
-  /** The run is over and has brought everything. Deletes the rest, a bounded commit at a time; returns how many. */
+  /** Called after a complete run. Deletes the other records, in commits of bounded size; returns how many. */
   finish(): Promise<number>;
-  /** What it takes up. */
+  /** The memory in use. */
   readonly bytes: number;
 }
 
@@ -31,11 +31,11 @@ interface DeleteDetectionOptions {
   readonly store: Store;
   readonly digests: RecordDigests;
   readonly commit: RecordCommits["commit"];
-  /** What deleting these does. */
+  /** Decides the deletion of these records. */
   readonly deleteAt: (ground: RecordCommitContext, digests: readonly Buffer[]) => Promise<RecordDecision<number>>;
   readonly of: RecordsOf & { readonly connectionNumber: number };
   readonly variant: string;
-  /** As the run found it; undefined: nothing was there. */
+  /** The model when the run began; undefined: no records existed. */
   readonly began: RecordModel | undefined;
   readonly writing: RecordWriteOptions;
 }
@@ -48,12 +48,12 @@ export function createDeleteDetection(options: DeleteDetectionOptions): DeleteDe
   const scope = { connectionNumber, model, variant };
   const seen = createDigestSet();
 
-  /** Those of a page of places that were there before the run began, and that it has not seen. */
+  /** Returns the records of a page that existed before the run and were not seen by it. */
   const unseenIn = (page: Awaited<ReturnType<Store["list"]>>, began: RecordModel): Buffer[] =>
     page
       .filter((entry) => {
         const { sequence, deletedMs } = placeIn(entry);
-        // What changed since is somebody's who knew of it.
+        // Skips records that changed since the run began: the writer knew of them.
         return deletedMs === 0 && sequence <= began.sequence;
       })
       .map(({ key }) => Buffer.from(recordPlaceDigest(key), "base64url"))
@@ -75,7 +75,7 @@ export function createDeleteDetection(options: DeleteDetectionOptions): DeleteDe
         const unseen = unseenIn(page, began);
         if (unseen.length > 0) {
           deleted += await commit(of, writing, async (ground) => {
-            // All of them were dropped meanwhile: what is there now came later.
+            // All records were dropped in the meantime: the current ones are newer.
             if (ground.model.space !== began.space) return { result: 0 };
             const all = await ground.placesOf(unseen);
             return deleteAt(

@@ -3,11 +3,11 @@ import { StaleWrite, type Store } from "../../store/contract.ts";
 import { recordDigestKey } from "../collections.ts";
 
 /**
- * What stands for the id of a record where it lies in the open. Ids name people, and a plain hash of an address is
- * soon guessed: so it is hashed with a key, which is made once and lies sealed in the store.
+ * Represents record IDs in keys, which are not encrypted. IDs may identify people, and a plain hash of an address is
+ * easily guessed. So IDs are hashed with a key, which is generated once and stored encrypted.
  */
 export interface RecordDigests {
-  /** 16 bytes. The same id in another connection or model has another digest. */
+  /** Returns 16 bytes. The same ID has another digest in another connection or model. */
   of(at: DigestScope, id: string): Buffer;
 }
 
@@ -17,7 +17,7 @@ export interface DigestScope {
   readonly variant: string;
 }
 
-/** Made when it is first asked for: a store without records has none. */
+/** Loads the key on first use, and creates it if needed: a store without records has none. */
 export function createRecordDigests(store: Store): () => Promise<RecordDigests> {
   let known: Promise<RecordDigests> | undefined;
   return () => {
@@ -36,7 +36,7 @@ async function keyIn(store: Store): Promise<Uint8Array> {
     try {
       await store.commit([{ key: recordDigestKey, value: randomBytes(keyBytes), secret: true, expect: 0 }]);
     } catch (error) {
-      // Another replica has made it.
+      // Another replica has created the key.
       if (!(error instanceof StaleWrite)) throw error;
     }
   }
@@ -46,8 +46,8 @@ const keyBytes = 32;
 const digestBytes = 16;
 
 /**
- * SHA-256 of the key and then the id, in one call, which takes a fifth of the time of an HMAC. Half of it is shown,
- * so that nobody can go on from there; and all that is behind the key is of one length or parted by NUL.
+ * SHA-256 of the key and then the ID, in one call, which takes a fifth of the time of an HMAC. Only half of the hash is
+ * returned, which prevents length extension. The parts after the key have a fixed length or are separated by NUL.
  */
 const digestsWith = (key: Uint8Array): RecordDigests => ({
   of({ connectionNumber, model, variant }, id) {
@@ -59,5 +59,5 @@ const digestsWith = (key: Uint8Array): RecordDigests => ({
   },
 });
 
-/** As keys have it. */
+/** The digest as it is written in keys. */
 export const digestText = (digest: Buffer): string => digest.toString("base64url");

@@ -9,23 +9,23 @@ import type { RecordCursors } from "./record-cursor.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
 export interface RecordFilter {
-  /** Of the last record seen; empty: from the beginning. */
+  /** The cursor of the last record read; empty: from the beginning. */
   readonly cursor: string;
   readonly limit: number;
-  /** Those whose last action is one of these; none: all. */
+  /** Filters by last action; none: all. */
   readonly actions: readonly RecordAction[];
-  /** Those that changed after this, in milliseconds since 1970. */
+  /** Filters by changes after this time, in milliseconds since 1970. */
   readonly modifiedAfterMs: number | undefined;
-  /** Those with one of these ids; none: all. */
+  /** Filters by ID; none: all. */
   readonly ids: readonly string[];
-  /** A page is ended before it is larger than this, but holds at least one. */
+  /** Maximum size of a page, which holds at least one record. */
   readonly maxBytes: number;
 }
 
-/** A record, and where it stands. */
+/** A record and its position. */
 export interface ListedRecord {
   readonly record: StoredRecord;
-  /** List from here to go on after it. */
+  /** The cursor to continue after this record. */
   readonly cursor: string;
 }
 
@@ -35,10 +35,10 @@ export interface RecordPage {
   readonly next: string;
 }
 
-/** What is read, and how its cursors are written. */
+/** The model to read, and the format of its cursors. */
 export interface RecordReading {
   readonly cursors: RecordCursors;
-  /** Undefined: nothing was ever saved. */
+  /** Undefined: no records were ever saved. */
   readonly model: RecordModel | undefined;
 }
 
@@ -53,7 +53,7 @@ interface ListOptions {
 }
 
 const chunkSize = 500;
-/** A call looks at so many and then returns what it found, with a cursor to go on from. */
+/** Limits the records examined by one call, which then returns its results with a cursor to continue. */
 const lookedAtPerCall = 20_000;
 
 export function createRecordList({ store, digests }: ListOptions) {
@@ -62,7 +62,10 @@ export function createRecordList({ store, digests }: ListOptions) {
     return store.list({ from: after(recordKey(space, sequence)), to, limit });
   };
 
-  /** The place behind which everything changed after this: times and places are in the same order. */
+  /**
+   * Returns the sequence number after which all changes are later than the time; sequences and times have the same
+   * order.
+   */
   async function lastUntil({ space, sequence }: RecordModel, ms: number): Promise<bigint> {
     let [low, high] = [0n, sequence];
     while (low < high) {
@@ -74,11 +77,11 @@ export function createRecordList({ store, digests }: ListOptions) {
     return low;
   }
 
-  /** In the order of their changes. */
+  /** Returns the records in the order of their changes. */
   async function byIds({ model, ids }: RecordIdQuery): Promise<readonly SequencedRecord[]> {
     const digest = await digests();
     const keys = [...new Set(ids)].map((id) => recordPlaceKey(model.space, digestText(digest.of(model, id))));
-    // A record may move between the two looks: then it is looked for once more.
+    // A record may move between the two reads; then read again.
     for (;;) {
       const places = (await store.getMany(keys)).filter((entry) => entry !== undefined);
       const sequences = places.map((entry) => placeIn(entry).sequence).sort((a, b) => (a < b ? -1 : 1));
@@ -88,7 +91,7 @@ export function createRecordList({ store, digests }: ListOptions) {
     }
   }
 
-  /** Everything is being removed: what is not there any more need not be looked for. */
+  /** Whether all records are being removed: then missing ones need no further search. */
   async function isDropped({ space }: RecordModel): Promise<boolean> {
     return (await store.get(droppedSpaceKey(space))) !== undefined;
   }
@@ -104,7 +107,7 @@ export function createRecordList({ store, digests }: ListOptions) {
     const records: ListedRecord[] = [];
     let room = maxBytes;
 
-    /** Whether there was room for it. */
+    /** Returns false if there was no room for the record. */
     function take({ record, sequence }: SequencedRecord): boolean {
       const isWanted = actions.length === 0 || actions.some((action) => action === record.lastAction);
       if (isWanted) {
@@ -115,7 +118,7 @@ export function createRecordList({ store, digests }: ListOptions) {
       at = sequence;
       return true;
     }
-    // Of the last one that was looked at, whether it was wanted or not.
+    // The cursor of the last record examined, wanted or not.
     const toBeContinued = () => ({ records, next: cursors.write(at) });
 
     if (ids.length > 0) {
@@ -124,7 +127,7 @@ export function createRecordList({ store, digests }: ListOptions) {
       return found.every(take) ? { records, next: "" } : toBeContinued();
     }
     for (let unseen = lookedAtPerCall; unseen > 0; ) {
-      // One more than asked for tells whether there is another page.
+      // One more than requested tells whether there is another page.
       const size = Math.min(chunkSize, actions.length === 0 ? limit + 1 - records.length : chunkSize);
       const chunk = await readFrom(model.space, at, size);
       if (!chunk.every((entry) => take(placed(entry)))) return toBeContinued();
@@ -142,7 +145,7 @@ interface RecordIdQuery {
   readonly ids: readonly string[];
 }
 
-/** What stands around a record in an answer. */
+/** The size of a record's metadata in a response. */
 const metadataBytes = 250;
 
 const placed = ({ key, value }: Entry): SequencedRecord => ({

@@ -23,19 +23,19 @@ interface RecordSweepRequest {
   readonly maxAgeMs: number;
   readonly nowMs: number;
   readonly lease: Pick<Lease, "fence">;
-  /** Aborts between two commits. */
+  /** Stops the sweep between two commits. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Removes what nobody can see any more, and what is too old: records that have been deleted for so long, and all of
- * a model that no run has had to do with for so long. What a sync keeps bringing stays, however long ago it changed.
- * Returns how many records were removed.
+ * Removes data that is no longer visible or too old: records deleted longer ago than the limit, and all records of a
+ * model that no run has used for that long. Records that a sync keeps returning stay, however old their last change.
+ * Returns the number of removed records.
  */
 export type RecordSweep = (request: RecordSweepRequest) => Promise<number>;
 
 const pageSize = 500;
-/** More of them is for the next round: somebody else wants the store too. */
+/** Limit for one round, so that other work gets its share of the store. The rest waits for the next round. */
 const mostPerRound = 100_000;
 
 export function createRecordSweep(options: {
@@ -46,14 +46,14 @@ export function createRecordSweep(options: {
   const { store, collections, world } = options;
   const { recordModels } = collections;
 
-  /** What one step of a sweep does; the step after it begins anew. Undefined: there is nothing to do. */
+  /** The changes of one step; the next step reads again. Undefined: nothing to do. */
   interface Step {
     readonly changes: readonly Change[];
     readonly conditions?: readonly Condition[];
     readonly removed: number;
   }
 
-  /** Of deleted connections: each of their models becomes a space that is dropped. */
+  /** Handles deleted connections: each of their models becomes a dropped space. */
   async function connectionStep(): Promise<Step | undefined> {
     const markers = await store.list({ ...droppedConnections, limit: pageSize });
     if (markers.length === 0) return undefined;
@@ -77,7 +77,7 @@ export function createRecordSweep(options: {
     const [marker] = await store.list({ ...droppedSpaces, limit: 1 });
     if (marker === undefined) return undefined;
     const [, space = ""] = partsOf(marker.key);
-    // Records before their places: whoever finds a place and no record then sees that all of them go.
+    // Removes records before their places: a reader that finds a place without a record then sees that all are dropped.
     const records = await store.list({ ...recordsUnder(space), limit: pageSize });
     const places =
       records.length < pageSize
@@ -88,7 +88,7 @@ export function createRecordSweep(options: {
     return { changes: gone.map(({ key }) => ({ key, value: undefined })), removed: records.length };
   }
 
-  /** Of records that were deleted long ago, those of one model. */
+  /** Removes records that were deleted long ago, of one model at a time. */
   async function deletedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
     const found = await store.list({ ...deletedRecordsUntil(nowMs - maxAgeMs), limit: pageSize });
     const [first] = found;
@@ -98,7 +98,7 @@ export function createRecordSweep(options: {
     const ofOne = found.filter((entry) => spaceOf(entry) === space);
     const stored = await recordModels.get(String(connectionNumber), model, variant);
     const marks: Change[] = ofOne.map(({ key }) => ({ key, value: undefined }));
-    // Its records have gone, or go, in another way.
+    // The records were removed in another way, or will be.
     if (stored === undefined || stored.value.space !== space) return { changes: marks, removed: 0 };
     const keys = ofOne.map(({ key }) => recordPlaceKey(space, partsOf(key)[3] ?? ""));
     const places = await store.getMany(keys);
@@ -111,14 +111,14 @@ export function createRecordSweep(options: {
     return { changes, conditions: [recordModels.unchanged(stored)], removed: records.length / 2 };
   }
 
-  /** Of a model that no run has had to do with, everything. */
+  /** Drops everything in a model that no run has used. */
   async function untouchedStep({ nowMs, maxAgeMs }: RecordSweepRequest): Promise<Step | undefined> {
     const found = await store.list({ ...recordModelsUntouchedSince(nowMs - maxAgeMs - touchEveryMs), limit: 1 });
     const [key] = found.map((entry) => partsOf(entry.key).slice(2));
     const before = key === undefined ? undefined : await recordModels.get(...key);
     if (before === undefined) return undefined;
     const { model, changes } = dropped(before.value, world);
-    // It stays, and with it the number of its changes: readers have cursors.
+    // Keeps the model and its sequence number, since readers have cursors.
     const after: RecordModel = { ...before.value, ...model, touchedMs: 0 };
     return { changes: [...recordModels.change({ before, after }), ...changes], removed: 0 };
   }
@@ -134,7 +134,7 @@ export function createRecordSweep(options: {
         try {
           await store.commit(step.changes, [lease.fence, ...(step.conditions ?? [])]);
         } catch (error) {
-          // A run was first, or somebody else sweeps now: the next round sees.
+          // A run committed first, or another replica sweeps now: the next round continues.
           if (!(error instanceof StaleWrite)) throw error;
           break;
         }

@@ -38,28 +38,28 @@ import {
 } from "./record-list.ts";
 
 /**
- * What syncs save of a connection: records of named models, in the order of their changes. Each that changes moves
- * to the end, so that whoever has read up to some place finds all that changed since behind it.
+ * Records that syncs save for a connection, by named model, in the order of their changes. A changed record moves to
+ * the end, so a reader finds all later changes after its own position.
  */
 export interface SyncRecords {
-  /** What is there already as it is, is left alone. Many are saved in several commits, each whole. */
+  /** Saves records; unchanged ones are not written. Large batches take several commits, each atomic. */
   save(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
-  /** Merges into records that are there; what is not, or not any more, is passed over. */
+  /** Merges into existing records; missing and deleted ones are skipped. */
   update(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
-  /** By id, or by records with one. What they held last stays readable until they are removed. */
+  /** Deletes by ID, or by records with an ID. Their last data stays readable until they are removed. */
   delete(of: RecordsOf, records: readonly unknown[], writing?: RecordWriteOptions): Promise<SaveCounts>;
-  /** A run has looked at this model, whether anything came of it or not: records that no run looks at are removed in the end. */
+  /** Notes that a run has used this model, with or without changes. Records that no run uses are removed eventually. */
   touch(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
-  /** Drops all records, as if there had never been any. */
+  /** Drops all records, as if none had ever existed. */
   drop(of: RecordsOf, writing?: RecordWriteOptions): Promise<void>;
-  /** For one full run, from before its first record on. */
+  /** Starts delete detection for one full run; call before its first record. */
   detectDeletes(of: RecordsOf, writing?: RecordWriteOptions): Promise<DeleteDetection>;
-  /** What records hold, by id as text; those that are deleted or pruned hold nothing. */
+  /** Returns the data of records by ID as text; deleted and pruned records have none. */
   getByIds(of: RecordsOf, ids: readonly unknown[]): Promise<ReadonlyMap<string, JsonObject>>;
   list(of: RecordsOf, filter: RecordFilter): Promise<RecordPage>;
-  /** Empties records up to a cursor, the oldest first, and keeps that they were there. */
+  /** Empties records up to a cursor, oldest first, and keeps a trace of each. */
   prune(of: RecordsOf, asked: Prune, writing?: RecordWriteOptions): Promise<PruneResult>;
-  /** By model and variant. */
+  /** Returns the counts by model and variant. */
   counts(connection: ConnectionRef): Promise<readonly ModelCount[]>;
 }
 
@@ -78,7 +78,7 @@ export interface ModelCount {
 }
 
 export interface Prune {
-  /** Up to and with the record of this cursor. */
+  /** The cursor of the last record to prune. */
   readonly until: string;
   readonly limit: number;
 }
@@ -97,7 +97,7 @@ interface SyncRecordsOptions {
   readonly world: World;
 }
 
-/** Of one commit: what waits behind it waits no longer than it takes to write so much. */
+/** Limits one commit, and so how long other commits wait for it. */
 const maxRecordsPerCommit = 1_000;
 const maxBytesPerCommit = 2 * 1024 * 1024;
 const nothing: SaveCounts = { added: 0, updated: 0, deleted: 0, unchanged: 0 };
@@ -114,7 +114,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     );
   }
 
-  /** Those that are there and not deleted, with what they hold. */
+  /** Returns the existing records that are not deleted, with their data. */
   async function thereOf(
     { model, placesOf }: RecordCommitContext,
     digests: readonly Buffer[],
@@ -173,7 +173,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     return { moves, result: counted(moves, moves.length) };
   }
 
-  /** Each slice of a batch in a commit of its own; of an empty one, one that says that somebody was here. */
+  /** Commits each slice of a batch by itself. An empty batch makes one commit, which updates the last-used time. */
   async function inSlices<T>(
     {
       of,
@@ -200,7 +200,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
   }
   const list = createRecordList({ store, digests: digestsOf });
 
-  /** One commit of at most so many; what is before `prunedTo` was pruned before. */
+  /** Prunes in one commit, at most `limit` records; records up to `prunedTo` were pruned before. */
   async function pruneSome({ model, nowMs }: RecordCommitContext, until: bigint, limit: number) {
     const { space, prunedTo } = model;
     const { to } = recordsUnder(space);
@@ -211,7 +211,7 @@ export function createSyncRecords({ store, collections, connections, world }: Sy
     const shown = found.slice(0, limit);
     const changes = shown.flatMap(({ key, value }) => {
       const record = fromBinary(StoredRecordSchema, value);
-      // One that was deleted since it was pruned has moved.
+      // A record deleted after it was pruned has moved to a later position.
       if (record.prunedMs > 0) return [];
       const pruned = { ...record, data: new Uint8Array(), prunedMs: nowMs };
       return [{ key, value: bytesOfRecord(pruned), secret: true as const }];
@@ -293,11 +293,11 @@ interface SliceOptions<T> {
   ) => Promise<{ moves: readonly RecordMove[]; result: SaveCounts }>;
 }
 
-/** Of a record that is there, before it was read. */
+/** The size of a stored record, assumed before it is read. */
 const assumedBytes = 4_096;
 const bytesOfRecord = bytesFor(StoredRecordSchema);
 
-/** Our own bytes: `newRecords` has written them. */
+/** Parses without checks, since `newRecords` has written these bytes. */
 export const dataIn = ({ data }: Pick<StoredRecord, "data">): JsonObject =>
   data.length === 0 ? {} : (JSON.parse(Buffer.from(data).toString()) as JsonObject);
 

@@ -21,12 +21,12 @@ import {
 import { keptMs, turned } from "./states.ts";
 import { answerMs, maxWaitMs, minRestMs, type TransitionTime } from "./times.ts";
 
-/** What time alone brings about. `newId` is asked for where another channel is wanted. */
+/** Applies changes that only time causes. `newId` is called when another channel is requested. */
 export function timePasses(slot: Slot, now: TransitionTime, newId: () => string): ChannelChanges {
   for (const one of slot) {
     const moved = aged(slot, one, now, newId);
     if (moved === undefined) continue;
-    // One at a time: what becomes of one is what the next is judged by.
+    // One channel at a time: the result for one affects the next.
     return joined(moved, timePasses(applied(slot, moved), now, newId));
   }
   return nothing;
@@ -36,14 +36,14 @@ function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => 
   const { nowMs } = now;
   if (isOver(one)) return one.dueMs <= nowMs ? forgotten(slot, one, nowMs) : undefined;
   if (isWish(one)) {
-    // Two may have wanted it at once.
+    // Two requests may have been made at once.
     const isSecond = slot.some(
       (other) => other !== one && isWanted(other) && (isCurrent(other) || idOf(other) < idOf(one)),
     );
     return isSecond ? { ...nothing, gone: [one] } : undefined;
   }
   if (isMaking(one)) {
-    // A clock that was set back would have it wait for ever.
+    // A clock that was set back would otherwise make the channel wait forever.
     const isUp = one.dueMs <= nowMs || one.dueMs > nowMs + answerMs;
     if (!isUp) return undefined;
     const kept = { ...one, kept: true };
@@ -55,7 +55,7 @@ function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => 
   return isAlone ? { ...nothing, put: [turned(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
 }
 
-/** What nothing has come after since is kept where it says that nothing shall: one a connection. */
+/** Removes a finished channel. The last channel of a connection is kept if it says that none shall follow. */
 function forgotten(slot: Slot, one: StoredChannel, nowMs: number): ChannelChanges {
   const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || isLastWord(other)));
   const isKept = one.isDefault && isLastWord(one) && !isSuperseded;
@@ -68,7 +68,7 @@ function expired(slot: Slot, one: StoredChannel, nowMs: number, newId: () => str
   if (isStopping(one)) return { ...nothing, put: [past] };
   const told: ChannelNotice[] = [{ kind: "expired", channel: past, code: stateReason || "not_renewed" }];
   const candidate = slot.find(isToCome);
-  // Once there is another, what nobody was told of meanwhile is looked for.
+  // A new channel triggers a catch-up, since notifications were missed in the meantime.
   const catchUp = "expired";
   if (candidate !== undefined) return { put: [past, { ...candidate, kept: true, catchUp }], gone: [], told };
   const restedMs = Math.max(nowMs, (createdAt === undefined ? 0 : timestampMs(createdAt)) + minRestMs);

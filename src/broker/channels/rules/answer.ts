@@ -5,13 +5,13 @@ import type { ChannelRules, WatchableResource } from "../../../gen/latchkey/v1/p
 import { valueAt } from "../../../providers/dotted-path.ts";
 import type { WatchAnswer } from "./making.ts";
 
-/** What an answer to a watch call means. */
+/** The meaning of a response to a watch request. */
 export type WatchVerdict =
   | ({ readonly kind: "made" } & WatchAnswer)
   | { readonly kind: "id_taken"; readonly code: string }
   | NoChannel;
 
-/** `unheard`: the provider may have made it before it failed. */
+/** `unheard`: the provider may have created the channel before the failure. */
 export interface NoChannel {
   readonly kind: "refused" | "put_off" | "unheard";
   readonly code: string;
@@ -49,7 +49,7 @@ export function watchVerdict(
       return typeof value === "string" || typeof value === "number" ? String(value) : "";
     };
     const expiresAtMs = Number(at(resource.expiration));
-    // What lies in the past, or is no time at all, says nothing.
+    // A time in the past, or an invalid one, is ignored.
     const isTime = Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs && expiresAtMs <= lastMs;
     return {
       kind: "made",
@@ -63,32 +63,32 @@ export function watchVerdict(
   if (status === 400 && reason !== "" && reason === rules.idTakenReason) return { kind: "id_taken", code };
   const wait = retryAfterMs(answer.header("retry-after"), "", nowMs);
   if (isForNow(status, reason)) return { kind: "put_off", code, retryAfterMs: wait };
-  // 5xx: it failed, and where in its work it did so nobody says.
+  // A 5xx failure may have happened before or after the channel was created.
   return { kind: status >= 500 ? "unheard" : "refused", code, retryAfterMs: wait };
 }
 
 export function stopVerdict({ answer, body, nowMs }: ChannelAnswerInput): StopVerdict {
   const { status } = answer;
-  // Not there any more is what was wanted.
+  // A channel that no longer exists is as good as stopped.
   if ((status >= 200 && status < 300) || status === 404 || status === 410) return { kind: "stopped" };
   const reason = reasonIn(body);
   return {
     kind: "not_stopped",
     code: codeOf(status, reason),
     retryAfterMs: retryAfterMs(answer.header("retry-after"), "", nowMs),
-    // Made by another client, for another user: no trying changes that.
+    // The channel was made by another client or for another user, so retries are useless.
     isHopeless: status === 403 && !isForNow(status, reason),
   };
 }
 
-/** The end of what a timestamp can say (RFC 3339). */
+/** The last time that a timestamp can represent (RFC 3339). */
 export const lastMs = 253_402_300_799_999;
 
-/** 401 is of the credentials, which are renewed apart; 403 is what some say of a rate that was exceeded. */
+/** 401 concerns the credentials, which are refreshed separately; some providers send 403 for an exceeded rate. */
 const isForNow = (status: number, reason: string): boolean =>
   [401, 408, 425, 429].includes(status) || (status === 403 && /rate|quota/i.test(reason));
 
-/** A status and, where it is a word, what the provider calls it. */
+/** The status and, if it is a word, the provider's reason. */
 const codeOf = (status: number, reason: string): string =>
   /^[A-Za-z][A-Za-z0-9_.]{0,63}$/.test(reason) ? `status_${status}_${reason}` : `status_${status}`;
 

@@ -3,13 +3,13 @@ import { type ChannelChanges, nothing } from "./move.ts";
 import { wished } from "./request.ts";
 import { currentOf, isForeign, isToCome, oneOf, type Slot, shown, type WatchedResource } from "./slot.ts";
 
-/** A channel that a customer's script has made, and that the metadata of its connection tells of. */
+/** A channel that a customer's script made, named by the metadata of its connection. */
 export interface MetadataChannel {
   readonly id: string;
   readonly resourceId: string;
 }
 
-/** It is known from now on, and nothing more. */
+/** Stores the channel as known, without further action. */
 export function adopted(
   slot: Slot,
   place: WatchedResource,
@@ -22,13 +22,13 @@ export function adopted(
   return { ...nothing, put: [{ ...foreign, channel, dueMs: 0 }] };
 }
 
-/** It is not told of any more. */
+/** Removes a channel that the metadata no longer names. */
 export function disowned(slot: Slot, id: string): ChannelChanges {
   const found = oneOf(slot, id);
   return found !== undefined && isForeign(found) ? { ...nothing, gone: [found] } : nothing;
 }
 
-/** Ours takes the place of one that came after it: the script may have stopped ours. */
+/** Renews our channel now: a script has made a newer one, and may have stopped ours. */
 export function overtaken(slot: Slot, nowMs: number): ChannelChanges {
   const current = currentOf(slot);
   if (current === undefined || slot.some(isToCome) || current.dueMs <= nowMs) return nothing;

@@ -2,26 +2,26 @@ import { create } from "@bufbuild/protobuf";
 import { type ChannelRhythm, ChannelRhythmSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 
 /**
- * Whether a channel has lost something or fallen silent, judged by a look at it now and then: pure, from what earlier
- * looks remember, what was last heard, and which messages have come. Numbers come in any order and more than once,
- * and may be on their way still: what is missing is a loss only once it has been missing for a while.
+ * Judges in periodic scans whether a channel has lost messages or fallen silent. A pure function of what earlier scans
+ * stored, the last notification, and the messages that arrived. Numbers arrive in any order, repeatedly, and late. A
+ * missing number is a loss only once it has been missing for a while.
  */
 export interface ChannelScan {
   readonly nowMs: number;
-  /** Since when whatever came could have been heard here, as far as that is known. */
+  /** Since when notifications could be received here, as far as is known. */
   readonly listeningSinceMs: number;
-  /** Undefined: nothing yet. */
+  /** Undefined: none yet. */
   readonly heard: HeardNotification | undefined;
-  /** Whether its numbers are without gaps. */
+  /** Whether the provider numbers messages without gaps. */
   readonly isSequential: boolean;
-  /** Of the numbers of `toVerify`, those that came. */
+  /** The numbers from `toVerify` that arrived. */
   readonly arrived: ReadonlySet<bigint>;
-  /** It is said to be there by a first message, which says nothing else. */
+  /** The provider announces the channel by a first message without other content. */
   readonly isAnnounced: boolean;
 }
 
 export interface HeardNotification {
-  /** As received. */
+  /** The number as received. */
   readonly number: string;
   readonly atMs: number;
 }
@@ -33,33 +33,33 @@ export interface Loss {
 
 export interface GapJudgement {
   readonly after: ChannelRhythm;
-  /** Each is told once. */
+  /** Each loss is reported once. */
   readonly losses: readonly Loss[];
 }
 
-/** So long a message may be on its way, or be tried again, after one with a higher number. */
+/** A message may arrive, or be retried, this long after one with a higher number. */
 export const graceMs = 5 * 60_000;
-/** A channel whose first message did not come within this time cannot be heard. */
+/** A channel without a first message within this time cannot deliver. */
 export const firstWithinMs = 10 * 60_000;
-/** With fewer pauses than this it has no rhythm yet. */
+/** With fewer pauses, a channel has no rhythm yet. */
 const fewestPauses = 8;
-/** Five times its longest pause: a calendar of the working week is silent from Friday to Monday. */
+/** Five times its longest pause: a work calendar is silent from Friday to Monday. */
 const timesItsPause = 5;
 const shortestSilenceMs = 3_600_000;
-/** What is heard so rarely that its silence could be told of only after this is never silent. */
+/** A channel so rare that its silence would show only after this time is never called silent. */
 const longestSilenceMs = 30 * 86_400_000;
-/** A pause counts half as much after so long: holidays are forgotten in time. */
+/** The weight of a pause halves after this time, so that holidays are forgotten. */
 const pauseHalvesInMs = 30 * 86_400_000;
-/** Of each look: of a jump by more, the first of them say enough. */
+/** Limits the numbers of each scan; for a larger jump, the first ones are enough. */
 const mostVerified = 500;
 
-/** More digits than 64 bits hold are no number that anything can be said of. */
+/** More digits than 64 bits hold are ignored: such a number cannot be judged. */
 const numberOf = (heard: HeardNotification | undefined): bigint =>
   heard !== undefined && /^\d{1,19}$/.test(heard.number) ? BigInt(heard.number) : 0n;
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** The numbers of which it must be known whether they came. The first of them came, if such is still remembered. */
+/** The numbers whose arrival must be checked. The first one did arrive, if its record is still stored. */
 export function toVerify(before: ChannelRhythm | undefined, heard: HeardNotification | undefined): readonly bigint[] {
   const top = larger(before?.highest ?? 0n, numberOf(heard));
   const from = before === undefined || before.settled === 0n ? 1n : before.settled;
@@ -75,7 +75,7 @@ export function judged(before: ChannelRhythm | undefined, look: ChannelScan): Ga
   return { after: rhythm.after, losses: [...numbers.losses, ...rhythm.losses] };
 }
 
-/** A successor goes on in the rhythm of what it took the place of; its numbers are its own. */
+/** A successor inherits the rhythm of its predecessor, but not its numbers. */
 export const inherited = ({ pauseMs, pauses, toldSilent }: ChannelRhythm, nowMs: number): ChannelRhythm =>
   create(ChannelRhythmSchema, { sinceMs: nowMs, pauseMs, pauses, toldSilent });
 
@@ -87,11 +87,14 @@ function judgedNumbers(before: ChannelRhythm, look: ChannelScan): GapJudgement {
   return judgedJumps(restarted.after, look);
 }
 
-/** One number that is lower than another before it is late; when lower ones go on, the channel is not what it was. */
+/**
+ * A single number lower than an earlier one is late. If lower numbers continue, the provider has restarted the
+ * numbering.
+ */
 function judgedOrder(before: ChannelRhythm, number: bigint, nowMs: number): GapJudgement {
   const { highest, backAt, backSinceMs } = before;
   if (number >= highest) return { after: { ...before, highest: number, backAt: 0n, backSinceMs: 0 }, losses: [] };
-  // A clock that was set back begins anew.
+  // A clock that was set back starts the wait again.
   if (backAt === 0n || number < backAt || backSinceMs > nowMs)
     return { after: { ...before, backAt: number, backSinceMs: nowMs }, losses: [] };
   if (number === backAt || nowMs - backSinceMs < graceMs) return { after: before, losses: [] };
@@ -103,14 +106,14 @@ function judgedJumps(before: ChannelRhythm, { arrived, nowMs }: ChannelScan): Ga
   const { highest } = before;
   const settledOn = (settled: bigint): ChannelRhythm => ({ ...before, settled, missingBelow: 0n, missingSinceMs: 0 });
   const first = before.settled === 0n ? 1n : before.settled;
-  // Nothing is known of what came before this look, or it is too long ago for anybody to remember.
+  // The time before this scan is unknown, or so long ago that its records are gone.
   if (first < highest && !arrived.has(first)) return { after: settledOn(highest), losses: [] };
   let settled = larger(first, 0n);
   while (settled < highest && arrived.has(settled + 1n)) settled += 1n;
   if (settled >= highest) return { after: settledOn(highest), losses: [] };
   const { missingBelow, missingSinceMs } = before;
   if (missingBelow === 0n || settled >= missingBelow || missingSinceMs > nowMs) {
-    // Looked through only so far: that the rest is there too, the next look finds.
+    // Only this many were checked: the next scan checks the rest.
     const isUnknown = arrived.size >= mostVerified;
     const missing = isUnknown ? {} : { missingBelow: highest, missingSinceMs: nowMs };
     return { after: { ...settledOn(settled), ...missing }, losses: [] };
@@ -135,14 +138,14 @@ function judgedRhythm(before: ChannelRhythm, look: ChannelScan): GapJudgement {
 
 function heardAgain(before: ChannelRhythm, heardMs: number): ChannelRhythm {
   const after = { ...before, heardMs, toldSilent: false };
-  // The first of all, or a clock that was set back.
+  // The first notification of all, or a clock that was set back.
   if (before.heardMs === 0 || heardMs < before.heardMs) return after;
   const pause = heardMs - before.heardMs;
   const pauseMs = Math.max(pause, before.pauseMs * 2 ** (-pause / pauseHalvesInMs));
   return { ...after, pauseMs, pauses: Math.min(1_000_000, before.pauses + 1) };
 }
 
-/** After so long without a word it is silent; infinite: never. */
+/** A channel is silent after this time without notifications; infinite: never. */
 export function silenceMs({ pauseMs, pauses }: Pick<ChannelRhythm, "pauseMs" | "pauses">): number {
   const silence = Math.max(shortestSilenceMs, timesItsPause * pauseMs);
   return pauses < fewestPauses || silence > longestSilenceMs ? Number.POSITIVE_INFINITY : silence;

@@ -4,11 +4,11 @@ import { isResting, oneOf, type Slot } from "./slot.ts";
 export interface LossReport {
   readonly kind: "gap" | "silent";
   readonly code: string;
-  /** Another in its place may be heard. */
+  /** A replacement may deliver again. */
   readonly isToRenew: boolean;
 }
 
-/** It has lost something, or may have: the application hears of it, and what is to catch up is run. */
+/** Notes a loss, certain or possible: notifies the application, and schedules the catch-up syncs. */
 export function lossFound(
   slot: Slot,
   id: string,
@@ -22,7 +22,7 @@ export function lossFound(
   return { put: [after], gone: [], told: [{ kind, channel: after, code }] };
 }
 
-/** What was to catch up was asked to. */
+/** Clears the catch-up after its syncs were requested. */
 export function caughtUp(slot: Slot, id: string): ChannelChanges {
   const found = oneOf(slot, id);
   return found === undefined || found.catchUp === "" ? nothing : { ...nothing, put: [{ ...found, catchUp: "" }] };

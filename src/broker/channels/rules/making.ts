@@ -26,20 +26,20 @@ import { endOf, stoppableFrom } from "./stopping.ts";
 import { answerMs, claimMs, renewalAtMs, type TransitionTime, usualLifeMs, waitMs } from "./times.ts";
 
 /**
- * A provider is to be asked for a channel, the first of a slot or the next one. The record that says `creating` until
- * its time is over is a lease: nobody else asks meanwhile.
+ * A request for a channel, the first of a slot or the next one. Its record in state `creating` acts as a lease until it
+ * is due: no other process sends a request in the meantime.
  */
 export interface WatchAttempt {
-  /** Whom it is asked for: a wish, or the channel that it is to replace. */
+  /** The ID of the requested channel, or of the channel to replace. */
   readonly target: string;
   readonly id: string;
   readonly tokenHash: string;
-  /** Until when it may live if it is made. */
+  /** When the channel expires at the latest, if it is made. */
   readonly untilMs: number;
   readonly nowMs: number;
 }
 
-/** Before the provider is asked. Undefined: somebody else is at it, or it is not wanted any more. */
+/** Called before the request. Undefined: another process works on the channel, or it is no longer wanted. */
 export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: WatchAttempt): ChannelChanges | undefined {
   const found = oneOf(slot, target);
   if (found === undefined) return undefined;
@@ -52,7 +52,7 @@ export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: Wat
     const put = turned({ ...own, idRefusals }, "asked", making);
     return { ...nothing, put: [put], gone: own === found ? [] : [found] };
   }
-  // What was a wish when it was looked at, somebody else has had made since.
+  // The request was open when it was read, but another process has handled it since.
   if (id === target) return undefined;
   if (!isResting(found) || slot.some(isToCome)) return undefined;
   const next = successor(found, { id, nowMs, previousId: target, catchUp: "" });
@@ -60,7 +60,7 @@ export function begun(slot: Slot, { target, id, tokenHash, untilMs, nowMs }: Wat
   return { ...nothing, put: [turned(found, "renewal_begun", { nowMs, dueMs: expiresAtMs(found) }), candidate] };
 }
 
-/** Whether it may still be asked for: whoever was paused since it was written down may have been given up. */
+/** Whether the request may still be sent: after a pause, other processes may have given it up. */
 export const mayAsk = (asked: StoredChannel, nowMs: number): boolean =>
   nowMs < asked.dueMs - answerMs / 2 && nowMs >= asked.dueMs - answerMs;
 
@@ -71,7 +71,7 @@ export interface WatchAnswer {
   readonly expiresAtMs: number | undefined;
 }
 
-/** The provider has made it. What it was asked for as is given, for the case that nobody remembers. */
+/** Stores a created channel. `asked` is the request as sent, in case its record is gone. */
 export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now: TransitionTime): ChannelChanges {
   const { nowMs } = now;
   const { resourceId, resourceUri } = answer;
@@ -80,7 +80,7 @@ export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now:
   const endMs = answer.expiresAtMs ?? wanted;
   const known = { resourceId, resourceUri, expiresAt: timestampFromMs(endMs) };
   if (!isToCome(candidate)) {
-    // It was given up meanwhile: now it is known how to stop it.
+    // The channel was given up in the meantime; the response now shows how to stop it.
     return { ...nothing, put: [turned(candidate, "made", { nowMs, dueMs: nowMs + claimMs, shown: known })] };
   }
   const lifeMs = Math.max(1, endMs - nowMs);
@@ -90,7 +90,8 @@ export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now:
     shown: { ...known, renewAt: timestampFromMs(renewAtMs), stateReason: "", createdAt: timestampFromMs(nowMs) },
   });
   const others = slot.filter((one) => idOf(one) !== idOf(current));
-  // A script's own, if it watches the same: what the metadata says of it is overwritten, and nobody else could stop it.
+  // Also replaces a script's own channel on the same resource: its metadata is overwritten, so nothing else could stop
+  // it.
   const isRedundant = (one: StoredChannel) => isForeign(one) && shown(one).resourceId === resourceId;
   const replaced = others
     .filter((one) => isCurrent(one) || isRedundant(one))
@@ -100,14 +101,14 @@ export function made(slot: Slot, asked: StoredChannel, answer: WatchAnswer, now:
         shown: { stateReason: "replaced", ...endOf(old, nowMs) },
       }),
     );
-  // Those that could not be stopped for want of its id.
+  // Channels that could not be stopped before for lack of the resource ID.
   const learned = others
     .filter((one) => isStopping(one) && isManaged(one) && shown(one).resourceId === "" && resourceId !== "")
     .map((one) => turned(one, "made", { nowMs, dueMs: nowMs + claimMs, shown: { resourceId } }));
   return { put: [current, ...replaced, ...learned], gone: [], told: [] };
 }
 
-/** The provider does not take the id: what is wanted is wanted under another. */
+/** The provider does not accept the ID: request the channel under another one. */
 export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: TransitionTime): ChannelChanges {
   const candidate = oneOf(slot, id);
   if (candidate === undefined || !isMaking(candidate)) return nothing;
@@ -122,20 +123,23 @@ export function idRefused(slot: Slot, id: string, newId: string, { nowMs }: Tran
 
 export interface WatchFailure {
   /**
-   * `refused`: for good. `put_off`: certainly not made, and worth asking for again. `unheard`: it may have been made.
-   * `unsent`: nothing can be asked, such as for a connection that must be authorised again.
+   * `refused`: for good. `put_off`: certainly not created, and worth a retry. `unheard`: possibly created. `unsent`: no
+   * request can be sent, for example because the connection must be re-authorized.
    */
   readonly kind: "refused" | "put_off" | "unheard" | "unsent";
   readonly code: string;
   readonly retryAfterMs?: number | undefined;
-  /** For another in its place. */
+  /** The ID for a replacement. */
   readonly newId: string;
 }
 
-/** With less of its life left than this, whoever depends on it is told. */
+/** With a smaller share of its lifetime left, the application is warned. */
 const warnShare = 0.1;
 
-/** It was not made, or nobody knows. `id` is of what was being made, or of what was to be asked for. */
+/**
+ * Notes that a channel was not created, or that the outcome is unknown. `id` is the requested channel's, or its
+ * target's.
+ */
 export function notMade(
   slot: Slot,
   id: string,
@@ -154,7 +158,7 @@ export function notMade(
   const wait = (of: StoredChannel) => nowMs + waitMs(of, retryAfterMs, now.random);
   if (candidate !== undefined && kind === "unheard") {
     const lost = { ...shown(candidate), resourceId: shown(candidate).resourceId || resourceIdIn(slot) };
-    // What is to be caught up with waits for the one after it.
+    // The catch-up waits for the channel's successor.
     const orphan = turned({ ...candidate, channel: lost, catchUp: "" }, "unheard", {
       nowMs,
       failures: 0,
@@ -176,7 +180,7 @@ export function notMade(
   if (candidate === undefined) return { put, gone, told };
   const failures = candidate.failures + 1;
   if (kind === "unheard") {
-    // Nobody watches meanwhile: the first time at once.
+    // No channel watches in the meantime, so the first retry is immediate.
     const dueMs = candidate.failures === 0 ? nowMs : wait(candidate);
     if (candidate.kept) put.push(successor(candidate, { id: newId, nowMs, dueMs, failures }));
   } else if (kind === "refused" || !candidate.kept) {

@@ -2,9 +2,9 @@ import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts
 import { idOf, type Slot } from "./slot.ts";
 
 /**
- * What becomes of the channels of one slot, all of it or nothing. Moves are pure (`channel-making`,
- * `channel-stopping`, `channel-aging`, `channel-foreign`, `channel-loss`). Whoever makes one commits it as a whole, each
- * record expecting what was read, so that of two who decide at once the second decides anew.
+ * A change of the channels in one slot, applied as a whole or not at all. The functions that compute changes are pure
+ * (see `making`, `stopping`, `aging`, `foreign`, `loss`). The caller commits a change as a whole, and each record
+ * expects the revision that was read. So of two concurrent changes, the second is computed again.
  */
 export interface ChannelChanges {
   readonly put: readonly StoredChannel[];
@@ -12,7 +12,7 @@ export interface ChannelChanges {
   readonly told: readonly ChannelNotice[];
 }
 
-/** What the application hears of; the last two only the operator does. */
+/** A notice for the application; the last two kinds are only for the operator. */
 export interface ChannelNotice {
   readonly kind:
     | "expiring"
@@ -30,13 +30,13 @@ export interface ChannelNotice {
 export const nothing: ChannelChanges = { put: [], gone: [], told: [] };
 export const isNothing = ({ put, gone }: ChannelChanges): boolean => put.length === 0 && gone.length === 0;
 
-/** A slot as a move leaves it. */
+/** The slot after a change. */
 export function applied(slot: Slot, { put, gone }: ChannelChanges): Slot {
   const changed = new Set([...put, ...gone].map(idOf));
   return [...slot.filter((one) => !changed.has(idOf(one))), ...put];
 }
 
-/** Two moves as one: of a channel that both change, the later counts. */
+/** Merges two changes: if both change a channel, the second wins. */
 export function joined(first: ChannelChanges, second: ChannelChanges): ChannelChanges {
   const later = new Set([...second.put, ...second.gone].map(idOf));
   const isLater = (one: StoredChannel) => later.has(idOf(one));

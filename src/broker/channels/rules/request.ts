@@ -16,7 +16,7 @@ export interface WatchRequest extends WatchedResource {
   readonly catchUp?: string;
 }
 
-/** A channel that somebody wants, and nobody has been asked for yet. */
+/** A channel that is wanted, and not yet requested from the provider. */
 export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wish }: WatchRequest): StoredChannel {
   const { askedLifeMs, isDefault, kept, dueMs = nowMs, failures = 0, catchUp = "" } = wish;
   const now = timestampFromMs(nowMs);
@@ -32,7 +32,7 @@ export function wished({ id, ref, kind, resource, nowMs, previousId = "", ...wis
   });
 }
 
-/** One that is wanted in the place of another. */
+/** A channel that is to replace another. */
 export const successor = (
   old: StoredChannel,
   more: Pick<WatchRequest, "id" | "nowMs"> & Partial<WatchRequest>,

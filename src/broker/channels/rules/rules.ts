@@ -6,27 +6,27 @@ import type { ChannelRules, Provider, WatchableResource } from "../../../gen/lat
 import { lastMs } from "./answer.ts";
 import { usualMaxLifeMs } from "./times.ts";
 
-/** What is to be watched, by a provider's description. */
+/** The resource to watch, from a provider's description. */
 export interface WatchRule {
   readonly rules: ChannelRules;
   readonly kind: string;
   readonly watch: WatchableResource;
   readonly resource: string;
-  /** The default of the provider's first kind: what a connection's metadata calls its channel. */
+  /** The default of the provider's first kind: a connection's metadata names this channel. */
   readonly isDefault: boolean;
 }
 
 type Names = Pick<CreateChannelRequest, "resourceKind" | "resource">;
 
 const names = /\$\{resource\}/;
-/** Longer than any id of a calendar or a file. */
+/** Longer than any ID of a calendar or a file. */
 const maxResourceLength = 1_024;
 const minLifeMs = 60_000;
 
 const invalid = (field: string, message: string) =>
   new Fault("invalid_body", "the channel is not valid", { mistakes: [{ path: [field], message }] });
 
-/** What is watched when nothing is named; undefined: nothing. */
+/** The resource watched if the caller names none; undefined: no default exists. */
 export function defaultWatched({ channel: rules }: Pick<Provider, "channel">): WatchRule | undefined {
   const [first] = Object.entries(rules?.resources ?? {});
   if (rules === undefined || first === undefined) return undefined;
@@ -56,7 +56,7 @@ export function watchedBy(provider: Provider, { resourceKind, resource: asked }:
 const wantsResource = ({ watch }: WatchableResource): boolean => names.test(`${watch?.path}${watch?.body}`);
 
 function isResource(resource: string): boolean {
-  // A step up or aside is no name, and NUL ends a key.
+  // A path step such as `..` is no name, and NUL ends a key.
   return resource.length <= maxResourceLength && resource.isWellFormed() && !/^\.{1,2}$|\p{Cc}/u.test(resource);
 }
 
@@ -66,7 +66,7 @@ export function requireChannelId(id: string, { maxIdLength }: ChannelRules): voi
   throw invalid("id", `must be at most ${most} of A-Z a-z 0-9 _ and -`);
 }
 
-/** How long it is to be asked to live; 0: nothing is said of it. */
+/** The requested lifetime; 0: not specified. */
 export function askedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt">, nowMs: number): number {
   if (expiresAt === undefined) return 0;
   const atMs = timestampMs(expiresAt);
@@ -75,18 +75,18 @@ export function askedLifeMs({ expiresAt }: Pick<CreateChannelRequest, "expiresAt
   return atMs - nowMs;
 }
 
-/** When it is to end, as it is asked for; undefined: as the provider likes. */
+/** The requested expiry; undefined: the provider decides. */
 export function askedExpirationMs(rules: ChannelRules, lifeMs: number, nowMs: number): number | undefined {
   const most = rules.maxLifetime === undefined ? undefined : durationMs(rules.maxLifetime);
   if (lifeMs > 0) return Math.trunc(nowMs + Math.min(lifeMs, most ?? lifeMs));
   return most === undefined ? undefined : Math.trunc(nowMs + most);
 }
 
-/** Until when it may be there if nobody hears that it was made. */
+/** When the channel expires at the latest, if the response to its creation is lost. */
 export const mayLiveUntilMs = (rules: ChannelRules, lifeMs: number, nowMs: number): number =>
   askedExpirationMs(rules, lifeMs, nowMs) ?? nowMs + usualMaxLifeMs;
 
-/** What a connection's metadata says once this channel is there. */
+/** The connection's metadata after this channel was created. */
 export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: ScriptChannel): JsonObject {
   const { channelIdKey, resourceIdKey, resourceUrisKey } = rules;
   const { id, resourceId, resourceUri } = made.channel;
@@ -96,7 +96,7 @@ export function metadataWith(metadata: JsonObject, rules: ChannelRules, made: Sc
   if (resourceUrisKey !== "" && resourceUri !== "") {
     const known = after[resourceUrisKey];
     const uris = Array.isArray(known) ? known : [];
-    // What stands there and is no list is the customer's, and is left alone.
+    // A value that is not a list belongs to the customer and is left alone.
     if (known === undefined || known === null || Array.isArray(known)) {
       after[resourceUrisKey] = uris.includes(resourceUri) ? uris : [...uris, resourceUri];
     }
@@ -109,7 +109,7 @@ interface ScriptChannel {
   readonly isDefault: boolean;
 }
 
-/** And once it was stopped, with none in its place. Late notifications of it still find the connection by their URI. */
+/** The metadata after the channel was stopped without a replacement. Late notifications still match by their URI. */
 export function metadataWithout(metadata: JsonObject, rules: ChannelRules, id: string): JsonObject {
   const { channelIdKey, resourceIdKey } = rules;
   if (channelIdKey === "" || metadata[channelIdKey] !== id) return metadata;
@@ -117,12 +117,12 @@ export function metadataWithout(metadata: JsonObject, rules: ChannelRules, id: s
   return rest;
 }
 
-/** A channel that a customer's script made, as the metadata tells. */
+/** A channel that a customer's script made, as named by the metadata. */
 export function toldChannel(metadata: JsonObject, rules: ChannelRules): { id: string; resourceId: string } | undefined {
   const [id, resourceId] = [metadata[rules.channelIdKey], metadata[rules.resourceIdKey]];
   return isTold(id) && isTold(resourceId) ? { id, resourceId } : undefined;
 }
 
-/** Providers give ids of a line of text; what is none may be anything. */
+/** Providers' IDs are one line of text; other values may be anything. */
 const isTold = (value: JsonValue | undefined): value is string =>
   typeof value === "string" && value !== "" && value.length <= 256 && value.isWellFormed() && !/\p{Cc}/u.test(value);

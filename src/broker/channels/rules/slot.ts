@@ -4,12 +4,12 @@ import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/c
 import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
 
 /**
- * The channels of one resource of one connection. One of them is current; beside it there may be one that is being
- * made, and any number that are to be stopped.
+ * The channels of one resource of one connection. One is current; another may be in creation, and any number may wait
+ * to be stopped.
  */
 export type Slot = readonly StoredChannel[];
 
-/** What a slot is. */
+/** Identifies a slot. */
 export interface WatchedResource {
   readonly ref: ConnectionRef;
   readonly kind: string;
@@ -37,34 +37,34 @@ export const expiresAtMs = (stored: StoredChannel): number => {
 const over: ReadonlySet<State> = new Set([State.STOPPED, State.EXPIRED, State.FAILED]);
 
 export const isOver = (stored: StoredChannel): boolean => over.has(stateOf(stored));
-/** Not one that a customer's script has made: it is known, and nothing is done about it but to take its place. */
+/** False for a channel made by a customer's script: such a channel is only recorded, and replaced. */
 export const isManaged = (stored: StoredChannel): boolean => shown(stored).managed;
-/** A script's own is `active` for as long as it is told of. */
+/** A script's channel is `active` as long as the metadata names it. */
 export const isForeign = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && !isManaged(stored);
-/** Ours, and not being renewed. */
+/** Our own channel, and not being renewed. */
 export const isResting = (stored: StoredChannel): boolean => stateOf(stored) === State.ACTIVE && isManaged(stored);
 export const isRenewing = (stored: StoredChannel): boolean => stateOf(stored) === State.RENEWING;
-/** The one of its slot. */
+/** The current channel of its slot. */
 export const isCurrent = (stored: StoredChannel): boolean => isResting(stored) || isRenewing(stored);
-/** Wanted, or being made. */
+/** Requested, or in creation. */
 export const isToCome = (stored: StoredChannel): boolean => stateOf(stored) === State.CREATING;
-/** It is, or may become, the one of its slot. */
+/** Is, or may become, the current channel of its slot. */
 export const isWanted = (stored: StoredChannel): boolean => isCurrent(stored) || isToCome(stored);
-/** To come, and nobody has been asked for it yet. */
+/** Wanted, and not yet requested from the provider. */
 export const isWish = (stored: StoredChannel): boolean => isToCome(stored) && stored.tokenHash === "";
-/** To come, and asked for. */
+/** Requested from the provider, without an outcome yet. */
 export const isMaking = (stored: StoredChannel): boolean => isToCome(stored) && stored.tokenHash !== "";
 export const isStopping = (stored: StoredChannel): boolean => stateOf(stored) === State.STOPPING;
 
-/** Somebody has stopped it, or the provider refused it for good: none is made in its place of our own accord. */
+/** A caller stopped the channel, or the provider refused it for good: no automatic replacement is made. */
 export const isLastWord = (stored: StoredChannel): boolean => stored.stopAsked || stateOf(stored) === State.FAILED;
 
 export const currentOf = (slot: Slot): StoredChannel | undefined => slot.find(isCurrent);
 export const oneOf = (slot: Slot, id: string): StoredChannel | undefined => slot.find((one) => idOf(one) === id);
 
 /**
- * What watches the same has the same id at the provider: it is known of one channel if it is of any. What a script's
- * own channel watches it alone knows.
+ * The provider's ID of the resource, which is the same for all channels of the slot. Script channels are not used: the
+ * resource that they watch is known only to the script.
  */
 export const resourceIdIn = (slot: Slot): string =>
   slot
@@ -72,6 +72,6 @@ export const resourceIdIn = (slot: Slot): string =>
     .map((one) => shown(one).resourceId)
     .find((resourceId) => resourceId !== "") ?? "";
 
-/** With what it can be stopped; empty: it cannot be yet. */
+/** The resource ID needed to stop the channel; empty: the channel cannot be stopped yet. */
 export const stopIdOf = (slot: Slot, one: StoredChannel): string =>
   shown(one).resourceId || (isManaged(one) ? resourceIdIn(slot) : "");

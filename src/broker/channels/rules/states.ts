@@ -3,7 +3,7 @@ import type { StoredChannel } from "../../../gen/latchkey/stored/v1/stored_pb.ts
 import { type Channel, Channel_State as State } from "../../../gen/latchkey/v1/channel_pb.ts";
 import { isOver, shown } from "./slot.ts";
 
-/** What happens to a channel, and where it leads. What is not in the table does not happen. */
+/** The state after each event. An event not in the table is an error. */
 const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, State>>>>> = {
   [State.UNSPECIFIED]: {},
   [State.CREATING]: {
@@ -11,7 +11,7 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
     put_off: State.CREATING,
     made: State.ACTIVE,
     refused: State.FAILED,
-    /** No answer came, or nobody is left who could hear it: it may be there. */
+    /** The response was lost, or the process that waited for it: the channel may exist. */
     unheard: State.STOPPING,
     stop_asked: State.STOPPING,
     forgone: State.STOPPED,
@@ -40,7 +40,7 @@ const table: Readonly<Record<State, Partial<Readonly<Record<ChannelTransition, S
     expired: State.EXPIRED,
     connection_gone: State.STOPPING,
   },
-  // The answer of a call that was paused for longer than anybody waited: it is there after all.
+  // A request was paused for longer than its wait, and its late response says that the channel exists.
   [State.STOPPED]: { made: State.STOPPING },
   [State.EXPIRED]: { made: State.STOPPING },
   [State.FAILED]: { made: State.STOPPING },
@@ -60,7 +60,7 @@ type ChannelTransition =
   | "expired"
   | "connection_gone";
 
-/** What is over is kept for a while: somebody may ask, and late notifications bring its token. */
+/** Finished channels are kept for a while: callers may ask for them, and late notifications carry their token. */
 export const keptMs = 7 * 86_400_000;
 
 type Patch = Partial<Omit<StoredChannel, "channel" | "$typeName" | "$unknown">>;
@@ -80,6 +80,6 @@ export function turned(
   if (state === undefined) throw new Error(`to a channel in state ${before.state} this does not happen: ${event}`);
   const channel: Channel = { ...before, ...change, state, updatedAt: timestampFromMs(nowMs) };
   const after = { ...stored, ...patch, channel };
-  // What is over is looked at once more, to be forgotten.
+  // A finished channel is due once more, to be removed.
   return isOver(after) ? { ...after, dueMs: nowMs + keptMs } : after;
 }

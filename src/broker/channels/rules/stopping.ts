@@ -20,7 +20,7 @@ import {
 import { keptMs, turned } from "./states.ts";
 import { claimMs, type TransitionTime, usualMaxLifeMs, waitMs } from "./times.ts";
 
-/** Somebody wants it stopped, and with it what is being made in its place. */
+/** Stops a channel on request, together with its replacement in creation. */
 export function stopAsked(slot: Slot, id: string, nowMs: number): ChannelChanges {
   const found = oneOf(slot, id);
   if (found === undefined || isOver(found)) return nothing;
@@ -35,7 +35,7 @@ export function stopAsked(slot: Slot, id: string, nowMs: number): ChannelChanges
     if (isWish(one)) {
       put.push(turned(one, "forgone", { nowMs, stopAsked: true, shown: shownAs }));
     } else {
-      // One that is being asked for is stopped once its answer came, or is overdue.
+      // A channel in creation is stopped once its response has arrived or is overdue.
       const dueMs = isMaking(one) ? one.dueMs : stoppableFrom(slot, one, nowMs + claimMs);
       put.push(turned(one, "stop_asked", { nowMs, dueMs, failures: 0, stopAsked: true, shown: shownAs }));
     }
@@ -52,7 +52,7 @@ export function stopped(slot: Slot, id: string, nowMs: number): ChannelChanges {
 export interface StopFailure {
   readonly code: string;
   readonly retryAfterMs?: number | undefined;
-  /** Nothing but its expiry will end it: it was made by another client, say. */
+  /** Only expiry will end the channel, for example because another client made it. */
   readonly isHopeless: boolean;
 }
 
@@ -71,7 +71,7 @@ export function notStopped(
   return { put: [after], gone: [], told: found.failures === 0 ? [{ kind: "not_stopped", channel: after, code }] : [] };
 }
 
-/** Notifications say what it watches: now it can be stopped. */
+/** A notification revealed the resource ID: the channel can now be stopped. */
 export function resourceLearned(slot: Slot, id: string, resourceId: string, nowMs: number): ChannelChanges {
   const found = oneOf(slot, id);
   const isOrphan = found !== undefined && isStopping(found) && stopIdOf(slot, found) === "";
@@ -79,7 +79,7 @@ export function resourceLearned(slot: Slot, id: string, resourceId: string, nowM
   return { ...nothing, put: [turned(found, "made", { nowMs, dueMs: nowMs, shown: { resourceId } })] };
 }
 
-/** Nobody can ask for anything any more: what is there runs out by itself. */
+/** No more requests are possible: existing channels expire by themselves. */
 export function connectionGone(slot: Slot, nowMs: number): ChannelChanges {
   const shownAs = { stateReason: "connection_gone" };
   const isForgotten = (one: StoredChannel) => isWish(one) || isForeign(one) || (isOver(one) && isOld(one, nowMs));
@@ -92,17 +92,17 @@ export function connectionGone(slot: Slot, nowMs: number): ChannelChanges {
   };
 }
 
-/** It is kept no longer for what it was. */
+/** Whether the time to keep a finished channel is over. */
 function isOld(one: StoredChannel, nowMs: number): boolean {
   const { updatedAt } = shown(one);
   return updatedAt !== undefined && timestampMs(updatedAt) + keptMs <= nowMs;
 }
 
-/** From when on it can be stopped: where nothing can be done about it, it is looked at once it has run out. */
+/** When the channel can be stopped. If it cannot be stopped, it is due again after its expiry. */
 export const stoppableFrom = (slot: Slot, one: StoredChannel, nowMs: number): number =>
   stopIdOf(slot, one) !== "" ? nowMs : expiresAtMs(one);
 
-/** Until when it is to be stopped at the latest, where nobody has said when it ends. */
+/** The expiry of the channel; if unknown, the latest time until which it must be stopped. */
 export const endOf = (one: StoredChannel, nowMs: number): Pick<Channel, "expiresAt"> => ({
   expiresAt: shown(one).expiresAt ?? timestampFromMs(nowMs + usualMaxLifeMs),
 });

@@ -14,7 +14,7 @@ import {
 } from "./slot.ts";
 import { claimMs } from "./times.ts";
 
-/** What is to be asked of the provider now. */
+/** The requests due to the provider now. */
 export type Task = { readonly ask: "watch"; readonly id: string } | StopTask;
 
 interface StopTask {
@@ -32,7 +32,7 @@ export function tasksOf(slot: Slot, nowMs: number): readonly Task[] {
     });
 }
 
-/** What a move has claimed to be stopped by whoever made it. */
+/** The channels that the author of this change has claimed to stop. */
 export const claimedIn = ({ put }: ChannelChanges, slot: Slot, nowMs: number): readonly StopTask[] =>
   put.filter((one) => isStopping(one) && one.dueMs === nowMs + claimMs).flatMap((one) => stopOf(slot, one));
 
@@ -41,7 +41,7 @@ function stopOf(slot: Slot, one: StoredChannel): readonly StopTask[] {
   return resourceId === "" ? [] : [{ ask: "stop", id: idOf(one), resourceId }];
 }
 
-/** Other credentials are there: what they can make is to be made with them, and now. */
+/** The credentials were replaced: makes everything due now that they can create, renew or stop. */
 export function renewSoon(slot: Slot, nowMs: number): ChannelChanges {
   const isOurs = (one: StoredChannel) => isManaged(one) || isStopping(one);
   const due = slot.filter((one) => !isOver(one) && isOurs(one) && !isMaking(one) && !isRenewing(one));
