@@ -16,7 +16,7 @@ import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 import { bornAt } from "../stored/sortable-time.ts";
 
-/** End users on their way to a connection. */
+/** Collections of connect sessions and of pending authorizations. */
 export function createAuthorizationCollections(store: Store) {
   return {
     connectSessions: createRecords({

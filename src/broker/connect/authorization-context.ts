@@ -16,20 +16,20 @@ import type { TokenParties } from "../tokens/token-endpoint.ts";
 import { checkAddresses } from "./connection-addresses.ts";
 import { redirectContext } from "./redirect-context.ts";
 
-/** Whose authorization it is, with all that it takes to go on with it. */
+/** The session of an authorization, with everything needed to continue. */
 export interface AuthorizationContext {
   readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: Integration;
   readonly provider: Provider;
-  /** What is authorised again. */
+  /** The connection that is re-authorized. */
   readonly existing: Connection | undefined;
 }
 
-/** What every step of an authorization stands on. */
+/** Loads what every step of an authorization needs. */
 export interface AuthorizationContexts {
-  /** Throws `unknown_provider_config` for what the session is not for. */
+  /** Throws `unknown_provider_config` if the session does not allow the integration. */
   of(session: StoredRecordOf<ConnectSession>, integration: string): Promise<AuthorizationContext>;
-  /** The last segment of an integration's redirect URI; empty: the one that integrations share. */
+  /** The last segment of an integration's redirect URI; empty: the URI is shared by integrations. */
   contextOf(integration: Integration): Promise<string>;
   redirectUri(context: string): string;
   askingOf(ground: AuthorizationContext, connectionConfig: JsonObject): Promise<TokenParties>;
@@ -81,11 +81,11 @@ export function createAuthorizationContexts({
   return { of: groundOf, contextOf, redirectUri, askingOf };
 }
 
-/** What the session says of this integration. */
+/** The session's defaults for this integration. */
 export const defaultsOf = ({ session, integration }: AuthorizationContext) =>
   session.value.integrationDefaults[integration.key];
 
-/** What the connection is going to say of itself. Throws what an end user has to fill in otherwise. */
+/** The future `connection_config` of the connection. Throws if the end user must fill in other values. */
 export function configOf(ground: AuthorizationContext, given: Readonly<Record<string, string>>): JsonObject {
   const { integration, provider, existing } = ground;
   const session = defaultsOf(ground)?.connectionConfig ?? {};
@@ -104,7 +104,7 @@ export function configOf(ground: AuthorizationContext, given: Readonly<Record<st
   return config;
 }
 
-/** What the end user is asked for. */
+/** The scopes to request. */
 export function scopesOf(ground: AuthorizationContext, rules: OAuth2Rules, further: readonly string[]): string[] {
   const { integration, existing } = ground;
   const { userScopes = [], connectionConfig = {} } = defaultsOf(ground) ?? {};
@@ -112,7 +112,7 @@ export function scopesOf(ground: AuthorizationContext, rules: OAuth2Rules, furth
   return wantedScopes({
     configured: typeof override === "string" ? scopesIn(override) : (integration.oauth?.scopes ?? []),
     defaults: rules.defaultScopes,
-    // The application's word, where it has one: a page does not widen it.
+    // Scopes set by the application take precedence, so that a page cannot add more.
     further: userScopes.length > 0 ? userScopes : further,
     granted: existing?.grantedScopes ?? [],
   });

@@ -1,22 +1,22 @@
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** What an authorization request says (RFC 6749, section 4.1.1; RFC 7636; OpenID Connect). */
+/** Values of an authorization request (RFC 6749, section 4.1.1; RFC 7636; OpenID Connect). */
 export interface AuthorizationRequest {
   readonly clientId: string;
   readonly redirectUri: string;
   readonly state: string;
-  /** Undefined: the provider cannot do PKCE. */
+  /** Undefined: the provider does not support PKCE. */
   readonly challenge: string | undefined;
-  /** Undefined: no `id_token` is asked for. */
+  /** Undefined: no `id_token` is requested. */
   readonly nonce: string | undefined;
   readonly scopes: readonly string[];
-  /** The end user has a connection already, and what was granted is to stay. */
+  /** The end user already has a connection, and its granted scopes must remain. */
   readonly isFurther: boolean;
-  /** Of the session, and of the page that began: in place of the provider's. */
+  /** Parameters of the session and of the starting page, which replace the provider's. */
   readonly params: Readonly<Record<string, string | undefined>>;
 }
 
-/** What only we say: whoever could change one of them could turn the answer elsewhere. */
+/** Parameters that only Latchkey sets: changing one of them could redirect the response elsewhere. */
 const reserved = new Set([
   "response_type",
   "response_mode",
@@ -38,7 +38,7 @@ export function isReserved(parameter: string, { scopeParameter }: Pick<OAuth2Rul
   return reservedAsRead.has(read) || (scopeParameter !== "" && read === asRead(scopeParameter));
 }
 
-/** Some servers read a name in any case, and take `redirect.uri` or `redirect_uri[]` for `redirect_uri`. */
+/** Normalizes a name: some servers ignore case, and accept `redirect.uri` or `redirect_uri[]` as `redirect_uri`. */
 const asRead = (name: string): string =>
   name
     .toLowerCase()
@@ -46,7 +46,7 @@ const asRead = (name: string): string =>
     .replace(/[^a-z0-9]/g, "");
 const reservedAsRead = new Set([...reserved].map(asRead));
 
-/** The parameters of an authorization request, by name; the client's id among them. */
+/** The parameters of an authorization request by name, including the client ID. */
 export function authorizationParameters(rules: OAuth2Rules, request: AuthorizationRequest): Record<string, string> {
   const { clientId, redirectUri, state, challenge, nonce, scopes, isFurther, params } = request;
   const { authorizationParams, incrementalParams, scopeSeparator, scopeParameter } = rules;
@@ -64,11 +64,11 @@ export function authorizationParameters(rules: OAuth2Rules, request: Authorizati
   return Object.fromEntries(Object.entries(all).filter((one): one is [string, string] => one[1] !== undefined));
 }
 
-/** An address with these parameters in its query, in place of what it has under their names. */
+/** Sets these parameters in the query of an address, replacing existing ones of the same names. */
 export function withQuery(address: string, parameters: Readonly<Record<string, string>>): string {
   const url = new URL(address);
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-  // A blank as `%20`: a provider that reads `+` as a plus finds another scope.
+  // Encodes a space as `%20`: a provider that reads `+` literally would see another scope.
   url.search = url.searchParams.toString().replaceAll("+", "%20");
   return url.href;
 }

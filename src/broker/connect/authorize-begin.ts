@@ -27,22 +27,22 @@ import { authorizationParameters, isReserved, withQuery } from "./authorization-
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { isOver, pendingLifetimeMs } from "./pending-authorizations.ts";
 
-/** Who leaves for a provider, and with what. */
+/** The start of an authorization at a provider's page. */
 export interface AuthorizationStart {
   readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: string;
-  /** Of the connection's `connection_config`, as the end user filled them in. */
+  /** Fields of the connection's `connection_config`, as the end user filled them in. */
   readonly params: Readonly<Record<string, string>>;
   readonly userScopes: readonly string[];
-  /** Undefined within: a parameter of the provider's that is left out. */
+  /** A value of undefined omits the provider's parameter. */
   readonly authorizationParams: Readonly<Record<string, string | undefined>>;
-  /** Who waits to hear what came of it; empty: nobody. */
+  /** The listener that waits for the outcome; empty: none. */
   readonly listener: string;
-  /** Where the browser wants to go afterwards; empty: nowhere. Not judged yet. */
+  /** The address to return to afterwards; empty: none. Not validated yet. */
   readonly returnTo: string;
   /** The secret of the browser's cookie. */
   readonly browser: string;
-  /** The language and the theme that the page about the outcome was asked for; empty: the browser's. */
+  /** The requested language and theme of the outcome page; empty: the browser's. */
   readonly language: string;
   readonly theme: string;
 }
@@ -60,16 +60,16 @@ interface StartAuthorizationOptions {
 
 export type StartAuthorization = (asked: AuthorizationStart) => Promise<{ readonly location: string }>;
 
-/** Of one session: who begins more often is not a person. */
+/** Limit for one session: only a script begins more often. */
 const maxPending = 20;
-/** Those that are over stay for a while: a session outlives them three times. */
+/** Finished authorizations stay stored for a while: three of their lifetimes fit into a session's. */
 const maxLooked = 3 * maxPending;
 
 export function createStartAuthorization(options: StartAuthorizationOptions): StartAuthorization {
   const { store, collections, environments, origins, grounds, tokenEndpoint, failures, world } = options;
   const { pendingAuthorizations } = collections;
 
-  /** By session: those that were let through and are not in the store yet. */
+  /** By session: authorizations that passed the limit and are not stored yet. */
   const leaving = new Map<string, number>();
 
   async function ifFew<T>({ value: { id } }: StoredRecordOf<ConnectSession>, leave: () => Promise<T>): Promise<T> {
@@ -94,7 +94,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
   async function begin(asked: AuthorizationStart): Promise<{ readonly location: string }> {
     const ground = await grounds.of(asked.session, asked.integration);
     const { integration, provider, existing } = ground;
-    /** All that is made up on the way. */
+    /** Secrets generated during the start. */
     const secrets: string[] = [];
     return sendOff(asked, ground, secrets).catch((error: unknown) =>
       failures.refuse(error, {
@@ -220,5 +220,5 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
   return (asked) => ifFew(asked.session, () => begin(asked));
 }
 
-/** 256 random bits, in 43 characters: as long as a PKCE verifier has to be (RFC 7636, section 4.1). */
+/** 256 random bits in 43 characters, the minimum length of a PKCE verifier (RFC 7636, section 4.1). */
 const unguessable = (): string => randomBytes(32).toString("base64url");

@@ -28,11 +28,11 @@ import type { DeviceWaits } from "./device-waits.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 import { deviceLifetimeMs } from "./pending-authorizations.ts";
 
-/** End users who enter a code at a provider's page (RFC 8628), on whatever device is at hand. */
+/** Authorizations by a code that the end user enters at a provider's page (RFC 8628), on any device. */
 export interface DeviceAuthorizations {
-  /** Asks the provider for a code, and goes on asking what came of it until that is known. */
+  /** Requests a code from the provider, and polls until the outcome is known. */
   begin(asked: NewDevice, caller: Caller): Promise<DeviceAuthorization>;
-  /** `environment` undefined: whichever it is of. */
+  /** `environment` undefined: any environment. */
   get(ref: { readonly environment: string | undefined; readonly id: string }): Promise<DeviceAuthorization>;
 }
 

@@ -5,7 +5,7 @@ import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 import { type CallbackAnswer, isDenial } from "./callback.ts";
 
-/** Why there is no connection, as metrics have it. */
+/** The reason why no connection was made, as metrics name it. */
 export type FailureReason =
   | "denied"
   | "expired"
@@ -22,7 +22,7 @@ export type FailureReason =
   | "misconfigured"
   | "refused";
 
-/** Why an authorization that was under way brought no connection, in a sentence for its end user. */
+/** The reason why an authorization brought no connection, with a sentence for its end user. */
 export class AuthorizationFailure extends Error {
   override readonly name = "Failed";
   readonly by: FailureReason;
@@ -39,7 +39,9 @@ export class AuthorizationFailure extends Error {
 export const notAccepted = (code?: string) =>
   new AuthorizationFailure("refused", "The provider does not accept these credentials. Nothing was stored.", code);
 
-/** What the provider says went wrong, if it says so. Its own words are not shown: anybody can put some into a link. */
+/**
+ * Throws the provider's error, if the response has one. Never shows its error text: anyone can put text into a link.
+ */
 export function refusedOr(answer: CallbackAnswer): CallbackAnswer {
   const { error } = answer;
   if (error === undefined) return answer;
@@ -51,11 +53,11 @@ export function refusedOr(answer: CallbackAnswer): CallbackAnswer {
 
 interface FailureLog {
   readonly world: World;
-  /** Of the log that tells of it. */
+  /** The ID of the log that describes the failure. */
   readonly logId: string;
 }
 
-/** Whatever went wrong once it was known whose authorization it is. What we did not foresee is found in the log. */
+/** Converts any error after the authorization was identified. Unexpected errors are found in the log. */
 export function failureOf(error: unknown, { world, logId }: FailureLog): AuthorizationFailure {
   if (error instanceof AuthorizationFailure) return error;
   if (error instanceof TokenFailure) return failedBy(error);
@@ -110,8 +112,8 @@ export const codeOf = (by: FailureReason) =>
       : "authorization_failed";
 
 /**
- * What keeps an end user from leaving for the provider, as whoever asked to go is told; undefined: it is nobody's
- * business but theirs, such as a field that is filled in wrongly.
+ * The error, as the caller sees it, that keeps an end user from going to the provider. Undefined: only the end user can
+ * fix the error, such as a field filled in wrongly.
  */
 export function refusalOf(error: unknown): Fault | undefined {
   if (error instanceof UnboundHost) {

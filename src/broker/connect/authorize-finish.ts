@@ -23,23 +23,23 @@ import type { AuthorizationAttempt, FailedAuthorizations } from "./failed-author
 import { isOver } from "./pending-authorizations.ts";
 import { isSessionOver } from "./sessions.ts";
 
-/** Who comes back from a provider, and with what. */
+/** The browser's return from a provider. */
 export interface AuthorizationCallback {
-  /** As it came, without the question mark. */
+  /** The query as received, without the question mark. */
   readonly query: string;
-  /** The last segment of the redirect URI; empty: the one that integrations share. */
+  /** The last segment of the redirect URI; empty: the URI is shared by integrations. */
   readonly context: string;
   readonly browser: string | undefined;
 }
 
-/** What came of it, for its end user and for whoever waits. */
+/** The outcome for the end user, and for the listener. */
 export interface AuthorizationOutcome {
   readonly integration: string;
-  /** What a person calls the integration. */
+  /** The integration's name for people. */
   readonly title: string;
   readonly listener: string;
   readonly returnTo: string;
-  /** As the departure asked for; empty: the browser's. */
+  /** The language requested at the start; empty: the browser's. */
   readonly language: string;
   readonly theme: string;
   readonly connected?: { readonly connectionId: string; readonly missingScopes: readonly string[] };
@@ -66,7 +66,7 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
   const { sharedCallbacks } = options;
   const { pendingAuthorizations } = collections;
 
-  /** An answer with several states uses up all of them. Throws for what belongs to nobody. */
+  /** Takes all authorizations that a response names by its states. Throws if it names none. */
   async function takeAll({ state, otherStates }: CallbackAnswer, context: string) {
     const taken: PendingAuthorization[] = [];
     for (const one of [state, ...otherStates]) {
@@ -81,7 +81,7 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     return { first, others };
   }
 
-  /** Nobody else takes it after this, whatever comes of it: the commit says who was first. */
+  /** Removes the pending authorization, whatever the outcome. The commit decides between concurrent callers. */
   async function take(state: string, context: string): Promise<PendingAuthorization> {
     const found = await pendingAuthorizations.get(digestOf(state));
     if (found === undefined) throw unknown();
@@ -149,7 +149,7 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     return found?.value.displayName || provider?.displayName || key;
   }
 
-  /** The rest of the way, for whoever is who began. */
+  /** Completes the authorization for the browser that began it. */
   async function complete(pending: PendingAuthorization, answer: CallbackAnswer) {
     const session = await collections.connectSessions.get(pending.sessionId);
     if (session === undefined || isSessionOver(session.value, world.now())) {
@@ -177,7 +177,7 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     if (rule !== undefined && answer.error === undefined && !isSignedCallback(answer.parameters, { rule, secret })) {
       throw new AuthorizationFailure("signature", "The answer is not signed as the provider signs it.");
     }
-    // Whose answer it is is known before anything that it says is believed (RFC 9207, section 2.4).
+    // Identify the issuer before trusting any other part of the response (RFC 9207, section 2.4).
     const { issuer, issuerAlways, url } = await tokenEndpoint.authorization(asking);
     const { iss } = answer;
     const isForeign = iss === undefined ? issuerAlways : issuer === "" ? isAnothers(iss, url, ground) : iss !== issuer;
@@ -199,7 +199,9 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
     return authorized.file(ground, broughtBy(tokens, pending));
   }
 
-  /** Where no issuer is known to compare with: it is that of another integration, and not of the page that was asked. */
+  /**
+   * If no issuer is known to compare with: the `iss` belongs to another integration, and not to the page's own origin.
+   */
   const isAnothers = (iss: string, url: string, { integration }: AuthorizationContext): boolean =>
     sharedCallbacks.hasIssuer(iss, integration) && !(URL.canParse(iss) && new URL(iss).origin === new URL(url).origin);
 
@@ -221,11 +223,11 @@ export function createFinishAuthorization(options: FinishAuthorizationOptions): 
   return finish;
 }
 
-/** The same for whatever is not to be taken: who tries states learns nothing of them. */
+/** The same error for every unacceptable state, so that guessing states reveals nothing. */
 const unknown = () =>
   new Fault("unknown_authorization", "this answer belongs to no authorization that is under way: begin again");
 
-/** All values, so that a repeated code is blanked as well. */
+/** All values, so that a repeated code is redacted as well. */
 const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[] => [
   ...[state, ...otherStates],
   ...["code", "oauth_verifier"].flatMap((name) => parameters.getAll(name)).filter((one) => one !== ""),
@@ -234,7 +236,7 @@ const secretsIn = ({ state, otherStates, parameters }: CallbackAnswer): string[]
 const malformed = ({ misuse }: CallbackAnswer) =>
   new AuthorizationFailure("malformed_answer", "The provider's answer is not well-formed. Begin again.", misuse);
 
-/** What tokens make of what was asked for. */
+/** Converts tokens into the result of the grant. */
 export function broughtBy(
   tokens: Tokens,
   { scopes, connectionConfig }: Pick<PendingAuthorization, "scopes" | "connectionConfig">,
@@ -255,6 +257,6 @@ function oauth2Credentials(tokens: Tokens): Credentials {
   return create(CredentialsSchema, { kind: { case: "oauth2", value } });
 }
 
-/** When an access token runs out, where anybody said. */
+/** The expiry of an access token, if known. */
 export const tokenExpiry = ({ expiresAtMs }: Tokens) =>
   expiresAtMs === undefined ? {} : { expiresAt: timestampFromMs(expiresAtMs) };

@@ -25,24 +25,24 @@ import { createFailedAuthorizations } from "./failed-authorizations.ts";
 import type { Imports } from "./imports.ts";
 import type { ConnectSessions } from "./sessions.ts";
 
-/** End users on their way to a provider and back, and what they bring along. */
+/** Authorizations of end users at providers, and by credentials that they enter. */
 export interface Authorizations {
-  /** Remembers who leaves, and says where to. */
+  /** Stores a pending authorization, and returns the provider's address. */
   readonly begin: StartAuthorization;
   /**
-   * Takes what was remembered, whatever comes of it, and makes the connection. Throws `unknown_authorization` for an
-   * answer that belongs to nobody, and nothing else: once it is known whose it is, what came of it is returned.
+   * Takes the pending authorization, whatever the outcome, and makes the connection. Throws `unknown_authorization` if
+   * the response matches no pending authorization, and nothing else. Every later outcome is returned.
    */
   readonly finish: FinishAuthorization;
-  /** A connection of credentials that an end user typed in. */
+  /** Makes a connection from credentials that an end user entered. */
   readonly connect: TakeCredentials;
-  /** End users who enter a code elsewhere. */
+  /** Authorizations by a code that end users enter elsewhere. */
   readonly devices: DeviceAuthorizations;
-  /** What stands in the redirect URI of an integration. */
+  /** The redirect URI of an integration. */
   readonly callbackUrl: (integration: Integration) => Promise<string>;
-  /** Goes on with devices that wait: once it is known which providers there are. */
+  /** Resumes polling for waiting devices. Call once the providers are known. */
   resume(): void;
-  /** Waits for what is being filed. */
+  /** Waits for connections that are being stored. */
   close(): Promise<void>;
 }
 

@@ -19,7 +19,7 @@ import type { AuthorizationContext } from "./authorization-context.ts";
 import type { Imports } from "./imports.ts";
 import type { ConnectSessions } from "./sessions.ts";
 
-/** What an end user brought along, once it is in hand. */
+/** The credentials and data that an authorization brought. */
 export interface GrantResult {
   readonly credentials: Credentials;
   readonly connectionConfig: JsonObject;
@@ -29,16 +29,18 @@ export interface GrantResult {
 }
 
 export interface AuthorizedConnections {
-  /** Asks the provider about it and files it all in one commit, with which the session ends, unless otherwise said. */
+  /**
+   * Asks the provider about the connection and stores everything in one commit, which by default also ends the session.
+   */
   file(ground: AuthorizationContext, brought: GrantResult, filing?: ConnectionFiling): Promise<StoredAuthorization>;
-  /** The connection as it is going to be, for what is asked with its credentials before it is there. */
+  /** Returns the future connection, for requests with its credentials before it is stored. */
   draftOf(ground: AuthorizationContext, brought: GrantResult, id: string): Promise<LiveConnection>;
 }
 
 export interface ConnectionFiling {
-  /** Of a new connection. */
+  /** The ID of a new connection. */
   readonly id: string;
-  /** What ends with the commit, where there is no session that could. */
+  /** Additional changes of the commit, in place of ending a session. */
   readonly alongside: (connection: ConnectionSummary) => Promise<readonly Change[]>;
 }
 
@@ -83,7 +85,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       id,
       credentials: brought.credentials,
       ...(endUser === undefined ? {} : { endUser }),
-      // Of a connection that is there, what the session does not name is kept.
+      // For an existing connection, tags that the session does not name are kept.
       ...(existing !== undefined && Object.keys(tags).length === 0 ? {} : { tags: { tags } }),
       ...(webhookUrlOverride === "" ? {} : { webhookUrlOverride }),
     });

@@ -1,31 +1,31 @@
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import type { CallbackSignature } from "../../gen/latchkey/v1/provider_pb.ts";
 
-/** What an end user comes back with (RFC 6749, section 4.1.2; RFC 9207; RFC 5849, section 2.2). */
+/** The response in a provider's redirect (RFC 6749, section 4.1.2; RFC 9207; RFC 5849, section 2.2). */
 export interface CallbackAnswer {
-  /** Of OAuth 1.0a the temporary token, which does the same; Twitter calls it `denied` where it was. */
+  /** For OAuth 1.0a, the temporary token, which serves as the state; Twitter sends it as `denied` after a refusal. */
   readonly state: string;
   readonly code: string | undefined;
   readonly verifier: string | undefined;
   readonly error: string | undefined;
   readonly iss: string | undefined;
-  /** Why no part of the answer can be believed, as a code; undefined: it is well-formed. */
+  /** The reason why no part of the response can be trusted, as a code; undefined: the response is well-formed. */
   readonly misuse: string | undefined;
-  /** Further states in the same answer, which are used up with it. */
+  /** Other states in the same response, which are used up with it. */
   readonly otherStates: readonly string[];
-  /** As it came. */
+  /** The parameters as received. */
   readonly parameters: URLSearchParams;
 }
 
-/** A state of ours has 43 characters; of OAuth 1.0a it is a provider's token. */
+/** Our states have 43 characters; for OAuth 1.0a, the state is a provider's token. */
 const maxStateLength = 1_024;
 
 const stateNames = ["state", "oauth_token", "denied"];
 const knownNames: ReadonlySet<string> = new Set([...stateNames, "code", "error", "iss", "oauth_verifier"]);
-/** A repeated state costs a look-up each. */
+/** Limit, since each repeated state costs a lookup. */
 const maxStates = 4;
 
-/** Undefined for what can be the answer to no request of ours: no state, or one that no one made. */
+/** Returns undefined if the response cannot belong to a request of ours: without a state, or with an impossible one. */
 export function readCallback(query: string): CallbackAnswer | undefined {
   const parameters = new URLSearchParams(query);
   const text = (name: string) => parameters.get(name) || undefined;
@@ -35,7 +35,7 @@ export function readCallback(query: string): CallbackAnswer | undefined {
     state,
     code: text("code"),
     verifier: text("oauth_verifier"),
-    // `denied` is Twitter's word for it, and the token its value; others say what is wrong in `oauth_problem`.
+    // Twitter sends `denied` with the token as its value; others send the error in `oauth_problem`.
     error: text("error") ?? text("oauth_problem") ?? (parameters.has("denied") ? "access_denied" : undefined),
     iss: text("iss"),
     misuse: misuseOf(parameters),
@@ -50,8 +50,8 @@ const statesIn = (parameters: URLSearchParams): string[] => {
 };
 
 /**
- * RFC 6749, section 3.1: no parameter may be there twice, and section 4.1.2: an answer brings a code or an error.
- * Which of the two would count is what an attacker wants to choose.
+ * RFC 6749, section 3.1: no parameter may be repeated; section 4.1.2: a response has a code or an error. With both, an
+ * attacker could choose which one counts.
  */
 function misuseOf(parameters: URLSearchParams): string | undefined {
   const repeated = [...new Set(parameters.keys())].find((name) => parameters.getAll(name).length > 1);
@@ -61,7 +61,7 @@ function misuseOf(parameters: URLSearchParams): string | undefined {
   return isGranted && ["error", "oauth_problem", "denied"].some(has) ? "code_with_error" : undefined;
 }
 
-/** The codes by which end users say no. */
+/** The codes of a refusal by the end user. */
 export const isDenial = (error: string): boolean =>
   ["access_denied", "user_denied", "user_refused", "permission_denied", "consent_required"].includes(
     error.toLowerCase(),
@@ -72,7 +72,7 @@ interface SignedCallback {
   readonly secret: string;
 }
 
-/** Whether an answer is signed as the provider signs it. */
+/** Whether a response has the provider's signature. */
 export function isSignedCallback(parameters: URLSearchParams, { rule, secret }: SignedCallback): boolean {
   const given = parameters.get(rule.parameter);
   if (given === null || secret === "") return false;
@@ -88,6 +88,6 @@ export function isSignedCallback(parameters: URLSearchParams, { rule, secret }: 
   return isSame(given, wanted);
 }
 
-/** In a time that says nothing of how much of it is the same. */
+/** Compares in constant time, so that timing reveals no common part. */
 export const isSame = (one: string, other: string): boolean =>
   timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));

@@ -13,14 +13,14 @@ const maxParams = 50;
 const maxTextLength = 2_048;
 const maxConfigBytes = 16 * 1024;
 
-/** What a connect session may look like. Each mistake is listed; none is no mistake. */
+/** Validates a connect session. Returns every mistake; an empty list: valid. */
 export function checkConnectSession(session: SessionDescription): Mistake[] {
   const { endUser, tags, allowedIntegrations, integrationDefaults, webhookUrlOverride, reconnect, overrides } = session;
   const isNobodys = endUser === undefined && Object.keys(tags).length === 0 && reconnect === undefined;
   const ownTags = checkTags(tags);
   return [
     ...(isNobodys ? [{ path: ["end_user"], message: "is required, or else tags" }] : []),
-    // Those it names, as it names them; and then, for their number, with those that mirror the end user.
+    // Checks the session's own tags first, then all tags including those of the end user, for their number.
     ...(ownTags.length > 0 ? ownTags : checkTags({ ...endUserTags(endUser), ...tags })),
     ...checkWebhookUrl(webhookUrlOverride, ["webhook_url_override"]),
     ...(allowedIntegrations.length > maxIntegrations
@@ -38,7 +38,9 @@ export function checkConnectSession(session: SessionDescription): Mistake[] {
   ];
 }
 
-/** What a device authorization may begin with. Nobody need be named: it has no link that could go astray. */
+/**
+ * Validates the start of a device authorization. The end user is optional, since no link exists that could be misused.
+ */
 export function checkDeviceBeginning(
   { endUser, tags, webhookUrlOverride }: Pick<SessionDescription, "endUser" | "tags" | "webhookUrlOverride">,
   defaults: IntegrationDefaults,

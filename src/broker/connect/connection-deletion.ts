@@ -4,8 +4,8 @@ import { requireRevision } from "../stored/conflict.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 
 /**
- * While there are still credentials to do it with, the customer's own code is told that a connection goes, and then
- * its channels are stopped; that either cannot be done keeps none from being deleted.
+ * Runs the customer's deletion hook and stops the channels first, while the credentials still exist. If either fails,
+ * the connection is deleted all the same.
  */
 export const deletingInOrder = (
   connections: Connections,

@@ -47,7 +47,7 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
 
   const read = ({ environment, integration, id }: ConnectionRef) => descriptions.get(environment, integration, id);
 
-  /** One attempt; a second one with renewed credentials if the provider refuses them. */
+  /** Makes one attempt, and a second one with refreshed credentials if the provider refuses them. */
   async function ask(ref: ConnectionRef, seen: ConnectionDescription, signal: AbortSignal): Promise<Description> {
     const current = await live.get(ref);
     const rules = wantedRules(current.provider, current.connection, seen.found);

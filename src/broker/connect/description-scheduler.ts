@@ -329,7 +329,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
     },
   };
 
-  /** It waits for its pace alone. */
+  /** Whether the queue waits only for its pace. */
   function isPaced(provider: string, queue: ProviderQueue): boolean {
     return queue.waiting.length > 0 && performance.now() < queue.nextStartAt && !isHeld(provider);
   }

@@ -6,13 +6,13 @@ import type { DeviceCode, TokenEndpoint, TokenParties } from "../tokens/token-en
 interface DevicePollOptions {
   readonly tokens: Pick<TokenEndpoint, "ask">;
   readonly now: () => number;
-  /** Unless said, the timer's. */
+  /** Waits between polls; by default, with a timer. */
   readonly wait?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 }
 
 /**
- * Asks for a device's tokens until its user has decided, as often as the provider wants to be asked (RFC 8628, section
- * 3.5). Rejects with `TokenFailure`: `grant_dead` for a user who refused, or who came too late.
+ * Polls for a device's tokens until its user has decided, at the interval that the provider requests (RFC 8628, section
+ * 3.5). Rejects with `TokenFailure`: `grant_dead` if the user refused or was too late.
  */
 export async function pollDevice(
   { tokens, now, wait = pause }: DevicePollOptions,

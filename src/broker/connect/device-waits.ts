@@ -23,20 +23,19 @@ import { pollDevice } from "./device-polls.ts";
 import type { AuthorizationAttempt, FailedAuthorizations, FailureRecord } from "./failed-authorizations.ts";
 
 /**
- * Goes on asking providers about codes that end users enter elsewhere, in the background. What is asked about lies in
- * the store, and a lease says which process asks: after a restart, or when a replica is gone, another takes it up
- * within the length of that lease, and the end user notices nothing. The one thing that is lost with a process is an
- * answer that had come and was not written down yet: its code is good for nothing any more, and the next question
- * says so.
+ * Polls providers in the background about codes that end users enter elsewhere. The pending codes are in the store, and
+ * a lease decides which process polls. After a restart or the loss of a replica, another process continues within the
+ * length of that lease, unnoticed by the end user. A process can lose only a response that it received and had not
+ * stored yet. The code is then used up, and the next poll fails with that error.
  */
 export interface DeviceWaits {
-  /** From now on, what nobody asks about is taken up: once it is known which providers there are. */
+  /** Starts taking over pending codes that no process polls. Call once the providers are known. */
   resume(): void;
-  /** Throws `too_many_requests` when this process asks about as many as it may. */
+  /** Throws `too_many_requests` if this process polls as many codes as it may. */
   withRoom<T>(begin: () => Promise<T>): Promise<T>;
-  /** From now on, if nobody else does. */
+  /** Starts polling for a code, unless another process does. */
   follow(id: string): void;
-  /** What came of a question is written down; what is still being waited for is left to whoever comes next. */
+  /** Waits until received responses are stored. Pending codes are left to the next process. */
   close(): Promise<void>;
 }
 
@@ -50,7 +49,7 @@ interface DeviceWaitsOptions {
   readonly world: World;
 }
 
-/** Each asks about every five seconds: twenty requests a second, and a lease renewed five times a second. */
+/** Each is polled about every 5 s: twenty requests a second, and five lease renewals a second. */
 const maxAtOnce = 100;
 const leaseMs = 60_000;
 const renewLeaseEveryMs = 20_000;
@@ -68,7 +67,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
   let isTakingUp = false;
   let timer: NodeJS.Timeout | undefined;
 
-  /** Those that nobody asks about: of a process that is gone. */
+  /** Takes over pending codes of a process that is gone. */
   async function takeUp(): Promise<void> {
     if (isTakingUp) return;
     isTakingUp = true;
@@ -86,7 +85,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     if (waits.has(id) || ended.signal.aborted) return;
     const wait = underLease(id)
       .catch((err: unknown) => {
-        // The store, as a rule: it is taken up again.
+        // Usually a store failure: polling is taken up again.
         if (!ended.signal.aborted) world.log.warn("a device that waits was left, and will be taken up again", { err });
       })
       .finally(() => waits.delete(id));
@@ -97,7 +96,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     const lease = await leases.take(`device/${id}`, leaseMs);
     if (lease === undefined) return;
     const keeping = setInterval(() => {
-      // Lost: then two ask, the provider slows both down, and the commit says who was first.
+      // After a lost lease, two processes poll. The provider slows both down, and the commit decides between them.
       lease.renew().catch((err: unknown) => world.log.debug("a lease was not renewed", { err }));
     }, renewLeaseEveryMs);
     try {
@@ -109,13 +108,13 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     }
   }
 
-  /** Undefined once it has ended. */
+  /** Returns undefined once the authorization has ended. */
   async function current(id: string): Promise<StoredRecordOf<PendingDevice> | undefined> {
     const found = await pendingDevices.get(id);
     return found !== undefined && isWaiting(found.value) ? found : undefined;
   }
 
-  /** To its end, whatever that is. */
+  /** Polls until the outcome is known, and stores the outcome. */
   async function see(device: PendingDevice): Promise<void> {
     try {
       const tokens = await askOn(device);
@@ -139,7 +138,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     const { deviceCode, intervalMs, authorization } = device;
     const expiresAtMs = authorization?.expiresAt === undefined ? 0 : timestampMs(authorization.expiresAt);
     const tokens: Pick<TokenEndpoint, "ask"> = {
-      // With what the integration is now: its secret may have been changed since.
+      // Reads the integration each time: its secret may have changed.
       ask: async ({ grant }) => tokenEndpoint.ask({ ...(await askingOf(device).catch(passing)), grant }),
     };
     const code = {
@@ -153,7 +152,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     return pollDevice({ tokens, now: world.now, wait: pause }, await stubbornly(() => askingOf(device)), code);
   }
 
-  /** A question that has been sent is not taken back: its answer may be the tokens, and comes once. */
+  /** Aborts only the pause, not a sent request: its response may hold the tokens, which come only once. */
   const pause = (ms: number) => sleep(ms, undefined, { signal: ended.signal });
 
   const askingOf = async (device: PendingDevice) =>
@@ -164,7 +163,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     return grounds.of({ value, revision: 0, bytes: 0 }, authorization.integration);
   }
 
-  /** What ends together with the commit of its connection. */
+  /** Returns the changes that end the device authorization in the commit of its connection. */
   async function connecting(
     device: PendingDevice,
     { connectionId: id, missingScopes }: ConnectionSummary,
@@ -185,14 +184,14 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     secrets: secretValues(PendingDeviceSchema, device),
   });
 
-  /** With the log of it in one commit. */
+  /** Stores the failure and its log in one commit. */
   async function fail(device: PendingDevice, { failed: { by, message }, changes, tell }: FailureRecord): Promise<void> {
     const before = await current(device.id);
     if (before === undefined) return;
     try {
       await store.commit([...endedAs(before, { state: stateOf(by), code: by, message }), ...changes()]);
     } catch (error) {
-      // Somebody else has ended it.
+      // Another process has ended the authorization.
       if (error instanceof StaleWrite) return;
       throw error;
     }
@@ -207,7 +206,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
     return pendingDevices.change({ before, after });
   }
 
-  /** A provider gives tokens once: while the store takes nothing, it is tried on. */
+  /** Retries while the store is unavailable, since a provider returns tokens only once. */
   async function stubbornly<T>(act: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -251,7 +250,7 @@ export function createDeviceWaits(options: DeviceWaitsOptions): DeviceWaits {
 type DeviceOutcome = Pick<DeviceAuthorization, "state"> &
   Partial<Pick<DeviceAuthorization, "connection" | "missingScopes" | "code" | "message">>;
 
-/** Of a code that is entered elsewhere. */
+/** Translates token errors into failures of a code entered elsewhere. */
 function meaning(error: unknown): unknown {
   if (error instanceof TokenFailure && error.kind === "grant_dead") {
     if (error.code === "access_denied")
@@ -269,13 +268,13 @@ const stateOf = (by: AuthorizationFailure["by"]): DeviceAuthorization_State =>
       ? DeviceAuthorization_State.EXPIRED
       : DeviceAuthorization_State.FAILED;
 
-/** Of a store that is away: the question is put off. */
+/** Postpones the poll if the store is unavailable. */
 function passing(error: unknown): never {
   if (faultOfStore(error).code !== "store_unavailable") throw error;
   const away = { kind: "passing", code: "store_unavailable", retryAfterMs: undefined } as const;
   throw new TokenFailure(away, "the store cannot be read now", { cause: error });
 }
 
-/** Of a process that stops: it says nothing of the device. */
+/** Whether the error only means that this process stops, and nothing about the device. */
 const isInterruption = (error: unknown): boolean =>
   (error instanceof TokenFailure && error.code === "left") || faultOfStore(error).code === "store_unavailable";

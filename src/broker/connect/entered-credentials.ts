@@ -16,7 +16,7 @@ import { tokenExpiry } from "./authorize-finish.ts";
 import type { AuthorizedConnections } from "./authorized-connection.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
 
-/** What an end user typed in. */
+/** The credentials that an end user entered. */
 export interface GivenCredentials {
   readonly session: StoredRecordOf<ConnectSession>;
   readonly integration: string;
@@ -35,7 +35,7 @@ interface GivenCredentialsOptions {
 
 export type TakeCredentials = (given: GivenCredentials) => Promise<Connection>;
 
-/** Makes connections of credentials that were typed in, and of none that the provider does not take. */
+/** Makes connections from entered credentials, unless the provider refuses them. */
 export function createTakeCredentials(options: GivenCredentialsOptions): TakeCredentials {
   const { grounds, authorized, tokenEndpoint, asks, failures, world } = options;
 
@@ -69,7 +69,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     return (await authorized.file(ground, brought)).connection;
   }
 
-  /** Of a client of the end user's own, a first token: whether it is good is known at once. */
+  /** For the end user's own OAuth client, requests a first token, which shows at once whether the client is valid. */
   async function obtainedWith(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
     const { auth } = ground.provider;
     if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };
@@ -85,7 +85,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     const tokens = await tokenEndpoint
       .ask({ ...asking, grant: { type: "client_credentials", scopes } })
       .catch((error: unknown) => {
-        // Here the client is what somebody typed in, and no operator's.
+        // The client is the end user's input here, not the operator's configuration.
         if (error instanceof TokenFailure && error.kind === "client_refused") throw notAccepted(error.code);
         throw error;
       });

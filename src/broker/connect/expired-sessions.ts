@@ -14,11 +14,11 @@ interface ConnectSweepOptions {
   readonly world: World;
 }
 
-/** In one commit; what is left is for the next. */
+/** Limit for one commit; the next commit deletes the rest. */
 const perCommit = 500;
 const commitsPerSweep = 20;
 
-/** Deletes connect sessions and authorizations that nobody came back to. They are good for nothing before that. */
+/** Deletes expired connect sessions and abandoned authorizations. They are already invalid before that. */
 export function createConnectSweep({
   store,
   collections,
@@ -37,7 +37,7 @@ export function createConnectSweep({
 
   async function olderThan<T extends DatedRecord>(lifetimeMs: number, records: Records<T>): Promise<Change[]> {
     const keys = await store.list({ ...under(`${records.name}.age`), limit: perCommit });
-    // The space, the time, and the key of the record itself.
+    // Key parts: the space, the time, and the key of the record itself.
     const found = await records.getMany(keys.map(({ key }) => partsOf(key).slice(2)));
     const oldest = found.filter((one) => one !== undefined);
     return oldest

@@ -10,34 +10,34 @@ import type { Integrations } from "../setup/integrations.ts";
 import { type AuthorizationFailure, type FailureReason, failureOf, refusalOf } from "./authorize-failure.ts";
 
 /**
- * Authorizations that brought no connection. Each is counted, told of in the process's log, and kept as a log of its
- * environment: the end user is told little, and whoever is asked for help finds the rest.
+ * Authorizations that brought no connection. Each failure is counted, logged by the process, and kept as a log of its
+ * environment. The end user sees little; support staff find the details in the log.
  */
 export interface FailedAuthorizations {
-  /** Keeps the log in a commit of its own. A store that does not take it changes nothing about what came of it. */
+  /** Stores the log in a commit of its own. If the store refuses, the outcome is the same. */
   note(error: unknown, failing: AuthorizationAttempt): Promise<AuthorizationFailure>;
   /**
-   * Of one that did not come as far as the provider's page: what it did not take is kept in the same way, and thrown
-   * as whoever asked to go there is told, with the id of the log. All else is thrown as it is.
+   * Handles an authorization that failed before the provider's page. A refusal is logged in the same way, and thrown as
+   * the caller's error with the ID of the log. All other errors are rethrown.
    */
   refuse(error: unknown, failing: AuthorizationAttempt): Promise<never>;
-  /** For the caller's own commit: nothing has been told before `tell`. */
+  /** Returns changes for the caller's own commit. Nothing is counted or logged by the process before `tell`. */
   read(error: unknown, failing: AuthorizationAttempt): Promise<FailureRecord>;
 }
 
-/** What was under way. */
+/** The failed attempt. */
 export interface AuthorizationAttempt {
   readonly environment: string;
   readonly integration: string;
-  /** What was to be authorised again, where it was. */
+  /** The connection to re-authorize, if any. */
   readonly existing: Pick<ConnectionRef, "id"> | undefined;
-  /** The kind, as metrics have it. */
+  /** The kind of credentials, as metrics name it. */
   readonly credentials: string;
-  /** All that came up, but those of the integration. */
+  /** All secrets that occurred, except those of the integration. */
   readonly secrets: Iterable<string>;
 }
 
-/** What came of it, before anybody knows. */
+/** A failure that is not reported yet. */
 export interface FailureRecord {
   readonly failed: AuthorizationFailure;
   readonly logId: string;
@@ -51,7 +51,7 @@ interface FailedAuthorizationsOptions {
   readonly world: World;
 }
 
-/** Constant: what others said stands in no log but as a code. */
+/** Constant sentences: text from outside appears in the log only as a code. */
 const sentences: { readonly [B in FailureReason]: string } = {
   denied: "the end user did not allow it",
   expired: "nobody entered the code in time",
@@ -81,7 +81,7 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
     const log = logs.begin({ operation: "auth.authorize", environment, integration, connectionId, secrets });
     const failed = failureOf(error, { world, logId: log.id });
     const { by: reason, reason: code } = failed;
-    // Of those who use the application, or of who runs it.
+    // Misconfiguration is the operator's problem; all other failures are the users'.
     const level = reason === "misconfigured" ? "error" : "warn";
     log[level](sentences[reason], { reason, code, credentials });
     const { changes, write } = log.end({ failed: true });
@@ -112,12 +112,13 @@ export function createFailedAuthorizations(options: FailedAuthorizationsOptions)
 
   const notKept = (err: unknown) => world.log.warn("the log of an authorization that failed was not kept", { err });
 
-  /** What is kept of it; undefined: nothing. */
+  /** Reports a failure and stores its log; `logId` is undefined if the log was not stored. */
   async function kept(
     error: unknown,
     failing: AuthorizationAttempt,
   ): Promise<{ failed: AuthorizationFailure; logId: string | undefined }> {
-    // What is not known cannot be blanked; but a store that does not read this takes no log either.
+    // Unknown secrets cannot be redacted, so no log is written then; a store that cannot read them accepts no log
+    // either.
     const known = await withItsOwn(failing).catch((err: unknown) => notKept(err));
     const { failed, logId, write, tell } = told(error, known ?? failing);
     tell();

@@ -10,12 +10,12 @@ import { namesNothing } from "../stored/name-tables.ts";
 
 /** Queues the questions to providers about imported connections, in the commit of the import. */
 export interface ImportDescriptions {
-  /** What is stored about these connections; undefined where nothing is, or the provider describes none. */
+  /** Returns the stored descriptions of these connections; undefined if none, or the provider describes none. */
   read(
     refs: readonly ConnectionRef[],
     providerOf: (ref: ConnectionRef) => Provider | undefined,
   ): Promise<readonly (StoredRecordOf<ConnectionDescription> | undefined)[]>;
-  /** For the commit that stores `connection`. */
+  /** Returns the changes for the commit that stores `connection`. */
   changes(imported: ImportStep, connection: Connection): Change[];
 }
 
@@ -23,7 +23,7 @@ interface ImportStep {
   readonly ref: ConnectionRef;
   readonly provider: Provider;
   readonly item: Pick<ConnectionImport, "metadata" | "connectionConfig">;
-  /** As it was read. */
+  /** The description as it was read. */
   readonly description?: StoredRecordOf<ConnectionDescription> | undefined;
   /** Present when an end user authorized the connection: the provider was asked before the commit. */
   readonly authorized: object | undefined;

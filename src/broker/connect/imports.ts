@@ -45,7 +45,7 @@ import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { createImportDescriptions } from "./import-descriptions.ts";
 
-/** What became of one item. */
+/** The result of one item. */
 export type ImportedItem =
   | {
       readonly ref: ConnectionRef;
@@ -55,43 +55,43 @@ export type ImportedItem =
     }
   | { readonly ref: ConnectionRef; readonly fault: Fault };
 
-/** One of many. */
+/** One item of a bulk import. */
 export interface BulkItem {
   readonly item: ConnectionImport;
-  /** As for one that is imported alone. */
+  /** Runs the same hooks as for a single import. */
   readonly runHooks: boolean;
 }
 
 export interface Imports {
   /**
-   * Each for itself: a bad item spoils no other. All that are good are one commit, so that the call is as fast as
-   * the disk and no slower; of two with the same reference the later wins.
+   * Imports each item independently: an invalid item does not affect the others. All valid items are one commit, so the
+   * call is as fast as the disk. If two items have the same reference, the later one wins.
    */
   importAll(items: readonly BulkItem[], actor: string): Promise<readonly ImportedItem[]>;
-  /** One item; throws what is wrong with it. */
+  /** Imports one item; throws its error. */
   importOne(
     item: ConnectionImport,
     actor: string,
   ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
-  /** A connection that its end user authorised: as an import of it, in one commit with what that brings about. */
+  /** Stores a connection that its end user authorized: like an import, in one commit with all consequences. */
   authorizeOne(
     authorized: AuthorizedImport,
     actor: string,
   ): Promise<{ readonly connection: Connection; readonly created: boolean }>;
 }
 
-/** What an end user's consent brought. */
+/** The result of an end user's consent. */
 export interface AuthorizedImport {
-  /** Names it, and holds its credentials, its end user and its tags. */
+  /** The connection's name, credentials, end user and tags. */
   readonly item: ConnectionImport;
-  /** It is there already, and is authorised again: if it is gone meanwhile, none is made in its place. */
+  /** The connection exists and is re-authorized: if it was deleted in the meantime, no new one is made. */
   readonly isAgain: boolean;
-  /** Filed over what is there: all else of it is kept. */
+  /** Merged into the existing values, which are kept otherwise. */
   readonly metadata: JsonObject;
   readonly connectionConfig: JsonObject;
   readonly grantedScopes: readonly string[];
   readonly missingScopes: readonly string[];
-  /** What else the commit changes, as of now; asked for again when somebody else was first. */
+  /** Returns additional changes of the commit, from the current state; called again after a conflict. */
   readonly alongside: () => Promise<readonly Change[]>;
 }
 
@@ -102,7 +102,7 @@ interface ImportsOptions {
   readonly providers: Providers;
   readonly numbers: Numbers;
   readonly slots: ChannelSlots;
-  /** What the customer's scripts have to do with a connection that is filed. */
+  /** Returns the changes in the customer's syncs and hooks for a stored connection. */
   readonly scripted: (filed: FiledConnection) => Promise<readonly Change[]>;
   readonly health: ConnectionHealth;
   readonly logs: Logs;
@@ -114,7 +114,7 @@ interface ImportsOptions {
 export interface FiledConnection {
   readonly ref: ConnectionRef;
   readonly isNew: boolean;
-  /** Not one of many that are brought in at once, unless whoever brings them asks for it. */
+  /** False for an item of a bulk import, unless the caller requests hooks. */
   readonly runHooks: boolean;
 }
 
@@ -130,7 +130,7 @@ export function createImports(options: ImportsOptions): Imports {
   const { connections, refreshes } = collections;
   const importDescriptions = createImportDescriptions({ collections, world });
 
-  /** The integrations of a batch: each looked up once, found or not. */
+  /** Looks up the integrations of a batch, each once, found or not. */
   async function homesOf(items: readonly ConnectionImport[]): Promise<ReadonlyMap<string, ImportTarget | Fault>> {
     const homes = new Map<string, ImportTarget | Fault>();
     for (const { environment, integration: key } of items) {
@@ -148,7 +148,9 @@ export function createImports(options: ImportsOptions): Imports {
     return homes;
   }
 
-  /** What there is of these. A ref that cannot be filed is refused by the rules in a moment: here it is not there. */
+  /**
+   * Returns the existing connections of these refs. An invalid ref counts as missing here; validation rejects it later.
+   */
   async function knownOf(refs: readonly ConnectionRef[]): Promise<readonly (StoredRecordOf<Connection> | undefined)[]> {
     const keys = refs.map(({ environment, integration, id }) => [environment, integration, id]);
     const found = (await connections.getMany(keys.filter((key) => !namesNothing(...key)))).values();
@@ -157,11 +159,11 @@ export function createImports(options: ImportsOptions): Imports {
 
   interface Whose {
     readonly actor: string;
-    /** Of the one item that there is then. */
+    /** Set for a batch of one authorized connection. */
     readonly authorized?: AuthorizedImport;
   }
 
-  /** What is remembered of the renewals of those that are there. */
+  /** Returns the refresh records of the existing connections. */
   async function recordsOf(
     refs: readonly ConnectionRef[],
     known: readonly (StoredRecordOf<Connection> | undefined)[],
@@ -229,7 +231,7 @@ export function createImports(options: ImportsOptions): Imports {
           return { ref, created: outcome.created, connection: { ...outcome.after, revision } };
         });
       } catch (error) {
-        // Somebody wrote one of them meanwhile: read again and decide anew.
+        // Another write changed one of the connections in the meantime: read and decide again.
         if (!(error instanceof StaleWrite)) throw error;
       }
     }
@@ -239,7 +241,7 @@ export function createImports(options: ImportsOptions): Imports {
     readonly ref: ConnectionRef;
     readonly before: StoredRecordOf<Connection> | undefined;
     readonly after: Connection;
-    /** With what is said of its health. */
+    /** Includes the changes of its health. */
     readonly changes: readonly Change[];
     readonly record: StoredRecordOf<RefreshRecord> | undefined;
     readonly home: ImportTarget;
@@ -253,14 +255,16 @@ export function createImports(options: ImportsOptions): Imports {
     readonly runHooks: boolean;
     readonly home: ImportTarget;
     readonly before: StoredRecordOf<Connection> | undefined;
-    /** What it is merged into: what is stored, or what an earlier item of the batch made of that. */
+    /** The base of the merge: the stored connection, or the result of an earlier item of the batch. */
     readonly base: Connection | undefined;
     readonly record?: StoredRecordOf<RefreshRecord> | undefined;
     readonly description?: StoredRecordOf<ConnectionDescription> | undefined;
     readonly authorized: AuthorizedImport | undefined;
   }
 
-  /** What an item makes of what there is: its credentials replace the former, what it does not name is kept. */
+  /**
+   * Merges an item into the existing connection: its credentials replace the former, values that it does not name stay.
+   */
   async function merged(step: MergeStep): Promise<Pending> {
     const { item, ref, runHooks, home, before, base, record, authorized } = step;
     const { credentials, metadata, connectionConfig, endUser, webhookUrlOverride } = item;
@@ -287,7 +291,7 @@ export function createImports(options: ImportsOptions): Imports {
     });
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
-    // New credentials: whatever was wrong with the former is over.
+    // With new credentials, all problems of the former ones are over.
     const { connection: after, changes } = health.noteReplacement({
       ...home,
       ref,
@@ -309,22 +313,22 @@ export function createImports(options: ImportsOptions): Imports {
       const targets = imported.flatMap(({ after }) => (after.ref === undefined ? [] : [targetOf(after.ref)]));
       changes.push(...audit.changes({ actor, action, environment, targets }));
     }
-    // An integration that is deleted meanwhile must not leave a connection behind.
+    // An integration deleted in the meantime must not leave a connection behind.
     const homes = [...new Set(batch.map(({ home }) => home))].map(({ stored }) =>
       collections.integrations.unchanged(stored),
     );
-    // Nor must what is being noted of the former credentials outlive them.
+    // A record being written about the former credentials must not outlive them.
     const unremembered = batch.flatMap(({ ref, before, record }) =>
       before === undefined || record !== undefined
         ? []
         : [{ key: refreshKey(ref.environment, ref.integration, ref.id), expect: 0 }],
     );
     const conditions = [...homes, ...unremembered];
-    // Nothing was imported: then nothing comes of it either.
+    // Nothing was imported, so there are no consequences.
     if (changes.length === 0) return 0;
     for (const { ref, home, before, runHooks } of batch) {
       const isAuthorized = authorized !== undefined;
-      // Of two items for one connection the later says that it was there already: it is new all the same.
+      // With two items for one connection, the later one sees an existing connection, which is new all the same.
       const isNew = before === undefined;
       const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
       changes.push(...(await channelChanges(slots, filed)), ...(await scripted({ ref, isNew, runHooks })));
@@ -341,7 +345,10 @@ export function createImports(options: ImportsOptions): Imports {
     return store.commit(changes, conditions);
   }
 
-  /** What the application filed under the connection belonged to somebody else. Not even a hash says to whom. */
+  /**
+   * Data that the application stored under the connection belonged to another account. Names neither account, nor a
+   * hash.
+   */
   function otherAccountLog({ ref, provider }: Connection): Change[] {
     const { environment = "", integration = "", id: connectionId = "" } = ref ?? {};
     const log = logs.begin({ operation: "auth.authorize", environment, integration, connectionId, secrets: [] });
@@ -378,7 +385,7 @@ export function createImports(options: ImportsOptions): Imports {
 const isGone = ({ id }: ConnectionImport) =>
   new Fault("unknown_connection", `the connection "${id}", which was to be authorized again, is gone`);
 
-/** What is there with what the authorization brought over it: only what is named changes. */
+/** Merges the authorization's values into the existing connection: only named values change. */
 function filedOver(
   base: Connection | undefined,
   authorized: AuthorizedImport,
@@ -409,7 +416,7 @@ interface ImportSlot {
   readonly base: Connection | undefined;
 }
 
-/** The tags an item leaves: its own, or else what there is, over those that mirror the end user. */
+/** The resulting tags: the item's own or else the existing ones, which override the tags of the end user. */
 function tagsOf({ tags, endUser }: ConnectionImport, base: Connection | undefined): Record<string, string> {
   const own = tags === undefined ? (base === undefined ? {} : ownTags(base)) : lowerTags(tags.tags);
   return { ...endUserTags(endUser ?? base?.endUser), ...own };
@@ -440,7 +447,7 @@ function faultOf(item: ConnectionImport, { home: { integration, provider }, base
   return mistakes.length === 0 ? undefined : new Fault("invalid_body", "the connection is not valid", { mistakes });
 }
 
-/** Those it names, as it names them; and then, for their number, with those that mirror the end user. */
+/** Checks the item's own tags first, then all tags including those of the end user, for their number. */
 function checkTagsOf(item: ConnectionImport, base: Connection | undefined): Mistake[] {
   if (item.tags === undefined && item.endUser === undefined) return [];
   const mistakes = checkTags(item.tags?.tags ?? {});

@@ -13,7 +13,7 @@ import { createImports, type Imports } from "./imports.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
 import { type ConnectSessions, createSessions } from "./sessions.ts";
 
-/** How connections come about: imported, or authorised by an end user in a session. */
+/** Creates connections: by import, or by an end user's authorization in a session. */
 export interface ConnectRoom {
   readonly imports: Imports;
   readonly sessions: ConnectSessions;

@@ -8,13 +8,15 @@ import { follow } from "../../store/follow.ts";
 import type { Collections } from "../collections.ts";
 
 /**
- * What came of authorizations, between the processes of one store: a browser may come back to another one than that
- * at which its page waits.
+ * Passes outcomes of authorizations between the processes of one store: a browser may return to another process than
+ * the one at which its page waits.
  */
 export interface Outcomes {
-  /** To whichever process has the page, if any has. What is lost here the page learns from nobody: it is no more than told. */
+  /**
+   * Sends an outcome to the process that has the page, if any. A lost outcome is not sent again: it is only a notice.
+   */
   pass(listener: string, message: JsonObject): Promise<void>;
-  /** Who hears of them, by the hash of the listener. */
+  /** Sets the receiver of outcomes, by the hash of the listener. */
   onPassed(hear: (listenerHash: string, message: JsonObject) => void): void;
   close(): void;
 }
@@ -25,7 +27,7 @@ interface OutcomesOptions {
   readonly world: World;
 }
 
-/** Long after a page has heard of it. */
+/** Long after a page has received the outcome. */
 export const outcomeLifetimeMs = 60_000;
 
 export async function openOutcomes({ store, collections, world }: OutcomesOptions): Promise<Outcomes> {
@@ -35,7 +37,7 @@ export async function openOutcomes({ store, collections, world }: OutcomesOption
     store,
     world,
     spaces: [connectOutcomes.name],
-    // Only what comes from now on: nobody waited here before.
+    // Only future outcomes matter: no page waited here before.
     read: async () => () => {},
     onCommit({ changes, revision }) {
       for (const change of changes) {
@@ -51,7 +53,7 @@ export async function openOutcomes({ store, collections, world }: OutcomesOption
       try {
         await store.commit(connectOutcomes.change({ before: undefined, after }));
       } catch (error) {
-        // It has been told one already; or there is no store, and then nothing came of it anyway.
+        // The listener already has an outcome; or the store is unavailable, and then no outcome was stored anyway.
         if (!(error instanceof StaleWrite || error instanceof StoreUnavailable)) throw error;
       }
     },

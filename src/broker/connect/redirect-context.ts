@@ -1,17 +1,17 @@
 import { createHmac } from "node:crypto";
 
-/** Whose redirect URI it is. */
+/** The owner of a redirect URI. */
 export interface RedirectOwner {
-  /** 128 random bits, made with the environment. */
+  /** 128 random bits, generated with the environment. */
   readonly environmentId: string;
   readonly integration: string;
   readonly provider: string;
 }
 
 /**
- * The last segment of an integration's own redirect URI. An answer that comes back on another integration's is meant
- * for that one, whatever state it carries (draft-ietf-oauth-security-topics-update, context binding). It is registered
- * at the provider, and so the same for good.
+ * The last segment of an integration's own redirect URI. A response on another integration's URI is meant for that
+ * integration, whatever its state (draft-ietf-oauth-security-topics-update, context binding). The URI is registered at
+ * the provider, so it never changes.
  */
 export const redirectContext = ({ environmentId, integration, provider }: RedirectOwner): string =>
   createHmac("sha256", environmentId).update(`${integration}\0${provider}`).digest("base64url").slice(0, 22);

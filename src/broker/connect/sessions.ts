@@ -23,35 +23,37 @@ import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { checkConnectSession } from "./connect-session-rules.ts";
 
-/** Short-lived permission for one browser to make one connection. */
+/** Short-lived permissions for one browser to make one connection. */
 export interface ConnectSessions {
   create(asked: NewSession, caller: Caller): Promise<CreatedSession>;
-  /** Whose token it is. Throws `unknown_session`: whoever shows it is told nothing more. */
+  /** Returns the session of a token. Throws `unknown_session` without details. */
   withToken(token: string): Promise<StoredRecordOf<ConnectSession>>;
-  /** Leaves the session to the browser with this secret alone. Throws `other_browser` where another has it. */
+  /** Binds the session to the browser with this secret. Throws `other_browser` if it is bound to another. */
   bind(stored: StoredRecordOf<ConnectSession>, secret: string): Promise<StoredRecordOf<ConnectSession>>;
   get(ref: SessionRef): Promise<ConnectSession>;
   delete(asked: SessionRef & { readonly expectedRevision: bigint }, actor: string): Promise<void>;
-  /** For the commit of the connection that it was for: with that it has ended, and no second one rests on it. */
+  /**
+   * Returns the changes that end the session, for the commit of its connection. No second connection can then use it.
+   */
   end(stored: StoredRecordOf<ConnectSession>): Change[];
-  /** The keys of the integrations among which its holder may choose, in order: of those that are there. */
+  /** Returns the keys of the existing integrations that the session's holder may choose from, in order. */
   choices(session: ConnectSession): Promise<readonly string[]>;
 }
 
-/** A session as the store has it. */
+/** A session as stored. */
 export type StoredSession = StoredRecordOf<ConnectSession>;
 
 export type NewSession = Omit<CreateConnectSessionRequest, "$typeName" | "$unknown">;
 
 export interface SessionRef {
-  /** Undefined: whichever it is of. Nobody guesses an id. */
+  /** Undefined: any environment, since IDs cannot be guessed. */
   readonly environment: string | undefined;
   readonly id: string;
 }
 
 export interface CreatedSession {
   readonly session: ConnectSession;
-  /** Shown this once. */
+  /** Shown only once. */
   readonly token: string;
   readonly connectLink: string;
 }
@@ -81,7 +83,10 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
     throw new Fault("not_found", "there is no such connect session, or it has ended");
   }
 
-  /** What it names must be there: a link that leads nowhere is better refused now than shown to an end user. */
+  /**
+   * Requires the named integrations and connection to exist: better to fail now than to show a broken link to an end
+   * user.
+   */
   async function requireNamed(session: ConnectSession, caller: Caller): Promise<void> {
     const { environment, allowedIntegrations, integrationDefaults, overrides, reconnect } = session;
     const named = [...allowedIntegrations, ...Object.keys(integrationDefaults), ...Object.keys(overrides)];
@@ -169,11 +174,11 @@ export function createSessions(options: ConnectSessionsOptions): ConnectSessions
   };
 }
 
-/** Refuses every browser but the one that a session is bound to. */
+/** The error for every browser except the one that the session is bound to. */
 export const otherBrowser = () =>
   new Fault("other_browser", "the connect session is in use in another browser, or this one has lost its cookies");
 
-/** 192 random bits: whoever can guess one can make a connection in somebody's name. */
+/** 192 random bits: anyone who guessed a token could make a connection in another user's name. */
 const newToken = (): string => `lk_connect_${randomBytes(24).toString("base64url")}`;
 const isToken = (text: string): boolean => /^lk_connect_[A-Za-z0-9_-]{32}$/.test(text);
 
