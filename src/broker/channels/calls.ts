@@ -137,7 +137,7 @@ export function createChannelCalls({ slots, live, asks, urls, world }: ChannelCa
       if (verdict.kind === "id_taken" && !isIdGiven && tries < maxIds) {
         const newId = newChannelId();
         await stored(() => slots.move(place, (slot) => idRefused(slot, id, newId, now())));
-        // A wanted channel is wanted under its new id; a renewal still replaces the same channel.
+        // A wanted channel continues under the new id; a renewal still replaces the same channel.
         if (!isRenewal) target = newId;
         id = newId;
         continue;

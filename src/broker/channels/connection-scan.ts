@@ -14,7 +14,7 @@ import type { ChannelSlots } from "./slots.ts";
 /**
  * Finds connections whose channels latchkey does not know or that lack one, some connections at a time. Channels that
  * scripts have made are known from the metadata of their connection. Where channels are automatic, a connection without
- * a channel is given one, unless somebody has stopped its channel.
+ * a channel is given one, unless a caller has stopped its channel.
  */
 export interface ChannelScan {
   /** Scans the next connections. */

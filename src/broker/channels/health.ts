@@ -99,7 +99,10 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     await slots.move(placeOf(stored), (slot) => resourceLearned(slot, idOf(stored), learned, world.now()));
   }
 
-  /** Channels of an environment that was deleted, and perhaps made again since. Read after the channels, so no older. */
+  /**
+   * Finds channels of an environment that was deleted, and perhaps recreated since. Reads environments after the
+   * channels, so no older.
+   */
   async function orphansOf(all: readonly ChannelObservation[]): Promise<readonly ChannelObservation[]> {
     const names = [...new Set(all.map(({ stored }) => placeOf(stored).ref.environment))];
     const found = await environments.getMany(names.map((name) => [name]));
@@ -125,7 +128,7 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     }
   }
 
-  /** One commit stores the event for the application and that it was sent. */
+  /** Stores the event for the application, and that it was sent, in one commit. */
   async function tell(stored: StoredChannel, after: ChannelRhythm, { kind, code }: Loss): Promise<void> {
     // A new channel would not help one that never delivered: the webhook URL is probably unreachable.
     const isToRenew = code === "beyond_its_rhythm";

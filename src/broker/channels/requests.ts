@@ -12,7 +12,7 @@ import { askedExpirationMs, type WatchRule, watchedBy } from "./rules/rules.ts";
 import { idOf, oneOf, shown, type WatchedResource } from "./rules/slot.ts";
 import type { ChannelSlots } from "./slots.ts";
 
-/** The requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
+/** Requests to a provider about channels, with the credentials of a connection. Nothing here writes to the store. */
 export interface ChannelRequests {
   /** Everything that a watch request of a place needs. Rejects with a `Fault` when none can be sent. */
   prepareWatch(place: WatchedResource, target: string): Promise<PreparedWatch>;

@@ -108,7 +108,9 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     return scanStore();
   }
 
-  /** Begins channels that were due before and could not begin then, without reading the store each time that a job ends. */
+  /**
+   * Begins channels that were due before and could not begin then. Saves a read of the store each time that a job ends.
+   */
   function beginWaiting(): number {
     let begun = 0;
     const left: StoredChannel[] = [];

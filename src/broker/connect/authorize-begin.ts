@@ -69,7 +69,7 @@ export function createStartAuthorization(options: StartAuthorizationOptions): St
   const { store, collections, environments, origins, grounds, tokenEndpoint, failures, world } = options;
   const { pendingAuthorizations } = collections;
 
-  /** By session: authorizations that passed the limit and are not stored yet. */
+  /** The number, by session, of authorizations that passed the limit and are not stored yet. */
   const leaving = new Map<string, number>();
 
   async function ifFew<T>({ value: { id } }: StoredRecordOf<ConnectSession>, leave: () => Promise<T>): Promise<T> {

@@ -85,7 +85,7 @@ export function createAuthorizedConnections(options: AuthorizedConnectionsOption
       id,
       credentials: brought.credentials,
       ...(endUser === undefined ? {} : { endUser }),
-      // For an existing connection, tags that the session does not name are kept.
+      // An existing connection keeps its tags if the session names none.
       ...(existing !== undefined && Object.keys(tags).length === 0 ? {} : { tags: { tags } }),
       ...(webhookUrlOverride === "" ? {} : { webhookUrlOverride }),
     });

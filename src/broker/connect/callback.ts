@@ -3,7 +3,7 @@ import type { CallbackSignature } from "../../gen/latchkey/v1/provider_pb.ts";
 
 /** The response in a provider's redirect (RFC 6749, section 4.1.2; RFC 9207; RFC 5849, section 2.2). */
 export interface CallbackAnswer {
-  /** For OAuth 1.0a, the temporary token, which serves as the state; Twitter sends it as `denied` after a refusal. */
+  /** The state; for OAuth 1.0a, the temporary token serves as one. Twitter sends it as `denied` after a refusal. */
   readonly state: string;
   readonly code: string | undefined;
   readonly verifier: string | undefined;

@@ -65,7 +65,7 @@ export function createConnectionDescriber(options: DescriberOptions): Connection
     readonly fence: Condition;
   }
 
-  /** Stores the outcome, unless a new import or an authorization has replaced the request meanwhile. */
+  /** Stores the outcome, unless a new import or an authorization has replaced the request in the meantime. */
   async function settle({ ref, seen, description, isDead, fence }: Attempt): Promise<DescribeResult> {
     const { environment, integration, id } = ref;
     const { filed, failures } = description;

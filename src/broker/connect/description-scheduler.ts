@@ -51,7 +51,7 @@ interface ProviderQueue {
   /** Keys of `description.due`, in order. */
   waiting: string[];
   underWay: number;
-  /** By `performance.now()`. */
+  /** The time in terms of `performance.now()`. */
   nextStartAt: number;
 }
 
@@ -61,9 +61,9 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
   const lease = createHeldLease({ store, name: "descriptions", lengthMs: leaseMs, onLost: () => forget() });
   const ended = new AbortController();
   const queues = new Map<string, ProviderQueue>();
-  /** By connection. */
+  /** The running requests by connection. */
   const underWay = new Map<string, Promise<void>>();
-  /** By provider: when it may be asked again, by the wall clock. */
+  /** The end of each provider's wait, by the wall clock. */
   const held = new Map<string, number>();
   const warned = new Map<string, { at: number; more: number }>();
   /** Something may be due: a change was seen, or the time of the next attempt has come. */
@@ -129,7 +129,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
     return startDue(taken);
   }
 
-  /** Nothing is queued: taking the lease, and renewing it, would cost commits for nothing. */
+  /** Whether nothing is queued. Taking the lease, and renewing it, would then cost commits uselessly. */
   async function isIdle(): Promise<boolean> {
     if (queues.size > 0 || underWay.size > 0) return false;
     const [wasDirty, wasDueMs] = [isDirty, nextDueMs];
@@ -248,7 +248,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
     warn(ref, { reason, outcome });
   }
 
-  /** One line a minute for each integration and reason: 100,000 connections may fail for the same reason. */
+  /** Logs one line a minute for each integration and reason: 100,000 connections may fail for the same reason. */
   function warn(ref: ConnectionRef, { reason, outcome }: { readonly reason: string; readonly outcome: string }): void {
     const at = `${ref.environment}\0${ref.integration}\0${reason}\0${outcome}`;
     const last = warned.get(at);

@@ -69,7 +69,7 @@ export function createTakeCredentials(options: GivenCredentialsOptions): TakeCre
     return (await authorized.file(ground, brought)).connection;
   }
 
-  /** For the end user's own OAuth client, requests a first token, which shows at once whether the client is valid. */
+  /** Requests a first token for the end user's own OAuth client, which shows at once whether the client is valid. */
   async function obtainedWith(ground: AuthorizationContext, credentials: Credentials, connectionConfig: JsonObject) {
     const { auth } = ground.provider;
     if (credentials.kind.case !== "oauth2Client" || auth.case !== "oauth2Client") return { credentials };

@@ -55,7 +55,7 @@ export type ImportedItem =
     }
   | { readonly ref: ConnectionRef; readonly fault: Fault };
 
-/** One item of a bulk import. */
+/** An item of a bulk import. */
 export interface BulkItem {
   readonly item: ConnectionImport;
   /** Runs the same hooks as for a single import. */
@@ -291,7 +291,7 @@ export function createImports(options: ImportsOptions): Imports {
     });
     const key = credentialsKey(ref.environment, ref.integration, ref.id);
     const sealed: Change = { key, value: toBinary(CredentialsSchema, credentials), secret: true };
-    // With new credentials, all problems of the former ones are over.
+    // New credentials end all problems of the former ones.
     const { connection: after, changes } = health.noteReplacement({
       ...home,
       ref,
@@ -324,11 +324,11 @@ export function createImports(options: ImportsOptions): Imports {
         : [{ key: refreshKey(ref.environment, ref.integration, ref.id), expect: 0 }],
     );
     const conditions = [...homes, ...unremembered];
-    // Nothing was imported, so there are no consequences.
+    // No item was imported, so there are no consequences.
     if (changes.length === 0) return 0;
     for (const { ref, home, before, runHooks } of batch) {
       const isAuthorized = authorized !== undefined;
-      // With two items for one connection, the later one sees an existing connection, which is new all the same.
+      // The later of two items for one connection sees an existing connection, which is new all the same.
       const isNew = before === undefined;
       const filed = { ref, ...home, isAuthorized, isNew, nowMs: world.now() };
       changes.push(...(await channelChanges(slots, filed)), ...(await scripted({ ref, isNew, runHooks })));

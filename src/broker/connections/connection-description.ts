@@ -49,7 +49,7 @@ interface ImportedConnection {
   readonly nowMs: number;
 }
 
-/** What to ask about a connection that was just imported; undefined: nothing. */
+/** The questions about a connection that was just imported; undefined: none. */
 export function descriptionOfImport(imported: ImportedConnection): ConnectionDescription | undefined {
   const { ref, provider, connection, given, before, nowMs } = imported;
   if (provider.describe.length === 0) return undefined;

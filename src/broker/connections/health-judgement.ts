@@ -86,7 +86,7 @@ export function createHealthJudgement({ collections, events, world }: JudgementO
     };
     const isChanged = isGiven === true || before === undefined || !equals(ConnectionSchema, before.value, draft);
     const next = isChanged ? { ...draft, updatedAt: timestampFromMs(world.now()) } : draft;
-    // For supplied credentials, the caller that supplied them emits the event.
+    // The caller that supplied credentials emits the event itself.
     const event = isGiven === true || before === undefined ? undefined : refreshEvent(before.value, next);
     const { provider } = equipment;
     return {

@@ -21,7 +21,7 @@ export function createIdArena(): IdArena {
   /** The first unit never used; unit 0 is reserved for "none". */
   let end = 1;
   let count = 0;
-  /** For each length in units, the unit freed last. Its first four bytes hold the unit freed before. */
+  /** The unit freed last, for each length in units. Its first four bytes hold the unit freed before. */
   const free = new Uint32Array(1 + Math.ceil(256 / unitBytes));
 
   function take(units: number): number {

@@ -23,9 +23,9 @@ export interface DeadGrant {
 
 /** A possible cause of a dead grant. */
 export interface RefreshCause {
-  /** For programs: the `state_reason` if this cause is the likely one. */
+  /** The `state_reason` for programs, if this cause is the likely one. */
   readonly code: string;
-  /** For people: what happened, and what to do. */
+  /** The explanation for people: what happened, and what to do. */
   readonly text: string;
   /** Evidence points to this cause; the other causes are merely possible. */
   readonly isLikely: boolean;
@@ -140,7 +140,7 @@ function testingEnded(grant: DeadGrant): RefreshCause | undefined {
     if (nowMs - grantedAtMs < lifetimeMs - slackMs || lived > lifetimeMs + slackMs) return undefined;
   }
   const text = `while the app is in testing, refresh tokens die ${daysOf(lifetimeMs)} after they were issued: publish the app, then set publishing to production`;
-  // If nobody has stated that the app is in testing, the grant's age is the evidence.
+  // The grant's age is the evidence if nobody has stated that the app is in testing.
   const isLikely = publishing === OAuthApp_Publishing.TESTING || grantedAtMs !== undefined;
   return { code: "testing_grant_expired", text, isLikely };
 }

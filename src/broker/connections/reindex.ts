@@ -9,7 +9,7 @@ import { runReindex } from "./reindex-run.ts";
 
 /**
  * Writes the lookup keys of a provider's connections again when the fields that notifications find them by have
- * changed. It works in the background, one commit for each page, so a field that stays finds its connections throughout.
+ * changed. Works in the background, one commit for each page, so an unchanged field finds its connections throughout.
  */
 export interface Reindex {
   /** Looks at all providers in use now: some may have changed. */
@@ -117,7 +117,7 @@ export async function openReindex(options: ReindexOptions): Promise<Reindex> {
         if (ended.signal.aborted) return;
       }
     } catch (error) {
-      // Another replica has the lease and goes on.
+      // Another replica has the lease and continues.
       if (!(error instanceof LeaseLost)) throw error;
       isDue = true;
     } finally {

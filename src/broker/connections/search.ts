@@ -151,7 +151,7 @@ export function createConnectionListing({ connections, integrations }: Collectio
       const items: Connection[] = [];
       let skip = offset;
       let room = maxBytes;
-      // One more than fits tells whether there is another page.
+      // The extra connection shows whether there is another page.
       let unseen = lookedAtPerCall + offset + 1;
       while (unseen > 0) {
         const limit = Math.min(maxChunk, unseen, size + skip - items.length + 1);

@@ -6,7 +6,7 @@ import { UnboundHost } from "../../core/outgoing/filled-url.ts";
 import { integrationCertificate } from "../tokens/client-certificates.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
-/** What the proxy adds to a connection's requests, and the hosts to which the credentials may be sent. */
+/** The headers that the proxy adds to a connection's requests, and the hosts to which the credentials may be sent. */
 export interface AttachedCredentials {
   readonly attachment: Attachment;
   readonly binding: Binding;

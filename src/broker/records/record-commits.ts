@@ -26,7 +26,7 @@ export interface RecordsOf {
   readonly model: string;
   /** Empty: `base`. */
   readonly variant: string;
-  /** For a run, the number of the connection at its start. A connection recreated under the same ID is not changed. */
+  /** The number of the connection when the run began. A connection recreated under the same ID is not changed. */
   readonly connectionNumber?: number;
 }
 
@@ -43,7 +43,7 @@ export interface RecordMove {
   readonly action: RecordAction;
   readonly data: Uint8Array;
   readonly dataHash: Uint8Array;
-  /** For the deletion of a pruned record: when it was pruned. */
+  /** The time when a record that is now deleted was pruned. */
   readonly prunedMs?: number;
 }
 

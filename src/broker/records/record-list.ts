@@ -127,7 +127,7 @@ export function createRecordList({ store, digests }: ListOptions) {
       return found.every(take) ? { records, next: "" } : toBeContinued();
     }
     for (let unseen = lookedAtPerCall; unseen > 0; ) {
-      // One more than requested tells whether there is another page.
+      // The extra record shows whether there is another page.
       const size = Math.min(chunkSize, actions.length === 0 ? limit + 1 - records.length : chunkSize);
       const chunk = await readFrom(model.space, at, size);
       if (!chunk.every((entry) => take(placed(entry)))) return toBeContinued();

@@ -26,7 +26,7 @@ export function timePasses(slot: Slot, now: TransitionTime, newId: () => string)
   for (const one of slot) {
     const moved = aged(slot, one, now, newId);
     if (moved === undefined) continue;
-    // One channel at a time: the result for one affects the next.
+    // Handles one channel at a time: the result for one affects the next.
     return joined(moved, timePasses(applied(slot, moved), now, newId));
   }
   return nothing;

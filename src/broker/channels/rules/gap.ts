@@ -41,7 +41,7 @@ export interface GapJudgement {
 export const graceMs = 5 * 60_000;
 /** A channel without a first message within this time cannot deliver. */
 export const firstWithinMs = 10 * 60_000;
-/** With fewer pauses, a channel has no rhythm yet. */
+/** A channel with fewer pauses has no rhythm yet. */
 const fewestPauses = 8;
 /** Five times its longest pause: a work calendar is silent from Friday to Monday. */
 const timesItsPause = 5;

@@ -133,7 +133,7 @@ export interface WatchFailure {
   readonly newId: string;
 }
 
-/** With a smaller share of its lifetime left, the application is warned. */
+/** The application is warned when a smaller share of the lifetime is left. */
 const warnShare = 0.1;
 
 /**
