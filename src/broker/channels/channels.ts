@@ -285,7 +285,7 @@ export function createChannels(options: ChannelsOptions): Channels {
 
 function allStopped(slot: Slot, nowMs: number) {
   const put = slot.filter((one) => !isOver(one)).flatMap((one) => stopAsked(slot, idOf(one), nowMs).put);
-  // A channel and its replacement are both in the list, and stopping either stops both; so remove duplicates.
+  // Stopping a channel also stops its replacement in creation, which is in the slot as well: remove duplicates.
   return { put: [...new Map(put.map((one) => [idOf(one), one])).values()], gone: [], told: [] };
 }
 

@@ -58,7 +58,8 @@ export interface ConnectionHealth {
    */
   noteSuccess(known: ConnectionSnapshot, succeeded: SucceededRefresh): HealthUpdate;
   /**
-   * Returns the change of the credentials alone, which conflicts with no other write; their health is updated later.
+   * Returns the change of the credentials alone, which does not conflict with writes to the connection itself. Their
+   * health is updated later.
    */
   renewed(known: ConnectionSnapshot, credentials: Credentials): Change;
   /** Called when other credentials replace the former ones, or are the first. */

@@ -90,7 +90,8 @@ export function createRefreshBreaker(): RefreshBreaker {
       const known = learned.get(key);
       const isOfTheSame = known?.reason === reason && isClosed(known) && known.untilMs > nowMs;
       if (known !== undefined && isOfTheSame && !isAhead(known.sinceMs, nowMs)) {
-        // The request was already under way when the breaker opened. A hundred simultaneous failures count as one.
+        // The request was already under way when the breaker opened. Of a hundred simultaneous failures, the rest do
+        // not count as further ones.
         learned.set(key, { ...known, untilMs: Math.max(known.untilMs, nowMs + retryAfterMs) });
         return;
       }

@@ -55,7 +55,9 @@ function aged(slot: Slot, one: StoredChannel, now: TransitionTime, newId: () => 
   return isAlone ? { ...nothing, put: [turned(one, "put_off", { nowMs, dueMs: nowMs })] } : undefined;
 }
 
-/** Removes a finished channel. The last channel of a connection is kept if it says that none shall follow. */
+/**
+ * Removes a finished channel, unless its stop or failure still forbids a replacement: at most one a connection is kept.
+ */
 function forgotten(slot: Slot, one: StoredChannel, nowMs: number): ChannelChanges {
   const isSuperseded = slot.some((other) => other !== one && (isWanted(other) || isLastWord(other)));
   const isKept = one.isDefault && isLastWord(one) && !isSuperseded;
