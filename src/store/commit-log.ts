@@ -1,15 +1,14 @@
 import type { Commit } from "./contract.ts";
 
 /**
- * Commits, in bytes. As objects they would die old: each outlives the young generation and goes a second or two later,
- * which is what a collector is worst at. At 2,000 webhooks a second it was a full collection every three seconds, of 10
- * to 30 ms.
+ * Commits, kept as bytes. As objects they would be promoted to the old generation and die a second or two later, the
+ * worst case for a garbage collector: at 2,000 webhooks/s, a full collection of 10 to 30 ms every 3 s.
  */
 export interface CommitLog {
-  /** Of the commit that was let go of last; undefined: none was. */
+  /** Revision of the last evicted commit; undefined if none was evicted. */
   readonly forgotten: number | undefined;
   add(commit: Commit): void;
-  /** In their order, and made anew: nothing of them is shared with what is kept. To be read before anything is added. */
+  /** Decodes commits in order, as copies that share nothing with the log. Read them before adding another commit. */
   after(revision: number): Generator<Commit>;
   clear(): void;
 }
@@ -17,18 +16,18 @@ export interface CommitLog {
 interface Chunk {
   readonly bytes: Buffer;
   end: number;
-  /** Of its last commit. */
+  /** Revision of the chunk's last commit. */
   revision: number;
 }
 
-/** What is let go of at once, of all that is kept. */
+/** Fraction of the log that is evicted at once. */
 const chunkShare = 1 / 16;
-// A commit: its own length, its revision, how many changes; a change: how long the key is, and one more than the value.
+// Commit layout: total length, revision, number of changes. Change layout: key length, value length plus one.
 const revisionAt = 4;
 const countAt = 10;
 const headBytes = 14;
 const changeBytes = 8;
-/** A unit of a string is three bytes at most: enough to know that there is room. */
+/** A UTF-16 unit of a string takes at most three bytes: an upper bound that avoids measuring. */
 const mostUnitBytes = 3;
 
 export function createCommitLog(maxBytes: number): CommitLog {
@@ -37,7 +36,7 @@ export function createCommitLog(maxBytes: number): CommitLog {
   let held = 0;
   let forgotten: number | undefined;
 
-  /** Of those that are let go of one is used again: they would be garbage of a kind that hurries the collector. */
+  /** Reuses an evicted chunk's buffer: freed buffers would trigger garbage collection. */
   function makeRoom(bytes: number): Chunk {
     let spare: Buffer | undefined;
     while (chunks.length > 0 && held + Math.max(chunkBytes, bytes) > maxBytes) {

@@ -1,40 +1,40 @@
 import type { Metrics } from "../base/metrics/metrics.ts";
 import { type Change, type Condition, maxKeyBytes, type StaleWrite, StoreUnavailable } from "./contract.ts";
 
-/** One commit as it was asked for. */
+/** A requested commit. */
 export interface CommitRequest {
   readonly changes: readonly Change[];
   readonly conditions: readonly Condition[];
 }
 
-/** What became of one of a group: its revision, or why it was refused. */
+/** Result for a commit of a group: its revision, or why it was refused. */
 export type CommitOutcome = number | StaleWrite;
 
-/** Commits that come while others are being written wait here, and share the next write and its fsync. */
+/** Queues commits while others are being written; queued commits share the next write and its fsync. */
 export interface CommitQueue {
   commit(changes: readonly Change[], conditions: readonly Condition[]): Promise<number>;
-  /** Commits that wait, and those being written. */
+  /** Number of commits that are queued or being written. */
   readonly length: number;
-  /** From now on everything is refused with this, and so is what waits; until `resume`. */
+  /** Rejects all queued and further commits with this error, until `resume`. */
   stop(reason: StoreUnavailable): void;
   resume(): void;
-  /** Resolves when nothing is being written and nothing waits. */
+  /** Resolves when nothing is queued or being written. */
   drained(): Promise<void>;
 }
 
 interface CommitQueueOptions {
   readonly metrics: Metrics;
   /**
-   * Writes a group durably; the outcomes are in its order. No commit of a group rests on what another one of it
-   * changes, so that each can be judged by what is stored. Rejects when it is unknown what became of the group.
+   * Writes a group durably; the outcomes are in the group's order. No commit of a group depends on changes of another
+   * in the same group, so each can be checked against the stored state. Rejects if the fate of the group is unknown.
    */
   readonly write: (group: readonly CommitRequest[]) => Promise<readonly CommitOutcome[]>;
 }
 
-/** A write is as durable as its one fsync, whoever shares it; but it must not take long to make. */
+/** Limits of a group: a write costs one fsync, however many commits share it, but it must not take long. */
 const maxGroupChanges = 16_384;
 const maxGroupBytes = 4 * 1024 * 1024;
-/** What may wait for a store that stands still. More is refused at once: its caller has given up by then anyway. */
+/** Queue limits for a stalled store. Further commits are refused at once: their callers would time out anyway. */
 const maxWaiting = 20_000;
 const maxWaitingBytes = 64 * 1024 * 1024;
 
@@ -110,7 +110,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
   return {
     commit(changes, conditions) {
       if (stopped !== undefined) return Promise.reject(stopped);
-      // A string has at most three bytes for each of its units.
+      // A string has at most three UTF-8 bytes per UTF-16 unit.
       if (changes.some(({ key }) => key.length * 3 > maxKeyBytes && Buffer.byteLength(key) > maxKeyBytes)) {
         return Promise.reject(new Error(`a key is longer than ${maxKeyBytes} bytes`));
       }
@@ -122,7 +122,7 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
       return new Promise((resolve, reject) => {
         waiting.push({ changes, conditions, bytes, askedAt: performance.now(), resolve, reject });
         waitingBytes += bytes;
-        // One turn later, so that commits asked for in the same turn share the write.
+        // Deferred by a microtask, so that commits requested together share the write.
         writing ??= Promise.resolve().then(writeWaiting);
       });
     },
@@ -146,12 +146,12 @@ export function createCommitQueue({ metrics, write }: CommitQueueOptions): Commi
 const sizeOf = (changes: readonly Change[]): number =>
   changes.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0);
 
-/** The keys a group has changed so far. */
+/** Keys that a group has changed so far. */
 function createTouched() {
   const keys = new Set<string>();
   const isTouchedIn = ({ from, to }: { readonly from: string; readonly to: string }): boolean => {
-    // Compared as JavaScript compares, not by UTF-8 bytes: at worst a commit waits for the next group in vain, or a
-    // key beyond the BMP is missed; so a range is given a group of its own when there are such keys.
+    // Compared in JavaScript's order, not by UTF-8 bytes. At worst, a commit waits for the next group needlessly. Keys
+    // beyond the BMP could be missed, so they always count as touched, and a range then gets a group of its own.
     for (const key of keys) if ((key >= from && key < to) || beyondBmp.test(key)) return true;
     return false;
   };
@@ -170,7 +170,7 @@ function createTouched() {
 
 const beyondBmp = /[\ud800-\udfff]/;
 
-/** The revisions that a commit rests on. */
+/** Returns the revisions that a commit depends on. */
 export function expectationsOf({
   changes,
   conditions,
@@ -181,6 +181,6 @@ export function expectationsOf({
   return found;
 }
 
-/** The ranges that a commit wants to find empty. */
+/** Returns the ranges that must be empty for a commit. */
 export const emptiesOf = ({ conditions }: CommitRequest): { readonly from: string; readonly to: string }[] =>
   conditions.flatMap((condition) => ("empty" in condition ? [condition.empty] : []));

@@ -1,80 +1,80 @@
 /**
  * Ordered keys with revisions, like etcd.
  *
- * Keys are well-formed strings of at most `maxKeyBytes`, ordered by their UTF-8 bytes. Every commit takes the next revision, and every
- * key remembers the revision of its last change.
+ * Keys are well-formed strings of at most `maxKeyBytes`, ordered by their UTF-8 bytes. Every commit takes the next
+ * revision, and every key remembers the revision of its last change.
  */
 export interface Store {
   get(key: string): Promise<Entry | undefined>;
-  /** Many at once, in the order of the keys asked for, all as of one moment. */
+  /** Reads several keys as of one moment; results are in the order of the keys. */
   getMany(keys: readonly string[]): Promise<readonly (Entry | undefined)[]>;
-  /** In order; at most `limit`. */
+  /** Returns at most `limit` entries, in order. */
   list(range: Range): Promise<readonly Entry[]>;
   /**
-   * All changes or none, durable once it resolves. Rejects with `StaleWrite` when a key is not at the revision
-   * that its change expects, or a condition does not hold at that moment, and with `StoreUnavailable` when it could
-   * not be made durable: then whether it happened is unknown.
+   * Applies all changes or none; they are durable once the promise resolves. Rejects with `StaleWrite` if a key is not
+   * at the revision that its change expects, or a condition does not hold. Rejects with `StoreUnavailable` if the
+   * changes could not be made durable: it is then unknown whether they were applied.
    */
   commit(changes: readonly Change[], conditions?: readonly Condition[]): Promise<number>;
   /**
-   * Tells of everything committed after `from`, in order. What this process committed comes commit by commit; of
-   * what others committed, a change that a later one has replaced may be left out, and a commit may so have none.
-   * Rejects with `HistoryLost` when what came after `from` is no longer known: then list anew, and watch from the revision before the list.
+   * Reports everything committed after `from`, in order. Commits of this process are reported one by one. For commits
+   * of other processes, changes that a later commit replaced may be left out, so a commit may have no changes. Rejects
+   * with `HistoryLost` if the commits after `from` are no longer known: then list again, and watch from the revision
+   * before the list.
    */
   watch(from: number, watcher: Watcher): Promise<Watch>;
   /**
-   * Resolves once those who watch here have been told of everything that was committed before this was asked, by
-   * whomever; undefined: they have been. Rejects with `StoreUnavailable` when that cannot be known now.
+   * Resolves once local watchers have received everything that any process committed before this call; undefined if
+   * they already have. Rejects with `StoreUnavailable` if this cannot be determined now.
    */
   caughtUp(): Promise<void> | undefined;
-  /** The store's own clock, in milliseconds: the same for all who share it, and no wall clock of theirs. */
+  /**
+   * Returns the store's own clock, in milliseconds: the same for all processes, and independent of their wall clocks.
+   */
   clock(): Promise<number>;
-  /** The revision of the last commit, and whether the store takes more. */
+  /** The revision of the last commit, and whether the store accepts writes. */
   status(): StoreStatus;
-  /** Undefined where no other process can have the store open. */
+  /** Undefined if no other process can open the store. */
   readonly sessions?: ProcessSessions | undefined;
 }
 
 /**
- * Tells a process that died from one that is paused: the operating system closes the connections of a process that
- * is killed, and keeps those of a stopped one.
+ * Distinguishes dead processes from paused ones: the operating system closes the connections of a killed process, and
+ * keeps those of a stopped one.
  */
 export interface ProcessSessions {
-  /** Names this process's session; undefined while there is none. */
+  /** Returns the ID of this process's session; undefined while there is none. */
   current(): string | undefined;
-  /** Whether the store has no such session any more. A process that reconnects gets another session. */
+  /** Reports whether the session no longer exists in the store. A process that reconnects gets a new session. */
   hasEnded(session: string): Promise<boolean>;
 }
 
-/**
- * A store as it lies somewhere, with what looks after it as a whole. A backend is whatever passes the conformance
- * suite.
- */
+/** A store with its administration. A backend is anything that passes the conformance suite. */
 export interface Backend extends Store {
-  /** Other processes may have it open as well. */
+  /** Other processes may have the store open as well. */
   readonly isShared: boolean;
-  /** Everything as of one moment, for as long as it is held. */
+  /** A consistent view of everything at one moment, until closed. */
   snapshot(): Promise<Snapshot>;
   /**
-   * Takes in the entries of a snapshot, with their revisions, all or none. Only a store that nothing was ever
-   * committed to can be filled; any other rejects with `StoreUsed`.
+   * Imports the entries of a snapshot with their revisions, all or none. Rejects with `StoreUsed` unless nothing was
+   * ever committed to the store.
    */
   fill(content: SnapshotContent): Promise<void>;
-  /** Reads everything there is, files before entries, and says what is damaged. Slowly, so that others get their turn. */
+  /** Reads everything, files before entries, and reports damage. Runs slowly, so that other work continues. */
   scrub(): AsyncIterable<ScrubStep>;
-  /** What it takes up, roughly. */
+  /** Approximate disk usage. */
   space(): Promise<Space>;
-  /** Undefined for a store that was not restored from a backup. */
+  /** Undefined unless the store was restored from a backup. */
   restoration(): Promise<Restoration | undefined>;
-  /** Notes what the store was restored from. Beside the entries: those are exactly the backup's. */
+  /** Records what the store was restored from. Kept outside the entries, which stay exactly the backup's. */
   noteRestoration(restoration: Restoration): Promise<void>;
-  /** Nothing is ever committed to it again, and it cannot be opened: it says where it went. */
+  /** Closes the store to commits for good; it cannot be opened again, and says where it was moved. */
   retire(to: string): Promise<void>;
-  /** Waits for what is being committed. After it everything rejects with `StoreUnavailable`. */
+  /** Waits for pending commits. Afterwards every call rejects with `StoreUnavailable`. */
   close(): Promise<void>;
 }
 
-/** What a row of PostgreSQL's index can hold, a third of a page, with room to spare. */
+/** The maximum size of a row in a PostgreSQL index, a third of a page, with a margin. */
 export const maxKeyBytes = 2_600;
 
 export interface Entry {
@@ -84,9 +84,9 @@ export interface Entry {
 }
 
 export interface Range {
-  /** The first key that may be returned. */
+  /** First key of the range (inclusive). */
   readonly from: string;
-  /** The first key that may not. */
+  /** End of the range (exclusive). */
   readonly to: string;
   readonly limit: number;
   readonly reverse?: boolean;
@@ -96,13 +96,13 @@ export interface Change {
   readonly key: string;
   /** Undefined: the key is deleted. */
   readonly value: Uint8Array | undefined;
-  /** It must not lie in the open. Backends keep what they are given; `sealed.ts` gives them nothing that could. */
+  /** The value must be encrypted. Backends store what they are given; `sealed.ts` gives them only encrypted values. */
   readonly secret?: true;
-  /** The revision that the key must be at, 0 for a key that must not be there; left out: whatever it is at. */
+  /** The revision that the key must be at; 0 if the key must not exist; absent: any. */
   readonly expect?: number;
 }
 
-/** What must be true beside what the changes expect: of a key that is not changed, or of everything in a range. */
+/** A requirement besides those of the changes: on a key that is not changed, or on everything in a range. */
 export type Condition =
   | { readonly key: string; readonly expect: number }
   | { readonly empty: { readonly from: string; readonly to: string } };
@@ -113,12 +113,12 @@ export interface Commit {
 }
 
 export interface Watcher {
-  /** Told only of commits that change something in one of these, by the first parts of keys; left out: of all. */
+  /** Limits the watch to commits that change keys with these first parts; absent: all commits. */
   readonly spaces?: readonly string[];
   onCommit(commit: Commit): void;
   /**
-   * What comes next is no longer known. The watch has ended: list anew, and watch again. Until a promise that it returns
-   * resolves, it has not caught up.
+   * Further commits are no longer known, and the watch has ended: list and watch again. The watcher counts as behind
+   * until the returned promise resolves.
    */
   onLost(): unknown;
 }
@@ -129,21 +129,21 @@ export interface Watch {
 
 export interface Snapshot {
   readonly revision: number;
-  /** In order, some at a time. */
+  /** Pages of entries, in order. */
   pages(): AsyncIterable<readonly Entry[]>;
   close(): Promise<void>;
 }
 
 export interface SnapshotContent {
-  /** That of the snapshot: the next commit's is one more. */
+  /** The snapshot's revision; the next commit takes the one after. */
   readonly revision: number;
-  /** In order. */
+  /** In key order. */
   readonly pages: AsyncIterable<readonly Entry[]>;
 }
 
 /** The backup that a store was restored from. */
 export interface Restoration {
-  /** What has a later revision was written after the restore. */
+  /** Anything with a later revision was written after the restore. */
   readonly backupRevision: number;
   /** When the backup was taken. */
   readonly backupAtMs: number;
@@ -151,35 +151,35 @@ export interface Restoration {
 }
 
 export interface ScrubStep {
-  /** What was read, sound as far as the backend can tell. */
+  /** Entries that were read and are intact as far as the backend can tell. */
   readonly entries: readonly Entry[];
-  /** What was found damaged, in words for an operator: a key, or a file. */
+  /** Damage found, described for an operator: a key, or a file. */
   readonly damaged: readonly string[];
 }
 
 export interface StoreStatus {
   readonly backend: string;
-  /** Made with the store; a copy has another. */
+  /** Created with the store; a copy has a different one. */
   readonly storeId: string;
   readonly format: number;
   readonly revision: number;
   readonly writable: boolean;
-  /** Why it is not, or why not everything in it can be read. */
+  /** Why the store is not writable, or why part of it is unreadable. */
   readonly reason: string | undefined;
   /**
-   * Watchers may have been told of commits up to this revision that were lost since, and whose numbers were given to
-   * other commits: a watcher that remembers such a revision cannot resume from it. Left out: of none.
+   * Watchers may have seen commits up to this revision that were lost later, and whose revisions were reused: a watcher
+   * cannot resume from such a revision. Absent: no commits were lost.
    */
   readonly lostUpTo?: number;
 }
 
 export interface Space {
   readonly usedBytes: number;
-  /** Left where it lies; undefined when the store cannot know. */
+  /** Free space on the store's disk; undefined if unknown. */
   readonly freeBytes: number | undefined;
 }
 
-/** Somebody else was first. Read again and decide anew. */
+/** Another commit changed the key first. Read again and decide again. */
 export class StaleWrite extends Error {
   override readonly name = "StaleWrite";
   readonly key: string;
@@ -192,12 +192,12 @@ export class StaleWrite extends Error {
   }
 }
 
-/** The store cannot make anything durable now. */
+/** The store cannot make anything durable at present. */
 export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }
 
-/** The commits asked for are no longer known. */
+/** The requested commits are no longer known. */
 export class HistoryLost extends Error {
   override readonly name = "HistoryLost";
   readonly oldest: number;
@@ -208,17 +208,17 @@ export class HistoryLost extends Error {
   }
 }
 
-/** It holds something, or did: it cannot be filled. */
+/** The store holds data, or once did, so it cannot be filled. */
 export class StoreUsed extends Error {
   override readonly name = "StoreUsed";
 }
 
-/** The store cannot be opened as it is, in a sentence for its operator with what to do about it. */
+/** The store cannot be opened in its current state; the message tells the operator what to do. */
 export class StoreRefused extends Error {
   override readonly name = "StoreRefused";
 }
 
-/** What is stored is not what was written. */
+/** The stored bytes are not what was written. */
 export class StoreDamaged extends Error {
   override readonly name = "StoreDamaged";
 

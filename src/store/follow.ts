@@ -3,9 +3,9 @@ import type { World } from "../base/world.ts";
 import type { Commit, Store, Watch } from "./contract.ts";
 
 interface Follower {
-  /** What is followed: the first parts of its keys. */
+  /** First parts of the keys to follow. */
   readonly spaces: readonly string[];
-  /** Reads everything that is followed; what it returns puts that in the place of what was known before. */
+  /** Reads everything that is followed; returns a function that replaces the previous state. */
   readonly read: () => Promise<() => void>;
   readonly onCommit: (commit: Commit) => void;
 }
@@ -18,8 +18,8 @@ interface FollowOptions extends Follower {
 const retryEveryMs = 1_000;
 
 /**
- * Keeps something in memory in step with the store: watches, then reads all of it, and does both again whenever
- * the store can no longer say what has changed. Resolves once it is in step.
+ * Keeps a copy in memory in sync with the store: watches, then reads everything, and starts over whenever the store no
+ * longer knows what changed. Resolves once in sync.
  */
 export async function follow({ store, world, spaces, read, onCommit }: FollowOptions): Promise<Watch> {
   const ended = new AbortController();
@@ -30,7 +30,7 @@ export async function follow({ store, world, spaces, read, onCommit }: FollowOpt
   async function begin(): Promise<void> {
     isLost = false;
     watch?.close();
-    // What is committed while everything is being read comes after it.
+    // Commits during the read are applied after it.
     const early: Commit[] = [];
     let isEarly = true;
     watch = await store.watch(store.status().revision, {

@@ -1,13 +1,13 @@
 import type { Store } from "./contract.ts";
 import { createLeases, type Lease, LeaseLost } from "./leases.ts";
 
-/** A lease that one replica of several has for as long as it looks after it: taken when it is free, and renewed in time. */
+/** A lease that one of several replicas holds and keeps: taken when free, and renewed in time. */
 export interface HeldLease {
-  /** The lease, if it is ours now; asked for often enough, so that it does not run out. */
+  /** Returns the lease if this process holds it now. Call often enough to keep it from expiring. */
   hold(): Promise<Lease | undefined>;
-  /** As if somebody else had it: it is taken again when it has run out, and what comes with that is done again. */
+  /** Drops the lease as if another replica had taken it: it is retaken after it expires, and `onTaken` runs again. */
   forget(): void;
-  /** A commit under this one was refused: it is not ours any more. Of one that is long gone, nothing. */
+  /** Called when a commit under this lease was refused: another process has it. Ignored for an earlier lease. */
   lost(refused: Lease): void;
   release(): Promise<void>;
 }
@@ -16,13 +16,13 @@ interface HeldLeaseOptions {
   readonly store: Store;
   readonly name: string;
   readonly lengthMs: number;
-  /** It was taken, by us or from somebody who let it run out. */
+  /** The lease was taken, either freely or after another holder's expired. */
   readonly onTaken?: (lease: Lease) => Promise<void> | void;
-  /** Somebody else has it now. */
+  /** Another process holds the lease now. */
   readonly onLost?: () => void;
 }
 
-/** Of its length: so often it is renewed. */
+/** Fraction of the lease's length between renewals. */
 const renewShare = 1 / 3;
 
 export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: HeldLeaseOptions): HeldLease {
@@ -35,7 +35,7 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
     if (lease === undefined) return undefined;
     if (lease.remainingMs() > 0 && performance.now() - renewedAt < lengthMs * renewShare) return lease;
     try {
-      // One that ran out while the process was held up is still ours where nobody has taken it.
+      // A lease that expired while the process was paused can still be renewed if no other process has taken it.
       await lease.renew();
       renewedAt = performance.now();
       return lease;
@@ -52,10 +52,10 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
     onLost?.();
   }
 
-  /** What comes before anything that is done under it; while it is done, somebody else may come to have it. */
+  /** Runs `onTaken` before any work under the lease; another process may take the lease meanwhile. */
   async function takenUp(taken: Lease): Promise<Lease | undefined> {
     try {
-      // What failed is done again.
+      // Retries after a failure.
       if (!isTakenUp) await onTaken?.(taken);
       isTakenUp = true;
       return taken;
@@ -82,7 +82,7 @@ export function createHeldLease({ store, name, lengthMs, onTaken, onLost }: Held
     },
     async release() {
       await lease?.release().catch(() => {
-        /* It runs out by itself. */
+        /* The lease expires on its own. */
       });
     },
   };

@@ -1,33 +1,33 @@
 import { createCommitLog } from "./commit-log.ts";
 import { type Commit, HistoryLost, type Watch, type Watcher } from "./contract.ts";
 
-/** The last commits, kept so that a watcher can resume, and handed to those who watch. */
+/** Recent commits, kept so that watchers can resume, and delivered to current watchers. */
 export interface History {
-  /** The newest revision that it knows of. */
+  /** The latest known revision. */
   readonly revision: number;
   add(commit: Commit): void;
-  /** What came before this revision is no longer known: every watcher is told, and its watch ends. */
+  /** Discards the history before this revision: every watcher is notified, and its watch ends. */
   lose(revision: number): void;
-  /** Resolves once those who were told so have read anew; undefined: they have. */
+  /** Resolves once the notified watchers have read everything again; undefined if they have. */
   readonly relearning: Promise<void> | undefined;
   watch(from: number, watcher: Watcher): Watch;
 }
 
 interface HistoryOptions {
-  /** The revision that the store begins at. */
+  /** The revision that the store starts at. */
   readonly revision: number;
-  /** How much of the past is kept. */
+  /** Maximum size of the kept commits. */
   readonly maxBytes: number;
-  /** A watcher that throws must not stop the others, nor the commit. */
+  /** A watcher that throws must not stop the other watchers or the commit. */
   readonly onWatcherError: (error: unknown) => void;
 }
 
 export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOptions): History {
   const past = createCommitLog(maxBytes);
-  /** What it began at, or lost its thread at. */
+  /** The revision at which the history starts, or was last lost. */
   let began = revision;
   let newest = revision;
-  /** Another list each time that one comes or goes: whoever is told of a commit may be what ends a watch. */
+  /** Replaced, not modified, when a watcher comes or goes: a watcher may end a watch during a commit. */
   let watchers: readonly Watcher[] = [];
   let relearning: Promise<void> | undefined;
 
@@ -74,7 +74,7 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
       for (const commit of past.after(from)) {
         if (concerns(watcher, spacesIn(commit))) tell(() => watcher.onCommit(commit));
       }
-      // Its own, so that one watcher may watch twice.
+      // A copy, so that one watcher can be registered twice.
       const own: Watcher = {
         ...watcher,
         onCommit: (commit) => watcher.onCommit(commit),
@@ -90,7 +90,7 @@ export function createHistory({ revision, maxBytes, onWatcherError }: HistoryOpt
   };
 }
 
-/** Which parts of the store a commit changes: a handful. */
+/** Returns the parts of the store that a commit changes, usually a few. */
 function spacesIn({ changes }: Commit): readonly string[] {
   const spaces: string[] = [];
   for (const { key } of changes) {

@@ -1,4 +1,4 @@
-/** A key made of parts. No part holds NUL, so joined parts cannot collide, and sort as tuples do. */
+/** Joins parts to a key. No part contains NUL, so joined parts cannot collide, and they sort like tuples. */
 export function keyOf(...parts: readonly string[]): string {
   let key = "";
   for (let i = 0; i < parts.length; i += 1) {
@@ -9,7 +9,7 @@ export function keyOf(...parts: readonly string[]): string {
   return key;
 }
 
-/** The keys whose first parts are these. */
+/** The range of keys that begin with these parts. */
 export function under(...parts: readonly string[]): { readonly from: string; readonly to: string } {
   const prefix = keyOf(...parts);
   return { from: `${prefix}\0`, to: `${prefix}\x01` };
@@ -17,5 +17,5 @@ export function under(...parts: readonly string[]): { readonly from: string; rea
 
 export const partsOf = (key: string): string[] => key.split("\0");
 
-/** The first key after this one. */
+/** The next possible key. */
 export const after = (key: string): string => `${key}\0`;

@@ -3,13 +3,13 @@ import { LeaseTermSchema } from "../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Entry, ProcessSessions } from "./contract.ts";
 
 /**
- * Watches the holder of one lease and says when that process has died, long before the lease runs out. A lease that
- * is long enough to outlast a paused process would otherwise hold up everybody behind a killed one.
+ * Watches the holder of a lease and detects its death long before the lease expires. A lease that is long enough to
+ * outlast a paused process would otherwise delay everyone after a kill.
  */
 export interface HolderWatch {
   /**
-   * Whether the holder is dead: its session at the store is gone, and it has renewed nothing since. Asked with the
-   * term of the lease as it was just read.
+   * Reports whether the holder is dead: its session is gone from the store, and it has not renewed since. Takes the
+   * term of the lease as just read.
    */
   isDead(term: Pick<Entry, "value" | "revision">): Promise<boolean>;
 }
@@ -18,14 +18,14 @@ interface WatchOptions {
   readonly sessions: ProcessSessions | undefined;
   /**
    * How long the holder must be silent after its session was found gone. A living holder that lost its connection
-   * renews within this time: it must be several times the interval of renewals.
+   * renews within this time, so it must be several times the renewal interval.
    */
   readonly silenceMs: number;
 }
 
-/** Sessions are looked up this often at most. */
+/** Minimum interval between session lookups. */
 const lookEveryMs = 250;
-/** The most silence that one look proves: a store that stood still held up the holder's renewals as well. */
+/** Maximum silence that one lookup proves: a stalled store would have delayed the holder's renewals as well. */
 const maxSilenceOfLookMs = 2 * lookEveryMs;
 
 export function watchHolder({ sessions, silenceMs }: WatchOptions): HolderWatch {
@@ -38,7 +38,7 @@ export function watchHolder({ sessions, silenceMs }: WatchOptions): HolderWatch 
       const { session } = fromBinary(LeaseTermSchema, term.value);
       if (sessions === undefined || session === "") return false;
       if (term.revision !== revision) {
-        // It was renewed: the holder lives, whatever became of the session that was looked up before.
+        // The lease was renewed: the holder is alive, even if its earlier session ended.
         revision = term.revision;
         isGone = false;
       }

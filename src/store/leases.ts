@@ -6,49 +6,55 @@ import { keyOf, under } from "./keys.ts";
 import type { HolderWatch } from "./lease-holder-watch.ts";
 
 /**
- * For what only one may do at a time, however many replicas there are. A lease runs out by the store's own clock;
- * that nobody acts under one that has run out, no clock can promise: so every commit made under it carries its
- * fence, and is refused once somebody else has taken it.
+ * Leases for work that only one replica may do at a time. A lease expires by the store's own clock. No clock can
+ * guarantee that an expired holder stops, so every commit under a lease carries its fence, and is refused once another
+ * process has taken the lease.
  */
 export interface Leases {
-  /** Undefined while somebody else has it. */
+  /** Returns undefined while another process holds the lease. */
   take(name: string, lengthMs: number): Promise<Lease | undefined>;
-  /** As `take`, for whoever has something to commit with it. A lease whose holder `watch` finds dead is free. */
+  /**
+   * Like `take`, for callers that commit other changes together with it. A lease whose holder `watch` finds dead is
+   * free.
+   */
   find(name: string, lengthMs: number, watch?: HolderWatch): Promise<FreeLease | undefined>;
 }
 
-/** Nobody had it when it was looked at. */
+/** A lease that was free when it was checked. */
 export interface FreeLease {
-  /** What takes it: the commit is refused when somebody else has taken it meanwhile. */
+  /** Changes that take the lease: the commit is refused if another process has taken it meanwhile. */
   readonly changes: readonly Change[];
-  /** Once they were committed, at this revision. */
+  /** Creates the lease after the changes were committed at this revision. */
   taken(revision: number): Lease;
 }
 
 export interface Lease {
   readonly name: string;
-  /** For every commit that is made under it. */
+  /** Condition for every commit made under the lease. */
   readonly fence: Condition;
-  /** Whether this is why a commit under it was refused: somebody else has it now. */
+  /** Reports whether this error, from a commit under the lease, means that another process has taken it. */
   isLostBy(error: unknown): boolean;
-  /** Whoever had it before let it run out: that one may not know yet, and have something to write down. */
+  /** The previous holder let the lease expire: it may not know yet, and may still try to write. */
   readonly ranOut: boolean;
-  /** How long it certainly holds, as far as we can tell; a process that was paused is told 0 once it goes on. */
+  /**
+   * Time for which the lease certainly holds, as far as this process can tell; a process that was paused gets 0 when it
+   * resumes.
+   */
   remainingMs(): number;
   /** Rejects with `LeaseLost`. */
   renew(): Promise<void>;
-  /** Gives it back, together with what a commit does. */
+  /** Changes that release the lease, to include in another commit. */
   releasing(): readonly Change[];
-  /** Does nothing when somebody else has it. */
+  /** Does nothing if another process holds the lease. */
   release(): Promise<void>;
 }
 
-/** Under which it lies in the store: of a holder that died it stays there until somebody takes it, or takes it away. */
+/** Keys of a lease in the store. A dead holder's keys stay until another process takes or deletes the lease. */
 export const leaseKeys = (name: string) => ({ holder: keyOf("lease", name), term: keyOf("lease-term", name) });
 
 /**
- * For a store that only one process can have open: whoever held a lease in it is gone, and nobody need wait until it
- * runs out.
+ * Ends all leases of a store that only one process can open: any previous holder is gone, so there is no need to wait
+ * for expiry.
  */
 export async function endAllLeases(store: Store): Promise<void> {
   for (const space of ["lease", "lease-term"]) {
@@ -57,7 +63,7 @@ export async function endAllLeases(store: Store): Promise<void> {
   }
 }
 
-/** Somebody else has it now. What was done under it since may not be written down. */
+/** Another process holds the lease now. Work done under it since must not be committed. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 
@@ -66,14 +72,14 @@ export class LeaseLost extends Error {
   }
 }
 
-/** Clocks of two machines do not run alike, and an answer takes its time: we stop a little before the store does. */
+/** Safety margin before expiry: clocks of two machines run at different speeds, and a response takes time. */
 const marginShare = 0.1;
 
 export function createLeases(store: Store): Leases {
   async function find(name: string, lengthMs: number, watch?: HolderWatch): Promise<FreeLease | undefined> {
     const { holder: holderKey, term: termKey } = leaseKeys(name);
-    // Before the clock: one that was taken between two looks the other way round would seem to run longer than it can,
-    // and be taken away from whoever has only just got it.
+    // Read the entries before the clock. In the other order, a lease taken in between would seem to last longer than
+    // possible, and would be taken from its new holder.
     const [held, running] = await store.getMany([holderKey, termKey]);
     const foundAt = performance.now();
     const now = await store.clock();
@@ -138,7 +144,7 @@ export function createLeases(store: Store): Leases {
   };
 }
 
-/** One that runs longer than it was taken for was taken by a clock that has been set back since: it is over. */
+/** A lease with more time left than its full length was taken before the clock was set back: treat it as expired. */
 function runs(value: Uint8Array, now: number): boolean {
   const { untilMs, lengthMs } = fromBinary(LeaseTermSchema, value);
   return untilMs > now && untilMs <= now + lengthMs;

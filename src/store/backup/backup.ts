@@ -8,26 +8,26 @@ import { dataKeyIn } from "../sealed/keyring.ts";
 import { decodeEntry, encodeEntries, readVarint, varintBytes, writeVarint } from "./entry.ts";
 
 /*
- * A backup is one run of bytes that says by itself whether it is whole:
+ * A backup is a byte stream that proves its own integrity:
  *
- *   a line that names it and its format
- *   every entry as a BackupEntry, its length before it, in the order of their keys
+ *   a line with its name and format
+ *   every entry as a BackupEntry, preceded by its length, in key order
  *   a length of 0
- *   the BackupManifest, its length before it: how many entries there are, and their SHA-256
+ *   the BackupManifest, preceded by its length: the number of entries and their SHA-256
  *   the SHA-256 of the manifest
  *
- * No bit of it is without a check. What was sealed stays sealed, so that it is no more secret than the store is.
+ * Every bit is covered by a check. Encrypted values stay encrypted, so a backup is as secret as the store.
  */
 
 const firstLine = Buffer.from("latchkey backup 1\n");
 const firstWords = firstLine.subarray(0, -2);
 const hashBytes = 32;
-/** Larger than anything that can be written through any door; more is not believed of a damaged length. */
+/** Larger than anything that any API can write; a larger length is treated as damage. */
 const maxPartBytes = 64 * 1024 * 1024;
-/** One write to a socket. */
+/** Size of a socket write. */
 const chunkBytes = 64 * 1024;
 
-/** What was read is not a backup, or not what was written. */
+/** The input is not a backup, or differs from what was written. */
 export class BackupDamaged extends Error {
   override readonly name = "BackupDamaged";
 }
@@ -40,7 +40,7 @@ interface About extends Pick<StoreStatus, "storeId" | "format"> {
   readonly createdMs: number;
 }
 
-/** A snapshot as a backup, at the pace of its reader: chunks, and at the end the manifest that is also in them. */
+/** Writes a snapshot as a backup, at the reader's pace: chunks, then the manifest, which the chunks contain as well. */
 export async function* writeBackup(snapshot: Snapshot, about: About): AsyncGenerator<BackupPiece> {
   const digest = createContentDigest();
   const keyIds = new Set<string>();
@@ -73,8 +73,8 @@ export async function* writeBackup(snapshot: Snapshot, about: About): AsyncGener
 }
 
 /**
- * The entries of a backup, and in the end its manifest. Throws `BackupDamaged`: for much of what can be wrong only
- * at the end, so that nothing is certain of what came before.
+ * Reads the entries of a backup, and finally its manifest. Throws `BackupDamaged`; most damage is detected only at the
+ * end, so entries are not verified until then.
  */
 export async function* readBackup(source: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Entry[], BackupManifest> {
   const parser = createParser();
@@ -85,7 +85,7 @@ export async function* readBackup(source: AsyncIterable<Uint8Array>): AsyncGener
   return parser.end();
 }
 
-/** Reads all of a backup. Throws `BackupDamaged` unless it is whole. */
+/** Reads a whole backup. Throws `BackupDamaged` unless it is complete and intact. */
 export async function verifyBackup(
   source: AsyncIterable<Uint8Array>,
   onPage: (page: readonly Entry[]) => void = () => {},
@@ -98,9 +98,9 @@ export async function verifyBackup(
   }
 }
 
-/** Something that tells whether two contents are the same, whatever they lie in. */
+/** Tells whether two stores have the same contents, regardless of where they are stored. */
 export interface ContentDigest {
-  /** Takes entries in, in order, and returns their bytes as a backup holds them. */
+  /** Adds entries, in order, and returns their bytes as a backup holds them. */
   add(page: readonly Entry[]): Buffer;
   result(): Pick<BackupManifest, "count" | "sha256">;
 }
@@ -119,7 +119,7 @@ export function createContentDigest(): ContentDigest {
   };
 }
 
-/** Gathers what comes in any size, and gives it out in chunks of one. */
+/** Collects pieces of any size, and returns them in chunks of equal size. */
 function createChunker() {
   let held: Buffer[] = [];
   let size = 0;
@@ -141,12 +141,12 @@ function createChunker() {
   };
 }
 
-/** Reads a backup as it comes in. */
+/** Parses a backup as it arrives. */
 function createParser() {
   const hash = createHash("sha256");
   let held: Uint8Array[] = [];
   let size = 0;
-  /** So much is needed to get any further: until then what comes is only kept. */
+  /** Bytes needed for the next step: until then, input is only buffered. */
   let wanted = firstLine.length;
   let page: Entry[] = [];
   let count = 0;
@@ -154,7 +154,7 @@ function createParser() {
   let newest = 0;
   let manifestBytes: Uint8Array = Buffer.alloc(0);
   let manifest: BackupManifest | undefined;
-  /** Reads what it can and returns how much that was; undefined when it needs more. */
+  /** Parses as much as possible and returns the number of bytes used; undefined if it needs more. */
   let section: (bytes: Buffer) => number | undefined = readFirstLine;
 
   const damaged = (what: string) => new BackupDamaged(`the backup is damaged: ${what}`);
@@ -169,7 +169,7 @@ function createParser() {
     return firstLine.length;
   }
 
-  /** As many as are whole. */
+  /** Parses all complete entries. */
   function readEntries(bytes: Buffer): number | undefined {
     let at = 0;
     for (let part = partIn(bytes, at); part !== undefined; part = partIn(bytes, at)) {
@@ -221,7 +221,7 @@ function createParser() {
     if (bytes.length > 0) throw damaged("something follows its end");
   }
 
-  /** A part without its length; undefined while it is not whole. */
+  /** Returns a part without its length; undefined until the part is complete. */
   function partIn(bytes: Buffer, at: number): Buffer | undefined {
     const length = readVarint(bytes, at);
     if (length === undefined) return undefined;
@@ -233,7 +233,7 @@ function createParser() {
   }
 
   return {
-    /** Returns the entries that have become whole. */
+    /** Returns the entries that are now complete. */
     add(chunk: Uint8Array): readonly Entry[] {
       held.push(chunk);
       size += chunk.length;
@@ -260,7 +260,7 @@ function unlessUnreadable<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    /* Whatever the parser stumbled over, it is not what was written. */
+    /* Any parse error means that the bytes are not what was written. */
     return undefined;
   }
 }

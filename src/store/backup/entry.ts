@@ -3,13 +3,13 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { BackupEntrySchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Entry } from "../contract.ts";
 
-/** Tags of BackupEntry: a field's number and its wire type. */
+/** Tags of BackupEntry: field number and wire type. */
 const tags = { key: 0x0a, value: 0x12, revision: 0x18 } as const;
 
 /**
- * Entries as BackupEntry messages, the length before each. Written by hand, at several times the speed of
- * reflection: everything in a store goes through here. The fields are always there and in this order, so that the
- * same entry is always the same bytes.
+ * Encodes entries as BackupEntry messages, each preceded by its length. Hand-written, since this is several times
+ * faster than reflection and every entry of a store passes through here. All fields are always written, in this order,
+ * so that equal entries have equal bytes.
  */
 export function encodeEntries(page: readonly Entry[]): Buffer {
   const sized = page.map((entry) => ({ ...entry, keyBytes: Buffer.byteLength(entry.key) }));
@@ -31,22 +31,22 @@ export function encodeEntries(page: readonly Entry[]): Buffer {
   return bytes;
 }
 
-/** Of one message, without the length before it. */
+/** Returns the size of a message, without the preceding length. */
 const sizeOf = ({ keyBytes, value, revision }: Entry & { readonly keyBytes: number }): number =>
   3 + withLength(keyBytes) + withLength(value.length) + varintBytes(revision);
 
 const withLength = (length: number): number => varintBytes(length) + length;
 
-/** What it is, if it is one: a key of a caller's, and a revision that there can be. */
+/** Decodes an entry; undefined unless it has a valid caller's key and a valid revision. */
 export function decodeEntry(bytes: Uint8Array): (Entry & { readonly keyBytes: Uint8Array }) | undefined {
   const { key: keyBytes, value, revision } = fromBinary(BackupEntrySchema, bytes);
-  // Keys that begin with NUL are the backends' own.
+  // Keys that begin with NUL belong to the backends.
   if (keyBytes.length === 0 || keyBytes[0] === 0 || !isUtf8(keyBytes)) return undefined;
   if (revision < 1n || revision > Number.MAX_SAFE_INTEGER) return undefined;
   return { keyBytes, key: Buffer.from(keyBytes).toString(), value, revision: Number(revision) };
 }
 
-/** Writes a number as protobuf does, and returns where it ends. */
+/** Writes a protobuf varint, and returns its end. */
 export function writeVarint(bytes: Uint8Array, value: number, at: number): number {
   let rest = value;
   let end = at;
@@ -64,10 +64,10 @@ export function varintBytes(value: number): number {
   return bytes;
 }
 
-/** The longest that is read: more than anything here needs. */
+/** Maximum length when reading: more than any value here needs. */
 const maxVarintBytes = 4;
 
-/** Undefined while it is not whole; infinite for one that is longer than any that was written. */
+/** Returns undefined while the varint is incomplete; infinity if it is longer than any that was written. */
 export function readVarint(bytes: Uint8Array, from: number): number | undefined {
   let value = 0;
   for (let i = 0; i < maxVarintBytes; i += 1) {

@@ -1,4 +1,4 @@
-/** Bytes as LevelDB writes them: numbers of any length, and masked CRC-32Cs. See util/coding.h and util/crc32c.h. */
+/** Decodes LevelDB's formats: varints and masked CRC-32Cs. See util/coding.h and util/crc32c.h. */
 export interface Cursor {
   isAtEnd(): boolean;
   byte(): number;
@@ -6,7 +6,7 @@ export interface Cursor {
   take(length: number): Buffer;
 }
 
-/** Throws `RangeError` for what is not there. */
+/** Throws `RangeError` at the end of the bytes. */
 export function createCursor(bytes: Buffer): Cursor {
   let at = 0;
   const byte = (): number => {
@@ -36,14 +36,14 @@ export function createCursor(bytes: Buffer): Cursor {
 
 const checksumDelta = 0xa282ead8;
 
-/** A checksum as it was before it was masked, as those are that stand in what checksums are made of. */
+/** Removes the mask of a checksum. LevelDB masks checksums that are stored in data which is checksummed itself. */
 export function unmasked(stored: number): number {
   const rotated = (stored - checksumDelta) >>> 0;
   return ((rotated >>> 17) | (rotated << 15)) >>> 0;
 }
 
 const polynomial = 0x82f63b78;
-/** Eight bytes a step: 1.2 GB/s, where one byte a step gives 0.3. */
+/** Tables for eight bytes per step: 1.2 GB/s, against 0.3 with one byte per step. */
 const tables = Array.from({ length: 8 }, () => new Int32Array(256));
 const [t0, t1, t2, t3, t4, t5, t6, t7] = tables as [
   Int32Array,
@@ -70,7 +70,7 @@ for (let i = 0; i < 256; i += 1) {
 
 export function crc32c(bytes: Buffer, from: number, to: number): number {
   if (to > bytes.length) throw new RangeError("past the end");
-  // Reads within bounds never give undefined: the assertions cost nothing, a check each would cost half the speed.
+  // Reads within bounds are never undefined: the assertions are free, while a check each would halve the speed.
   const at = (index: number): number => bytes[index] as number;
   let crc = -1;
   let i = from;

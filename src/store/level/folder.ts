@@ -16,14 +16,17 @@ import { type Restoration, StoreRefused } from "../contract.ts";
 import { tailFile } from "./last-revision.ts";
 import { lockFile } from "./lock.ts";
 
-/** Says that a store was made here, and which: without it, a folder that lost its files would look like a new one. */
+/**
+ * Records that a store was created here, and its ID: without this file, a folder that lost its files would look like a
+ * new one.
+ */
 export interface Marker {
   readonly storeId: string;
   readonly format: number;
   readonly createdAt: string;
-  /** Where it went. What is here is out of date from that moment on. */
+  /** Where the store was moved. The data here is outdated since then. */
   readonly movedTo?: string;
-  /** The backup that it was restored from. */
+  /** The backup that the store was restored from. */
   readonly restoration?: Restoration;
 }
 
@@ -32,14 +35,14 @@ const probeFile = "probe";
 const others = 0o077;
 const everybody = 0o007;
 
-/** Makes the folder, or finds it closed to others, and returns its real path. */
+/** Creates the folder, or checks that it is closed to other users, and returns its real path. */
 export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
   await refuseUnwritable(folder, resolve(folder));
   if (create) await mkdir(folder, { recursive: true, mode: 0o700 });
   const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
   });
-  // Kubernetes opens every folder of a volume to the pod's group (`fsGroup`), each time that it mounts one.
+  // Kubernetes opens every folder of a volume to the pod's group (`fsGroup`) at each mount.
   if ((mode & everybody) === 0 && (mode & others) !== 0 && uid === process.getuid?.()) {
     await chmod(folder, 0o700);
     return realpath(folder);
@@ -51,8 +54,8 @@ export async function prepareFolder(folder: string, { create }: { readonly creat
 }
 
 /**
- * Looks at the folder, or at the one that it would be made in. Asked beforehand: each step of an opening fails in its
- * own way on a file system that takes no writes, and `mkdir` says that there is no such folder.
+ * Checks the folder, or the parent in which it would be created. Checked first, because each step of opening fails
+ * differently on a read-only file system, and `mkdir` reports that the folder does not exist.
  */
 async function refuseUnwritable(folder: string, existing: string): Promise<void> {
   try {
@@ -71,7 +74,7 @@ async function refuseUnwritable(folder: string, existing: string): Promise<void>
   }
 }
 
-/** Files that others may read are the owner's alone from now on. Returns how many there were. */
+/** Makes files that others may read private to the owner. Returns their number. */
 export async function closeFiles(folder: string): Promise<number> {
   const files = (await readdir(folder, { withFileTypes: true })).filter((file) => file.isFile());
   const closed = await Promise.all(files.map(({ name }) => closeFile(join(folder, name))));
@@ -85,7 +88,7 @@ async function closeFile(path: string): Promise<boolean> {
     await chmod(path, 0o600);
     return true;
   } catch (error) {
-    // A compaction took it away since we looked.
+    // A compaction deleted the file since it was listed.
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
     throw error;
   }
@@ -113,7 +116,7 @@ function parse(text: string): Marker | undefined {
   }
 }
 
-/** There whole or not at all, whatever happens meanwhile. */
+/** Writes the marker atomically. */
 export async function writeMarker(folder: string, marker: Marker): Promise<void> {
   const path = join(folder, markerFile);
   const file = await open(`${path}.new`, "w", 0o600);
@@ -132,7 +135,7 @@ export async function writeMarker(folder: string, marker: Marker): Promise<void>
   }
 }
 
-/** Throws when the folder takes no writes. */
+/** Throws if the folder is not writable. */
 export async function requireWritable(folder: string): Promise<void> {
   const path = join(folder, probeFile);
   const file = await open(path, "w", 0o600);
@@ -145,7 +148,7 @@ export async function requireWritable(folder: string): Promise<void> {
   await unlink(path);
 }
 
-/** What LevelDB has in the folder. */
+/** Lists LevelDB's files in the folder. */
 export async function levelFiles(
   folder: string,
 ): Promise<{ readonly hasCurrent: boolean; readonly hasRecords: boolean }> {

@@ -2,15 +2,15 @@ import { crc32 } from "node:zlib";
 import { type Entry, StoreDamaged } from "../contract.ts";
 
 /**
- * What stands around a value in LevelDB: the format, the revision of its last change, and a checksum over both,
- * the key and the value. LevelDB itself checks no block that it reads (`verify_checksums` is off and not to be had).
+ * Envelope of a value in LevelDB: the format, the revision of its last change, and a checksum of both, the key and the
+ * value. LevelDB itself verifies no block that it reads (`verify_checksums` is off and cannot be turned on).
  */
 const format = 2;
 const revisionAt = 1;
 const checksumAt = 7;
 export const headerBytes = 11;
 
-/** Before there were checksums. */
+/** The format before checksums. */
 const firstFormat = 1;
 const firstHeaderBytes = 7;
 
@@ -32,7 +32,7 @@ export function decode(key: string, bytes: Uint8Array): Entry {
   return { key, value: bytes.subarray(headerBytes), revision: view.readUIntBE(revisionAt, 6) };
 }
 
-/** What a value without a checksum is with one; undefined when it has one. */
+/** Adds a checksum to a value of the first format; undefined if the value already has one. */
 export function upgraded(key: string, bytes: Uint8Array): Uint8Array | undefined {
   if (bytes[0] === format) return undefined;
   if (bytes[0] !== firstFormat || bytes.length < firstHeaderBytes) throw new StoreDamaged(key);

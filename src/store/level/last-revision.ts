@@ -4,24 +4,24 @@ import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 
 /**
- * A revision that the store has reached for certain, in a file of its own: written after each durable write and
- * before its acknowledgement. It is not synced each time, so that after a power loss it may be behind, and never
- * ahead. A store that opens at an older revision has lost its end.
+ * A file with the latest revision that the store has certainly reached: written after each durable write and before its
+ * acknowledgement. It is not synced each time, so after a power loss it may be behind, but never ahead. A store that
+ * opens at an older revision has lost its latest commits.
  */
 export interface LastRevision {
-  /** What it said when it was opened; 0 for a new one. */
+  /** The revision in the file when it was opened; 0 for a new file. */
   readonly found: number;
   reached(revision: number): void;
-  /** In a thread: a busy disk takes its time, and the event loop waits for none. */
+  /** Runs in a thread: a busy disk must not block the event loop. */
   sync(): Promise<void>;
-  /** Not before what is being synced is. */
+  /** Waits for a running sync first. */
   close(): void;
 }
 
 const syncFile = promisify(fdatasync);
 
 export const tailFile = "tail";
-/** Two, written in turn: one of them is whole whatever happens to the other. */
+/** Two slots, written alternately: one is always intact. */
 const slots = 2;
 const slotBytes = 16;
 
@@ -59,7 +59,7 @@ export function openLastRevision(folder: string): LastRevision {
       isDirty = true;
     },
     sync() {
-      // One after another, whatever came of the one before.
+      // Syncs run one after another, even after a failure.
       syncing = syncing.then(syncOnce, syncOnce);
       return syncing;
     },
@@ -67,7 +67,7 @@ export function openLastRevision(folder: string): LastRevision {
   };
 }
 
-/** 0 for one that was never written, or is damaged. */
+/** Returns 0 for a slot that is damaged or was never written. */
 function readSlot(bytes: Buffer): number {
   return bytes.readUInt32BE(8) === crc32(bytes.subarray(0, 8)) ? bytes.readUIntBE(0, 6) : 0;
 }

@@ -1,12 +1,15 @@
 import type { Entry } from "../contract.ts";
 
 /**
- * LevelDB opens without a word when a piece of its log is gone, from the middle or from the end. So every write
- * brings a line of the ledger that names the revision before it: at start the lines must make a chain that ends
- * at the head. That the end itself is not missing, the file of `level-tail.ts` knows.
+ * LevelDB opens silently even if part of its log is missing, from the middle or the end. So every write adds a ledger
+ * line that names the previous revision: at start, the lines must form a chain that ends at the head.
+ * `last-revision.ts` detects a missing end.
  */
 export interface Ledger {
-  /** The line for a write, and the keys of lines that are no longer needed. Call `wrote` once it is durable. */
+  /**
+   * Returns the line for a write, and the keys of lines that are no longer needed. Call `wrote` once the write is
+   * durable.
+   */
   next(write: LedgerWrite): { readonly line: Entry; readonly head: Entry; readonly done: readonly string[] };
   wrote(): void;
 }
@@ -17,28 +20,28 @@ interface LedgerWrite {
   readonly bytes: number;
 }
 
-/** NUL begins no key of ours. */
+/** NUL never begins a caller's key. */
 export const headKey = "\0head";
 const linePrefix = "\0ledger\0";
 export const lineRange = { gte: linePrefix, lt: "\0ledger\x01" };
 const lineKey = (revision: number): string => `${linePrefix}${String(revision).padStart(15, "0")}`;
-/** A line besides its value: keys, headers and what the memtable adds. */
+/** Size of a line besides its value: keys, headers and the overhead of the memtable. */
 const lineBytes = 150;
 
 /**
- * What can still be lost is what lies in logs alone: at most two of them, of 16 MiB each. Lines are kept for more
- * than that; one large write counts no more than a log, after which LevelDB begins the next.
+ * Only data that is still in logs can be lost: at most two logs of 16 MiB each. Lines are kept for more than that. A
+ * large write counts as one log at most, since LevelDB starts the next log after it.
  */
 const logBytes = 16 * 1024 * 1024;
 const keptBytes = 3 * logBytes;
 
-/** Throws `LedgerBroken`. `lines` are all that there are, in order. */
+/** Throws `LedgerBroken`. `lines` are all lines, in order. */
 export function readLedger(head: Entry, lines: readonly Entry[]): Ledger {
   const from = readRevision(head.value);
   const kept: { readonly revision: number; readonly bytes: number }[] = [];
   let at = from;
   for (const { value, revision } of lines) {
-    // What should have been deleted and came back proves nothing either way.
+    // A line that was deleted but reappeared proves nothing.
     if (revision <= from) continue;
     const before = readRevision(value);
     if (before !== at) throw new LedgerBroken(`the commits after revision ${at} up to ${before} are missing`);
@@ -49,7 +52,7 @@ export function readLedger(head: Entry, lines: readonly Entry[]): Ledger {
   return createLedger({ from, kept, revision: head.revision });
 }
 
-/** Something that was written is not there any more. */
+/** Data that was written is missing. */
 export class LedgerBroken extends Error {
   override readonly name = "LedgerBroken";
 }
@@ -70,7 +73,10 @@ function createLedger({ from: first, kept, revision: newest }: LedgerState): Led
   let from = first;
   let last = newest;
   let bytes = kept.reduce((sum, line) => sum + line.bytes, 0);
-  /** How many of `kept` are done with: cut off in large pieces, as one by one would cost the length each time. */
+  /**
+   * Number of obsolete lines at the start of `kept`: removed in large batches, since removing each would cost the
+   * array's length.
+   */
   let gone = 0;
   let pending: (() => void) | undefined;
 

@@ -36,31 +36,31 @@ const historyBytes = 16 * 1024 * 1024;
 const reopenEveryMs = 1_000;
 const lookEveryMs = 1_000;
 const pageEntries = 1_000;
-/** An iterator's own would be 16 KiB: a hundred entries, and a turn of a thread, a page. */
+/** An iterator's default is 16 KiB: a hundred entries per page, and a thread switch for each page. */
 const pageBytes = 256 * 1024;
 /**
- * So few revisions are looked up at once, in 1 to 3 µs each: they lie in memory, or a filter there says that there are
- * none, and whoever changes what lies on the disk has just read it. To have a thread do it is a lap of the loop for
- * every commit, and laps are long when many wait.
+ * Up to this many revisions are read synchronously, in 1 to 3 µs each: they are in memory, or a filter in memory rules
+ * them out, and a caller that changes a key on disk has just read it. Reading them in a thread costs each commit a tick
+ * of the event loop, and ticks are long under load.
  */
 const readAtOnce = 256;
-/** The first key that can be a caller's. */
+/** The first possible key of a caller. */
 const firstKey = "\x01";
 
 interface LevelOptions {
   readonly folder: string;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Makes a store where there is none; on by default. */
+  /** Creates the store if there is none; default: true. */
   readonly create?: boolean;
 }
 
 /**
- * The embedded store. One process has the folder; commits that come while one is being written share the next
- * write and its fsync.
+ * The embedded store. One process owns the folder; commits that arrive during a write share the next write and its
+ * fsync.
  *
- * After a write error nothing is acknowledged until the database was closed and opened again: LevelDB goes on
- * writing to a log whose tail it can no longer read back.
+ * After a write error, nothing is acknowledged until the database was closed and reopened: LevelDB continues to write
+ * to a log whose tail it can no longer read back.
  */
 export async function openLevelStore({ folder: asked, log, metrics, create = true }: LevelOptions): Promise<Backend> {
   const { folder, db: opened, lock, marker: found, tail } = await openFolder({ folder: asked, create, log });
@@ -76,7 +76,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     await lock.release();
     throw error;
   }
-  /** Why nothing is written: LevelDB failed, the disk is nearly full, or the store went elsewhere. */
+  /** Why writes are refused: LevelDB failed, the disk is nearly full, or the store was moved. */
   let failure: StoreUnavailable | undefined;
   let lack: StoreUnavailable | undefined;
   let movedAway: StoreUnavailable | undefined;
@@ -109,7 +109,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     else queue.stop(reason);
   }
 
-  /** What an operator should see coming: the disk filling, tables waiting for compaction. */
+  /** Updates the metrics that warn an operator: free disk space, and tables waiting for compaction. */
   async function look(): Promise<void> {
     try {
       room = await roomIn(folder);
@@ -136,7 +136,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     }
   }
 
-  /** Between two looks a large import could fill the disk. */
+  /** Checks free space before large writes: between two periodic checks, a large import could fill the disk. */
   async function requireRoom(bytes: number): Promise<void> {
     writtenSinceLook += 2 * bytes;
     if (room.freeBytes - writtenSinceLook < room.reserveBytes) await look();
@@ -158,7 +158,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     }
   }
 
-  /** No commit of a group rests on what another one of it changes: what is stored decides. */
+  /** Checks each commit against the stored state: no commit of a group depends on another commit of the group. */
   async function judge(group: readonly CommitRequest[]): Promise<readonly (AcceptedCommit | StaleWrite)[]> {
     const expectations = group.map(expectationsOf);
     const revisions = await revisionsOf(expectations);
@@ -200,7 +200,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     return revisions;
   }
 
-  /** A key that lies in a range which should be empty. */
+  /** Returns a key in a range that should be empty. */
   async function heldIn(empties: ReturnType<typeof emptiesOf>): Promise<string | undefined> {
     for (const { from, to } of empties) {
       const [held] = await db.keys({ gte: from, lt: to, limit: 1 }).all();
@@ -214,7 +214,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     const bytes = commits.reduce((sum, { changes }) => sum + bytesOf(changes), 0);
     await requireRoom(bytes);
     const { line, head, done } = ledger.next({ revision: last, bytes });
-    // Chained: of a list of operations each would be copied, which is half as much again.
+    // A chained batch: an array of operations would be copied, which takes half as much time again.
     const batch = db.batch();
     for (const { revision: at, changes } of commits) {
       for (const { key, value } of changes) {
@@ -235,7 +235,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     try {
       tail.reached(revision);
     } catch (err) {
-      // What is durable is durable; only that the end could be missing would go unnoticed.
+      // The data is durable; only the check for a missing end is weaker.
       log.warn("the store could not note how far it has come", { err });
     }
   }
@@ -252,7 +252,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     while (!closed) {
       try {
         await sleep(reopenEveryMs, undefined, { signal: closing.signal });
-        // As long as it could not be opened again, it stays open: it can still be read.
+        // Until it can be reopened, the database stays open for reads.
         await requireRoomToOpen(folder);
         await requireWritable(folder);
         reopening = reopen(uncertain);
@@ -267,12 +267,15 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     }
   }
 
-  /** What failed may have reached the disk all the same: then it happened, and those who watch must hear of it. */
+  /**
+   * Reopens the database. The failed write may have reached the disk anyway: then it counts, and watchers must receive
+   * it.
+   */
   async function reopen(uncertain: readonly Commit[]): Promise<void> {
     await db.close();
     db = await openDatabase(folder, { create: false });
     const found = await checkedLedger(db, revision);
-    // A write that shows the disk takes writes again, before anybody is promised so.
+    // A test write proves that the disk accepts writes before the store says so.
     await db.put(headKey, (await db.get(headKey)) ?? encode(headOf(found.revision, 0)), { sync: true });
     ({ ledger, revision } = found);
     noteReached();
@@ -283,7 +286,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     if (closed) throw new StoreUnavailable("the store is closed");
   }
 
-  /** Reads go on after a write error; while the database is being opened again, they wait for it. */
+  /** Reads continue after a write error; while the database is being reopened, they wait. */
   async function reading<T>(read: (from: Database) => Promise<T>): Promise<T> {
     requireOpen();
     try {
@@ -311,7 +314,8 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
     await db.put(fillingKey, encode({ key: fillingKey, value: new Uint8Array(), revision: 0 }), { sync: true });
     for await (const entries of pages) {
       await requireRoom(entries.reduce((sum, { value }) => sum + value.length, 0));
-      // Synced each: LevelDB syncs the log that it writes to, and not the one before, whose end may be nowhere else yet.
+      // Each batch is synced: LevelDB syncs only its current log, and the end of the previous log may not be on disk
+      // yet.
       await db.batch(entries.map(putOf), { sync: true });
     }
     await db.batch([putOf(headOf(at, at)), { type: "del", key: fillingKey }], { sync: true });
@@ -346,7 +350,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       requireOpen();
       return history.watch(from, watcher);
     },
-    // Nobody else commits to it, and what is committed here is told of before it resolves.
+    // No other process commits here, and local commits reach watchers before they resolve.
     caughtUp: () => undefined,
     async snapshot(): Promise<Snapshot> {
       requireOpen();
@@ -381,7 +385,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       showTrouble();
     },
     scrub: scrubbed,
-    // It is not set, and does not jump, as the wall clock is and does.
+    // Never set and never jumps, unlike the wall clock.
     clock: async () => performance.timeOrigin + performance.now(),
     isShared: false,
     status(): StoreStatus {
@@ -405,7 +409,7 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
       try {
         await writeMarker(folder, { ...marker, movedTo: to });
       } catch (error) {
-        // It stays where it is, then, and goes on.
+        // The store stays where it is, and continues.
         movedAway = undefined;
         showTrouble();
         throw error;
@@ -426,7 +430,9 @@ export async function openLevelStore({ folder: asked, log, metrics, create = tru
   };
 }
 
-/** Of a damaged value nothing is known: what rests on it is refused, and whoever reads it anew is told why. */
+/**
+ * Returns NaN for a damaged value, so that commits depending on it are refused; reading it again reports the damage.
+ */
 function revisionOf(key: string, value: Uint8Array): number {
   try {
     return decode(key, value).revision;
@@ -436,7 +442,7 @@ function revisionOf(key: string, value: Uint8Array): number {
   }
 }
 
-/** A commit that nothing is held against, with what it rested on. */
+/** A commit that passed all checks, with its changes. */
 interface AcceptedCommit extends Commit {
   readonly changes: readonly Change[];
 }

@@ -5,27 +5,27 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { StoreRefused } from "../contract.ts";
 
 /**
- * One process has a store's folder. LevelDB's own lock is none within a process, and is lost to everybody when a
- * second opening of the folder fails there. So whoever has the folder listens on a socket in it, and says its pid:
- * who answers is alive, which no pid in a file proves.
+ * Ensures that one process owns a store's folder. LevelDB's own lock does not work within a process, and is lost for
+ * all when a second opening of the folder fails there. So the owner listens on a socket in the folder and reports its
+ * PID: a response proves that the owner is alive, which a PID file does not.
  */
 export interface FolderLock {
   release(): Promise<void>;
 }
 
 export const lockFile = "lock";
-/** Of this process, by real path. */
+/** Folders open in this process, by real path. */
 const held = new Set<string>();
 const answerWithinMs = 1_000;
 
 interface LockOptions<T> {
-  /** Its real path. */
+  /** The folder's real path. */
   readonly folder: string;
-  /** Opens LevelDB, whose lock decides between two processes that both find nobody answering. */
+  /** Opens LevelDB, whose lock decides between two processes that both find no owner. */
   readonly open: () => Promise<T>;
 }
 
-/** Opens what the folder holds, for this process alone. */
+/** Opens the folder's contents for this process alone. */
 export async function lockFolder<T>({ folder, open: openHeld }: LockOptions<T>): Promise<[T, FolderLock]> {
   if (held.has(folder)) throw new StoreRefused(`${folder} is open in this process already`);
   held.add(folder);
@@ -33,7 +33,7 @@ export async function lockFolder<T>({ folder, open: openHeld }: LockOptions<T>):
     await requireNobody(folder);
     const opened = await openHeld().catch(async (error: unknown) => {
       if (!isLocked(error)) throw error;
-      // Whoever has it listens in a moment.
+      // The owner will listen in a moment.
       await sleep(200);
       await requireNobody(folder);
       throw new StoreRefused(`${folder} is in use by another process`);
@@ -57,7 +57,7 @@ async function requireNobody(folder: string): Promise<void> {
   throw new StoreRefused(`${folder} is in use by ${who}`);
 }
 
-/** What the holder says; empty when it says nothing, undefined when there is none. */
+/** Returns the owner's response: empty if it does not respond, undefined if there is no owner. */
 function ask(path: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
@@ -72,7 +72,7 @@ function ask(path: string): Promise<string | undefined> {
     });
     socket.once("error", (error: NodeJS.ErrnoException) => {
       clearTimeout(timer);
-      // Nobody listens, or nothing ever did. A reset comes from a holder that ends just now.
+      // No process listens. A reset comes from an owner that is just ending.
       if (error.code === "ECONNREFUSED" || error.code === "ENOENT") resolve(undefined);
       else if (error.code === "ECONNRESET") resolve("");
       else reject(error);
@@ -85,9 +85,9 @@ async function listen(folder: string): Promise<Server> {
     socket.on("error", () => socket.destroy());
     socket.end(`${process.pid}\n`);
   });
-  // It answers as long as the process lives, and keeps none alive.
+  // The server responds as long as the process lives, but does not keep the process alive.
   server.unref();
-  // We have LevelDB's lock: a socket that is still there is a dead process's.
+  // This process has LevelDB's lock, so an existing socket belongs to a dead process.
   await unlink(join(folder, lockFile)).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
   });
@@ -103,7 +103,7 @@ async function listen(folder: string): Promise<Server> {
 /** The path of a socket may have 107 bytes on Linux, 103 elsewhere. */
 const maxSocketPath = 103;
 
-/** A longer one is reached through the folder's descriptor. */
+/** Reaches a longer path through the folder's descriptor. */
 async function withSocketPath<T>(folder: string, use: (path: string) => Promise<T>): Promise<T> {
   const path = join(folder, lockFile);
   if (Buffer.byteLength(path) <= maxSocketPath) return use(path);

@@ -3,15 +3,16 @@ import { join } from "node:path";
 import { crc32c, createCursor, unmasked } from "./bytes.ts";
 
 /**
- * LevelDB's manifest is a log of edits: which tables and logs it rests on. Each is synced before the files are deleted
- * that it does without. A power loss may take the last one, which nothing synced yet, and leave zeros in its place or
- * in that of its end, as ext4 and XFS may make a file longer before they write what is in it. LevelDB reads on over
- * an edit that is cut off or all zeros, and refuses one of which the beginning is there ("checksum mismatch"). Here
- * such an edit is taken away: false when that is not what is wrong.
+ * Removes a torn edit from LevelDB's manifest; returns false if that is not the problem.
  *
- * Bytes alone do not prove it, as an edit may end in zeros of its own and have been damaged later. That no file is
- * missing of those from before it does: then nothing was done yet that rests on it, and nothing is lost with it.
- * See doc/log_format.md and db/version_edit.cc of LevelDB.
+ * The manifest is a log of edits that name the tables and logs in use. Each edit is synced before the files that it
+ * replaces are deleted. A power loss may destroy the last, unsynced edit, and leave zeros in its place or at its end,
+ * since ext4 and XFS may extend a file before they write its data. LevelDB skips an edit that is cut off or all zeros,
+ * but refuses one whose beginning is intact ("checksum mismatch").
+ *
+ * The bytes alone are no proof: an edit may end in zeros of its own and have been damaged later. The proof is that all
+ * files in use before the edit still exist: then nothing depends on the edit yet, and dropping it loses nothing. See
+ * doc/log_format.md and db/version_edit.cc of LevelDB.
  */
 export async function dropTornEdit(folder: string): Promise<boolean> {
   const current = await readIfThere(join(folder, "CURRENT"));
@@ -38,7 +39,7 @@ function readIfThere(path: string): Promise<Buffer | undefined> {
   });
 }
 
-/** A log is written in blocks; a record goes over the end of one in pieces, each with a checksum of its own. */
+/** A log is written in blocks; a record that crosses blocks is split into pieces with a checksum each. */
 const blockBytes = 32_768;
 /** Checksum (4 bytes), length (2) and kind (1) of a piece. */
 const headerBytes = 7;
@@ -47,9 +48,9 @@ const [whole, first, middle, last] = [1, 2, 3, 4];
 
 interface Edits {
   readonly edits: readonly Buffer[];
-  /** Where the last of them ends. */
+  /** End of the last edit. */
   readonly end: number;
-  /** Where a piece begins that is not sound: the end of the file when there is none. */
+  /** Start of the first damaged piece; the end of the file if there is none. */
   readonly broken: number;
 }
 
@@ -77,21 +78,21 @@ function readEdits(log: Buffer): Edits {
   return { edits, end, broken: log.length };
 }
 
-/** As it says itself; behind the end of the file when its header is not there. */
+/** Returns the end by the piece's header; past the end of the file if the header is missing. */
 const endOfPiece = (log: Buffer, at: number): number =>
   at + headerBytes + (at + headerBytes <= log.length ? log.readUInt16LE(at + 4) : 0);
 
 const isSound = (log: Buffer, at: number, to: number): boolean =>
   unmasked(log.readUInt32LE(at)) === crc32c(log, at + kindAt, to);
 
-/** Whether zeros take the place of this piece's end, and of everything behind it. */
+/** Reports whether zeros replace the end of this piece and everything after it. */
 function isTorn(log: Buffer, broken: number): boolean {
   if (broken + headerBytes > log.length) return false;
   const written = log.findLastIndex((byte) => byte !== 0) + 1;
   return written < log.length && written <= endOfPiece(log, broken);
 }
 
-/** Whether the tables are there that these edits leave, and the log from which on they need them. */
+/** Reports whether the tables that these edits leave exist, and the first log that they need. */
 function isAllThere(edits: readonly Buffer[], names: readonly string[]): boolean {
   const needed = neededAfter(edits);
   const numbersOf = (pattern: RegExp) =>
@@ -101,12 +102,12 @@ function isAllThere(edits: readonly Buffer[], names: readonly string[]): boolean
 }
 
 interface NeededFiles {
-  /** What older ones held lies in tables. */
+  /** The first log in use; older logs were moved to tables. */
   readonly log: number | undefined;
   readonly tables: ReadonlySet<number>;
 }
 
-/** Undefined for what LevelDB does not write. */
+/** Returns undefined for data that LevelDB does not write. */
 function neededAfter(edits: readonly Buffer[]): NeededFiles | undefined {
   const tables = new Set<number>();
   let log: number | undefined;
@@ -119,7 +120,7 @@ function neededAfter(edits: readonly Buffer[]): NeededFiles | undefined {
   return { log, tables };
 }
 
-/** Returns the number of the log, when the edit names another. */
+/** Returns the log number if the edit sets one. */
 function apply(edit: Buffer, tables: Set<number>): number | undefined {
   const cursor = createCursor(edit);
   const { varint } = cursor;
@@ -128,30 +129,30 @@ function apply(edit: Buffer, tables: Set<number>): number | undefined {
   while (!cursor.isAtEnd()) {
     const field = varint();
     switch (field) {
-      // The order of keys, by its name.
+      // Name of the key order.
       case 1:
         skipBytes();
         break;
       case 2:
         log = varint();
         break;
-      // The next number of a file, the last of a change, and a log of old versions of LevelDB.
+      // Next file number, last sequence number, and the previous log of old LevelDB versions.
       case 3:
       case 4:
       case 9:
         varint();
         break;
-      // How far a level was compacted.
+      // Position up to which a level was compacted.
       case 5:
         varint();
         skipBytes();
         break;
-      // A table that leaves a level.
+      // A table removed from a level.
       case 6:
         varint();
         tables.delete(varint());
         break;
-      // A table that comes to a level, its size, its first and last key.
+      // A table added to a level: size, first and last key.
       case 7:
         varint();
         tables.add(varint());
