@@ -9,39 +9,39 @@ import { type Base, type BaseOf, createBases, isZod, namesIn, withoutLocales } f
 import { createImportBounds, type ImportBounds, isInside } from "./import-bounds.ts";
 import { placesIn } from "./stack.ts";
 
-/** One file with all that it imports, as a machine reads it; or why that cannot be. */
+/** A file with everything that it imports, ready to run; or why it cannot be bundled. */
 export type BundleResult = Bundle | { readonly mistakes: readonly ScriptMistake[]; readonly inputs: readonly string[] };
 
 export interface Bundle {
   readonly code: string;
-  /** In JSON: from the code to the customer's files. */
+  /** JSON source map from the code to the customer's files. */
   readonly map: string;
-  /** Every file that went into it: a change of one is a change of it. */
+  /** Every file in the bundle: a change to any of them changes the bundle. */
   readonly inputs: readonly string[];
-  /** What it finds there when it is read. */
+  /** The base that must be loaded before the code. */
   readonly base: Base | undefined;
 }
 
 interface BundleOf {
-  /** Real path, without links in it. */
+  /** Real path, with links resolved. */
   readonly folder: string;
-  /** Within the folder. */
+  /** Path within the folder. */
   readonly file: string;
 }
 
-/** Who has no scripts does not load it. */
+/** Loaded on demand: not loaded without scripts. */
 const esbuild = () => import("esbuild");
 
-/** It keeps a process of its own while it is in use; the next bundle starts another. */
+/** Stops the bundler's child process; the next bundle starts another. */
 export async function restBundler(): Promise<void> {
   const { stop } = await esbuild();
   await stop();
 }
 
-/** Language that the engine has. */
+/** Language version that the engine supports. */
 const target = "es2023";
 
-/** The same for every script, and read first: `createSync`, `nango`, the few globals. */
+/** Reads the prelude, which runs before every script: `createSync`, `nango`, and the few globals. */
 export async function readPrelude(): Promise<string> {
   if (!import.meta.url.endsWith(".ts")) {
     return readFileSync(new URL("./script-guest.js", import.meta.url), "utf8");
@@ -57,7 +57,7 @@ const usualOptions = {
   mainFields: ["module", "main"],
   conditions: ["module"],
   target,
-  // Names stay, for the stacks. What is shorter is read sooner, and takes less of the machine.
+  // Names are kept for stack traces. Shorter code loads faster and takes less memory.
   minifyWhitespace: true,
   minifySyntax: true,
   define: { "process.env.NODE_ENV": '"production"', global: "globalThis" },
@@ -80,7 +80,7 @@ export async function bundlePrelude(entry: string): Promise<string> {
   return outputFiles[0]?.text ?? "";
 }
 
-/** A bundler that remembers what scripts have in common. */
+/** A bundler that caches what scripts share. */
 export type BundleScript = (of: BundleOf) => Promise<BundleResult>;
 
 export function createBundler(): BundleScript {
@@ -91,7 +91,7 @@ export function createBundler(): BundleScript {
   });
   return async (of) => {
     const apart = await bundled(of, { baseOf });
-    // One machine has one base. What wants several brings all of them itself.
+    // A machine has only one base. A script that needs several bundles all of them itself.
     return apart === "several" ? ((await bundled(of, {})) as BundleResult) : apart;
   };
 }
@@ -127,7 +127,7 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
       metafile: true,
       plugins: [within({ folder, bounds, inputs, shared })],
     });
-    // The bundler reads what a pattern names (`import(`./${name}.json`)`) without asking.
+    // The bundler expands import patterns (`import(`./${name}.json`)`) without calling the plugin.
     const stray = Object.keys(metafile.inputs).filter((one) => isFile(one) && !bounds.has(join(folder, one)));
     if (stray.length > 0) {
       return { mistakes: stray.map((one) => mistakeOf(file, outside(one))), inputs: [...inputs] };
@@ -146,13 +146,14 @@ async function bundled({ folder, file }: BundleOf, { baseOf }: { baseOf?: BaseOf
 const ownFiles = (folder: string, inputs: ReadonlySet<string>): string[] =>
   [...inputs].filter((path) => isInside(folder, path) && !isPackage(path) && /\.[cm]?[jt]sx?$/.test(path));
 
-/** What a global is called whose uses are looked for. */
+/** Replacement name for the global whose uses are searched. */
 const marked = "__latchkey_missing";
 const usesOfMarked = new RegExp(`(typeof )?\\b${marked}\\b`, "g");
 
 /**
- * Where files of the customer's own use `Intl`, which the engine lacks: found by the bundler, which knows a name from
- * a word in a text, from a type, and from another thing of that name. Who asks first whether it is there, may go on.
+ * Finds uses of `Intl`, which the engine lacks, in the customer's own files. The bundler does the search, since it
+ * distinguishes the global from text, types, and other variables of that name. A file that checks for `Intl` with
+ * `typeof` is accepted.
  */
 async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly string[] }): Promise<ScriptMistake[]> {
   const texts = await Promise.all(own.map((path) => readFile(path, "utf8").catch(() => "")));
@@ -185,7 +186,7 @@ async function missingGlobals({ folder, file, own }: BundleOf & { own: readonly 
 
 const noIntl = "Intl is not there: scripts have no tables of languages and zones";
 
-/** What stands for a package that is none: the inside of the machine has it. */
+/** Names that look like packages but are provided by the sandbox. */
 const inside: Readonly<Record<string, string>> = {
   nango: "sdk",
   "latchkey/scripts": "sdk",
@@ -194,7 +195,7 @@ const inside: Readonly<Record<string, string>> = {
   buffer: "buffer",
 };
 
-/** Decides of every import: the inside's own, the customer's files, a package, or not at all. */
+/** Resolves every import: a sandbox module, a file of the customer, a package, or an error. */
 function within({ folder, bounds, inputs, shared }: Within): Plugin {
   const pieces = new Map<string, Base>();
   return {
@@ -209,18 +210,18 @@ function within({ folder, bounds, inputs, shared }: Within): Plugin {
         const from = { importer: asked.importer, kind: asked.kind, pluginData: passed } as const;
         let found = await resolve(asked.path, { ...from, resolveDir: asked.resolveDir });
         let { resolveDir } = asked;
-        // The customer's own zod first; without one, ours.
+        // The customer's own zod comes first; otherwise Latchkey's.
         if (found.errors.length > 0 && isZod(asked.path)) {
           resolveDir = dirname(fileURLToPath(import.meta.url));
           found = await resolve(asked.path, { ...from, resolveDir });
           if (found.errors.length === 0) await bounds.addPackage(found.path);
         }
         if (found.errors.length > 0) {
-          // What is missing may come: into the folder where it was looked for.
+          // A missing file may be added later: watch the folders where it was looked up.
           for (const place of [join(asked.resolveDir, dirname(asked.path)), folder, join(folder, "node_modules")]) {
             inputs.add(place);
           }
-          // Said again by esbuild itself, with the place where it stands.
+          // esbuild reports the error itself, with its position.
           return undefined;
         }
         if (found.path.endsWith(".node")) {
@@ -239,7 +240,7 @@ function within({ folder, bounds, inputs, shared }: Within): Plugin {
         return { path: found.path, namespace: found.namespace, sideEffects: found.sideEffects };
       });
       onLoad({ filter: /.*/, namespace: "latchkey" }, ({ path }) => ({
-        // Of CommonJS, so that a type that is imported as if it were a value is merely undefined.
+        // CommonJS, so that a type imported as a value is merely undefined.
         contents: `module.exports = __latchkey.${path}`,
         loader: "js",
       }));
@@ -255,7 +256,7 @@ function within({ folder, bounds, inputs, shared }: Within): Plugin {
 interface Within {
   readonly folder: string;
   readonly bounds: ImportBounds;
-  /** Filled with every file that was found. */
+  /** Receives every file that was found. */
   readonly inputs: Set<string>;
   readonly shared: SharedBundle;
 }
@@ -266,7 +267,7 @@ const passed = Symbol("resolved by ourselves");
 
 const outside = (path: string) =>
   `"${path}" is outside the folder of scripts, and no package that its name leads to from there`;
-/** Ours have a namespace before their name. */
+/** Inputs of the plugin have a namespace prefix. */
 const isFile = (input: string) => !/^(latchkey|base|\(disabled\)):/.test(input);
 const mistakeOf = (file: string, message: string): ScriptMistake => ({
   ...{ message, file },
@@ -294,7 +295,7 @@ function mistakesOf(error: unknown, file: string): readonly ScriptMistake[] {
     message: text,
     file: location?.file ?? file,
     line: location?.line,
-    // esbuild counts bytes from 0.
+    // esbuild counts columns in bytes from 0.
     column: location === null || location === undefined ? undefined : location.column + 1,
   }));
 }

@@ -4,26 +4,27 @@ import type { BuildOptions, Plugin, PluginBuild } from "esbuild";
 import { stampOf } from "./folder.ts";
 
 /**
- * zod, read before the scripts that import it: nearly all do, and it is fifty times what they write themselves. It is
- * bundled once, and a machine that has read it is pictured once; a script is read on top of that.
+ * The zod package, loaded before the scripts that import it: nearly all do, and it is fifty times the size of their own
+ * code. It is bundled once, and a snapshot of a machine that loaded it is taken once; scripts are loaded on top of the
+ * snapshot.
  */
 export interface Base {
-  /** The hash of its code. */
+  /** Hash of the code. */
   readonly version: string;
-  /** Leaves all that it exports under one global name. */
+  /** The code puts all exports into one global variable. */
   readonly code: string;
   readonly names: readonly string[];
-  /** What says that it has changed. */
+  /** Files that show whether the package changed. */
   readonly inputs: readonly string[];
 }
 
-/** By the file that the package's name leads to; undefined: it cannot be read apart. */
+/** Returns the base for the package's entry file; undefined if it cannot be bundled separately. */
 export type BaseOf = (entry: string, folder: string) => Promise<Base | undefined>;
 
-/** Holds what the package imports to what scripts of the folder may import. */
+/** Restricts the package's imports to those that scripts of the folder may use. */
 export type Confine = (folder: string, entry: string) => Promise<Plugin>;
 
-/** Or a part of it, such as `zod/mini`. */
+/** Also matches a part of the package, such as `zod/mini`. */
 export const isZod = (path: string): boolean => /^zod(\/|$)/.test(path);
 
 const globalName = "__base";
@@ -31,7 +32,7 @@ const globalName = "__base";
 export function createBases(options: BuildOptions, confine: Confine): BaseOf {
   const known = new Map<string, { readonly stamp: string; readonly base: Promise<Base | undefined> }>();
   return async (entry, folder) => {
-    // Whoever installs another one writes over both.
+    // Installing another version overwrites both files.
     const inputs = [entry, join(packageOf(entry), "package.json")];
     const stamp = await stampOf(inputs);
     const before = known.get(entry);
@@ -64,22 +65,22 @@ async function bundleBase({ entry, inputs, options, plugin }: Bundling): Promise
     ]);
     const code = whole.outputFiles[0]?.text ?? "";
     const names = Object.values(named.metafile.outputs).flatMap(({ exports }) => exports);
-    // Of CommonJS nobody knows the names before it runs.
+    // The names of a CommonJS module are unknown before it runs.
     if (names.every((name) => name === "default")) return undefined;
     return { version: hash("sha256", code).slice(0, 16), code, names, inputs };
   } catch {
-    // What is wrong with it is told of whoever imports it.
+    // Errors are reported for the script that imports the package.
     return undefined;
   }
 }
 
-/** What a script reads in its place: some of the names are words of the language. */
+/** Returns the module that scripts import instead; export names may be reserved words. */
 export const namesIn = (names: readonly string[]): string =>
   names
     .map((name, i) => `const n${i} = ${globalName}[${JSON.stringify(name)}]; export { n${i} as ${name} };`)
     .join("\n");
 
-/** Half of zod is its messages in fifty languages. */
+/** Replaces zod's messages in fifty languages, which are half of its code. */
 export function withoutLocales(onLoad: PluginBuild["onLoad"]): void {
   onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, ({ path }) => ({
     contents: 'export { default as en } from "./en.js";',
@@ -88,7 +89,7 @@ export function withoutLocales(onLoad: PluginBuild["onLoad"]): void {
   }));
 }
 
-/** The folder of the package that a file is of. */
+/** Returns the package folder of a file. */
 function packageOf(file: string): string {
   const parts = file.split("/");
   return parts.slice(0, parts.lastIndexOf("node_modules") + 2).join("/");

@@ -3,10 +3,10 @@ import { createRequire } from "node:module";
 import packaged from "@jitl/quickjs-ng-wasmfile-release-sync";
 import { createSpareMemories, type MachineMemory, pageBytes } from "./spare-memory.ts";
 
-// Its types are of its CommonJS half, whose default is a field; what is imported here is its other half.
+// The package's types describe its CommonJS build, where the default export is a field; this imports the ESM build.
 const variant = packaged as unknown as (typeof packaged)["default"];
 
-/** As much as is used of what every engine has, and the types of Node alone do not say. */
+/** The used part of the WebAssembly API, which Node's types alone do not declare. */
 declare namespace WebAssembly {
   type Imports = Record<string, Record<string, unknown>>;
   class Module {
@@ -19,48 +19,48 @@ declare namespace WebAssembly {
 }
 
 /**
- * QuickJS, one WebAssembly instance a machine. What bounds a machine's memory is its `WebAssembly.Memory` and nothing
- * else: the engine's own limit has let a line of script take 2 GiB. A machine can be pictured and set up again from its
- * picture, which takes a hundredth of what it takes to read the code again.
+ * QuickJS, with one WebAssembly instance per machine. Only `WebAssembly.Memory` limits a machine's memory: under the
+ * engine's own limit, one line of a script once took 2 GiB. A machine can be restored from a snapshot, which takes a
+ * hundredth of the time to load its code again.
  */
 export interface Engine {
-  /** Has nothing but the language. */
+  /** Creates a machine with nothing but the language. */
   blank(limits: MachineLimits, outside: MachineHost): Promise<Machine>;
   restore(picture: Picture, limits: MachineLimits, outside: MachineHost): Promise<Machine>;
 }
 
 export interface MachineLimits {
   readonly memoryBytes: number;
-  /** A picture is made of it, which is as large as the memory that it is made of. */
+  /** A snapshot will be taken, which is as large as the memory in use. */
   readonly isPictured?: true;
 }
 
-/** All that a machine knows of the world. */
+/** A machine's only access to the outside. */
 export interface MachineHost {
-  /** The one function that is given to what runs inside. Text in, text out, and never an exception. */
+  /** The only function available inside. Takes and returns text, and never throws. */
   called(op: string, a: string, b: string): string | undefined;
-  /** Asked every few thousand steps; true ends what runs, and nothing inside can catch it. */
+  /** Called every few thousand steps; returning true ends the running code, which cannot catch that. */
   mustStop(): boolean;
 }
 
 export interface Machine {
   evaluate(code: string, file: string): void;
-  /** Calls what `takeEntry` found; what it returns, as text. */
+  /** Calls the function that `takeEntry` found; returns its result as text. */
   enter(op: string, a: string, b: string): string;
-  /** Finds the function of this name among the globals, keeps it, and takes it off them. */
+  /** Stores the global function of this name, and removes it from the globals. */
   takeEntry(name: string): void;
-  /** Does some of what was promised; false when nothing is left. */
+  /** Runs some pending promise jobs; returns false when none are left. */
   settle(): boolean;
-  /** Of what the machine has ever used, and the pointers that lead into it. */
+  /** Takes a snapshot of all memory in use, and the pointers into it. */
   picture(): Picture;
-  /** The last time that it wanted more memory, since it was entered, there was none. */
+  /** The latest request for more memory since the last entry was refused. */
   lacksMemory(): boolean;
-  /** It is not used any more: its memory is wiped, and goes to another. */
+  /** Ends the use of the machine: its memory is wiped and reused. */
   release(): void;
 }
 
 export interface Picture {
-  /** Most of a machine's memory is zero: what is not, and where it lies. */
+  /** The nonzero parts of the memory, with their positions; most of it is zero. */
   readonly pieces: readonly Piece[];
   readonly pages: number;
   readonly runtime: RuntimePointer;
@@ -73,10 +73,10 @@ interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Thrown inside, and thrown again here: what is known of it. */
+/** An error thrown inside, rethrown outside with what is known of it. */
 export class MachineError extends Error {
   override readonly name = "MachineError";
-  /** As the engine writes it. */
+  /** The stack as the engine writes it. */
   readonly inner: string;
 
   constructor(message: string, inner: string) {
@@ -91,11 +91,11 @@ type RuntimePointer = ReturnType<Ffi["QTS_NewRuntime"]>;
 type ContextPointer = ReturnType<Ffi["QTS_NewContext"]>;
 type ValuePointer = ReturnType<Ffi["QTS_NewObject"]>;
 
-/** What the module declares, and asks for at least. */
+/** The minimum that the module declares. */
 const leastPages = 256;
-/** Enough for a thousand calls within calls; the stack of the module has no guard of its own. */
+/** Enough for a thousand nested calls; the module's stack has no guard of its own. */
 const stackBytes = 256 * 1_024;
-/** Promised things done at once before somebody looks at the clock. */
+/** Promise jobs run between two checks of the clock. */
 const jobsAtOnce = 1_000;
 
 export async function createEngine(): Promise<Engine> {
@@ -105,7 +105,7 @@ export async function createEngine(): Promise<Engine> {
   if (typeof loader !== "function") throw new Error("the engine's package has another shape");
 
   const spare = createSpareMemories();
-  /** Those of which the last run needed more than it began with: the next will, too. */
+  /** Snapshots whose last run needed more memory than it began with: the next run will, too. */
   const hungry = new WeakSet<Picture>();
   const boot = async (pages: number, { memoryBytes }: MachineLimits, outside: MachineHost, mayBeLarger = false) => {
     const mostPages = Math.max(pages, Math.floor(memoryBytes / pageBytes));
@@ -116,13 +116,13 @@ export async function createEngine(): Promise<Engine> {
         done(new WebAssembly.Instance(compiled, imports));
         return {};
       },
-      // What it would write to the console when it gives up.
+      // Suppresses what the module would print when it aborts.
       ...{ print: () => undefined, printErr: () => undefined },
     });
     return { module, held, ffi: new Ffi(module), outside };
   };
 
-  // What every instance begins with: it has to be written over even where a picture has zeros.
+  // Memory that every instance initializes: it must be overwritten even where a snapshot has zeros.
   const fresh = await boot(leastPages, { memoryBytes: 0 }, { called: () => undefined, mustStop: () => true });
   const written = new Set(usedSpans(fresh.held.memory.buffer));
 
@@ -131,7 +131,7 @@ export async function createEngine(): Promise<Engine> {
       const parts = await boot(leastPages, limits, outside);
       const runtime = parts.ffi.QTS_NewRuntime();
       parts.ffi.QTS_RuntimeSetMaxStackSize(runtime, stackBytes);
-      // Zero is as good as none of the engine's own switches: the language as it is.
+      // Zero means none of the engine's optional features: the plain language.
       const context = parts.ffi.QTS_NewContext(runtime, 0 as Parameters<Ffi["QTS_NewContext"]>[1]);
       const machine = createMachine(parts, { runtime, context }, written);
       parts.ffi.QTS_RuntimeEnableInterruptHandler(runtime);
@@ -189,7 +189,7 @@ function createMachine(
     },
     shouldInterrupt: () => (outside.mustStop() ? 1 : 0),
     freeHostRef: () => undefined,
-    // There are no modules to load: the bundle is whole, and `import()` of anything fails.
+    // There are no modules to load: the bundle is complete, and every `import()` fails.
     loadModuleSource: () => 0 as ReturnType<Module["callbacks"]["loadModuleSource"]> & 0,
     normalizeModule: () => 0 as ReturnType<Module["callbacks"]["normalizeModule"]> & 0,
   };
@@ -203,7 +203,7 @@ function createMachine(
     return text;
   }
 
-  /** In the machine's own memory, with the zero that ends it. Its caller frees it. */
+  /** Copies text into the machine's memory, zero-terminated. The caller frees it. */
   function textInside(text: string): { readonly at: number; readonly length: number } {
     const bytes = encoder.encode(text);
     const at = Number(module._malloc(bytes.length + 1));
@@ -220,7 +220,7 @@ function createMachine(
     return value;
   }
 
-  /** The value, or what was thrown instead of one. */
+  /** Returns the value, or throws the pending exception. */
   function unwrapped(value: ValuePointer): ValuePointer {
     const error = ffi.QTS_ResolveException(context, value);
     if (Number(error) === 0) return value;
@@ -308,7 +308,7 @@ function createMachine(
 const spanBytes = 4_096;
 const zeros = Buffer.alloc(spanBytes);
 
-/** The numbers of the stretches that hold anything. */
+/** Returns the indexes of the spans that contain data. */
 function usedSpans(buffer: ArrayBuffer): readonly number[] {
   const used: number[] = [];
   for (let at = 0; at < buffer.byteLength; at += spanBytes) {
@@ -317,7 +317,7 @@ function usedSpans(buffer: ArrayBuffer): readonly number[] {
   return used;
 }
 
-/** Neighbours are one piece. */
+/** Merges adjacent spans into pieces. */
 function piecesOf(buffer: ArrayBuffer, written: ReadonlySet<number>): readonly Piece[] {
   const spans = [...written.union(new Set(usedSpans(buffer)))].sort((a, b) => a - b);
   const pieces: Piece[] = [];

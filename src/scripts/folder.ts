@@ -3,13 +3,13 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { ScriptAt, ScriptKind } from "../core/scripts/script.ts";
 
-/** A file that should hold a script. */
+/** A file that should contain a script. */
 export interface ScriptFile extends ScriptAt {
-  /** Within the folder. */
+  /** Path within the folder. */
   readonly file: string;
 }
 
-/** As they stand in the folder; the last is what others call it. */
+/** Folder names and their kinds; the last is Nango's name for events. */
 const kinds: readonly (readonly [folder: string, kind: ScriptKind])[] = [
   ["syncs", "sync"],
   ["actions", "action"],
@@ -17,7 +17,7 @@ const kinds: readonly (readonly [folder: string, kind: ScriptKind])[] = [
   ["on-events", "event"],
 ];
 
-/** `<integration>/{syncs,actions,events}/<name>.ts`; undefined when there is no such folder. */
+/** Lists `<integration>/{syncs,actions,events}/<name>.ts`; undefined if the folder does not exist. */
 export async function listScripts(folder: string): Promise<readonly ScriptFile[] | undefined> {
   const integrations = await names(folder);
   if (integrations === undefined) return undefined;
@@ -37,12 +37,12 @@ async function names(folder: string): Promise<readonly string[] | undefined> {
   try {
     return (await readdir(folder)).sort();
   } catch {
-    // It is not there, or is no folder: of the scripts' own folder that is for its caller to say.
+    // Missing or not a folder. For the scripts folder itself, the caller reports that.
     return undefined;
   }
 }
 
-/** Changes when one of the files does, by whatever way: written over, put in its place, or led to by another link. */
+/** Returns a stamp that changes when a file does: overwritten, replaced, or reached by another link. */
 export async function stampOf(files: readonly string[]): Promise<string> {
   const marks = await Promise.all(
     files.map(async (file) => {
@@ -50,7 +50,7 @@ export async function stampOf(files: readonly string[]): Promise<string> {
         const [{ mtimeMs, size, ino }, real] = await Promise.all([stat(file), realpath(file)]);
         return `${real} ${mtimeMs} ${size} ${ino}`;
       } catch {
-        // A file that is gone is a change too.
+        // A deleted file is a change, too.
         return `${file} -`;
       }
     }),
@@ -58,20 +58,20 @@ export async function stampOf(files: readonly string[]): Promise<string> {
   return marks.join("\n");
 }
 
-/** Says that something may have changed: when the system tells of it, and every so often whether it does or not. */
+/** Reports possible changes: on events of the file system, and at regular intervals in any case. */
 export function watchFolder(folder: string, everyMs: number, changed: () => void): () => void {
   let watcher: FSWatcher | undefined;
   function open(): void {
     if (watcher !== undefined) return;
     try {
       watcher = watch(folder, { recursive: true, persistent: false }, changed);
-      // The folder went away, or there are more files than may be watched: looking is left.
+      // The folder was removed, or has more files than can be watched: only the interval remains.
       watcher.on("error", () => {
         watcher?.close();
         watcher = undefined;
       });
     } catch {
-      // It is not there yet.
+      // The folder does not exist yet.
       watcher = undefined;
     }
   }

@@ -25,24 +25,24 @@ import { createScriptThrottle } from "./throttle.ts";
 import { createToolRows } from "./tool-rows.ts";
 
 export interface ScriptHostOptions {
-  /** `<integration>/{syncs,actions,events}/<name>.ts`. */
+  /** Holds `<integration>/{syncs,actions,events}/<name>.ts`. */
   readonly folder: string;
   readonly world: Pick<World, "log" | "now">;
   readonly limits?: Partial<HostLimits>;
-  /** Whether a path of the data port is one that latchkey answers itself. */
+  /** Reports whether a path of the data port is one of Latchkey's own routes. */
   readonly isOwnPath?: (endpoint: ScriptEndpoint) => boolean;
 }
 
 export interface HostLimits {
-  /** Worker threads; the proxy has one of the machine's to itself. */
+  /** Worker threads; the proxy has a CPU core to itself. */
   readonly threads: number;
-  /** Of each row. Each may have all the memory that a run may have; more wait. */
+  /** Maximum concurrent runs per queue. Each may use all the memory that a run may have; further runs wait. */
   readonly runsAtOnce: number;
-  /** Of a machine while it reads a file: what a run may have, so that what can be read can be run, and no more. */
+  /** Memory limit while a file is loaded: that of a run, so that whatever loads can run. */
   readonly memoryBytes: number;
-  /** How often the folder is looked at whether anything was heard of it or not. */
+  /** Interval at which the folder is checked even without events. */
   readonly lookMs: number;
-  /** Several changes within this time are one. */
+  /** Changes within this time are handled together. */
   readonly quietMs: number;
 }
 
@@ -53,11 +53,11 @@ const usualHostLimits: HostLimits = {
   lookMs: 5_000,
   quietMs: 50,
 };
-/** However much goes on in the folder, it is looked at as often as this. */
+/** Upper limit of the delay when changes continue. */
 const mostQuietMs = 1_000;
-/** Nothing was read for as long. */
+/** Idle time after which the bundler is stopped. */
 const idleMs = 30_000;
-/** Files that are read at once. */
+/** Maximum number of files loaded concurrently. */
 const takeUpAtOnce = 4;
 
 export async function createScriptHost(options: ScriptHostOptions): Promise<ScriptHost> {
@@ -73,7 +73,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   const listeners = new Set<() => void>();
   const toolRows = createToolRows();
   const rests = createScriptThrottle();
-  /** What a script that was handed out runs, for as long as somebody has it. */
+  /** Keeps the code of a script that a caller still holds, even after it was replaced. */
   const handedOut = new WeakMap<Script, ReadyScript>();
   let entries = new Map<string, FolderEntry>();
   let good: readonly Script[] = [];
@@ -84,7 +84,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     const real = await realpath(folder).catch(() => undefined);
     const files = real === undefined ? undefined : await listScripts(real);
     if (real === undefined || files === undefined) {
-      // Away for a moment, or for good: what was there goes on.
+      // Missing briefly or for good: the loaded scripts stay.
       world.log.warn("the folder of scripts cannot be read", { folder });
       return;
     }
@@ -138,7 +138,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
 
   let sleep: NodeJS.Timeout | undefined;
-  /** One look at a time; what is heard meanwhile is looked at after it. */
+  /** One scan at a time; a change during the scan starts another one. */
   let looking: Promise<void> | undefined;
   let isAgain = false;
   async function lookInTurn(): Promise<void> {
@@ -161,7 +161,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
   let quiet: NodeJS.Timeout | undefined;
   let firstHeard = 0;
-  /** What is still being written is waited for, though not for ever. */
+  /** Waits for files that are still being written, up to a limit. */
   function changed(): void {
     if (isClosed) return;
     if (quiet === undefined) firstHeard = performance.now();
@@ -221,7 +221,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
     return new Promise((resolve) => {
       let isOver = false;
       const row = toolRows.open();
-      // What hears no message any more, such as a thread that spins, is ended from here.
+      // A thread that no longer reads messages, such as one in an endless loop, is ended from here.
       const late = setTimeout(
         () => end(failed("deadline", `took longer than ${job.limits.deadlineMs} ms`), true),
         job.limits.deadlineMs + 500,
@@ -236,7 +236,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
         if (isOurs) task.drop();
         resolve(outcome);
       }
-      /** By itself. What it has asked for without waiting for it is done all the same. */
+      /** The run ended by itself. Calls that it made without waiting are still executed. */
       function ended(outcome: ScriptOutcome): void {
         row.beginAll();
         end(outcome, false);
@@ -309,7 +309,7 @@ const aborted = (signal: AbortSignal): Promise<boolean> =>
     else signal.addEventListener("abort", () => resolve(true), { once: true });
   });
 
-/** What threads have of it. */
+/** Versions of the script and its base that threads may have loaded. */
 const versionsIn = ({ ready }: FolderEntry): readonly string[] =>
   ready === undefined
     ? []
@@ -320,7 +320,7 @@ const keyOf = ({ integration, kind, name }: ScriptAt) => `${integration}/${kind}
 const sameOutcome = (a: FolderEntry, b: FolderEntry) =>
   a.ready?.script.version === b.ready?.script.version && JSON.stringify(a.broken) === JSON.stringify(b.broken);
 
-/** A key that would be a prototype where somebody assigns it is left out: nobody's data has one. */
+/** Parses JSON without `__proto__` keys, which could set a prototype when assigned; no real data has one. */
 function plainJson(text: string): JsonValue {
   if (!/__proto__|\\u005[fF]/.test(text)) return JSON.parse(text) as JsonValue;
   return JSON.parse(text, (key, value: unknown) => (key === "__proto__" ? undefined : value)) as JsonValue;

@@ -2,32 +2,32 @@ import { realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
 
 /**
- * The files that a script may be made of: those of its folder, and those of packages that a bare name leads to, in a
- * `node_modules` of the folder or of one above it. Anything else on the machine is somebody else's.
+ * The files that a script may import: those of its folder, and those of packages found by name in a `node_modules` of
+ * the folder or one above it. Any other file of the machine is refused.
  */
 export interface ImportBounds {
-  /** Whether the file may be read for this import. Every link on its path is followed first. */
+  /** Reports whether the file may be read for this import. Resolves all links of its path first. */
   admits(asked: ImportedFile): Promise<boolean>;
-  /** Admits a package that latchkey brings itself, by one of its files. */
+  /** Admits one of Latchkey's own packages, given any of its files. */
   addPackage(file: string): Promise<void>;
-  /** Whether the file was admitted. */
+  /** Reports whether the file was admitted. */
   has(path: string): boolean;
 }
 
 export interface ImportedFile {
-  /** As it is written: `./a`, `zod/mini`, `#b`. */
+  /** As written: `./a`, `zod/mini`, `#b`. */
   readonly specifier: string;
   readonly importer: string;
-  /** The folder that it is looked up from. */
+  /** The folder where the lookup starts. */
   readonly from: string;
   /** The file that the bundler found. */
   readonly path: string;
 }
 
-/** `folder` is without links. */
+/** `folder` must have its links resolved. */
 export function createImportBounds(folder: string): ImportBounds {
   const admitted = new Set<string>();
-  /** Folders of packages outside the folder, from which files were admitted. */
+  /** Packages outside the folder from which files were admitted. */
   const packages = new Set<string>();
   let roots: Promise<readonly string[]> | undefined;
   const realRoots = () => {
@@ -42,7 +42,7 @@ export function createImportBounds(folder: string): ImportBounds {
     const own = await real(importer);
     const importing = [...packages].find((one) => own !== undefined && isInside(one, own));
     if (importing !== undefined && isInside(importing, file)) return true;
-    // A package's own name for something else: of itself, or of another package.
+    // A package's subpath import: for a file of its own, or of another package.
     if (specifier.startsWith("#")) return (await realRoots()).some((root) => isInside(root, file));
     const name = packageName(specifier);
     if (name === undefined) return false;
@@ -72,16 +72,18 @@ export function createImportBounds(folder: string): ImportBounds {
 
 export const isInside = (folder: string, path: string): boolean => path.startsWith(folder + sep);
 
-/** The file without links; undefined: there is none. */
+/** Returns the path with links resolved; undefined if it does not exist. */
 const real = (path: string): Promise<string | undefined> => realpath(path).catch(() => undefined);
 
-/** The folder itself, and all above it. */
+/** Returns the folder and all its parents. */
 function above(folder: string): readonly string[] {
   const parent = dirname(folder);
   return parent === folder ? [folder] : [folder, ...above(parent)];
 }
 
-/** `zod` of `zod/mini`, `@scope/name` of `@scope/name/part`; undefined: not the name of a package. */
+/**
+ * Returns `zod` for `zod/mini`, `@scope/name` for `@scope/name/part`; undefined if the specifier is not a package name.
+ */
 function packageName(specifier: string): string | undefined {
   if (isAbsolute(specifier) || /[\\%]/.test(specifier)) return undefined;
   const parts = specifier.split("/");
@@ -91,7 +93,7 @@ function packageName(specifier: string): string | undefined {
   return second === "" || second.startsWith(".") ? undefined : `${first}/${second}`;
 }
 
-/** Where the nearest package of that name is, without links. */
+/** Finds the nearest package of that name, with links resolved. */
 async function packageFolder(name: string, from: string): Promise<string | undefined> {
   for (const one of above(from)) {
     const found = await real(join(one, "node_modules", name));

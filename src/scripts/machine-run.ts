@@ -3,16 +3,16 @@ import type { ScriptLimits, ScriptLine } from "../core/scripts/script.ts";
 import { type Engine, type Machine, MachineError, type MachineHost, type Picture } from "./engine.ts";
 import type { RawFailure, ToolCall } from "./messages.ts";
 
-/** One run in a machine of its own, held to its limits from outside. */
+/** A run in a machine of its own, whose limits are enforced from outside. */
 export interface MachineRun {
   begin(start: string): void;
   answer(call: string, text: string): void;
-  /** It is over, whatever it does. */
+  /** Ends the run, whatever it is doing. */
   drop(): void;
 }
 
 export interface RunEvents {
-  /** Around each time that the machine has the thread. */
+  /** Called before and after each time the machine runs on the thread. */
   entered(): void;
   left(): void;
   calls(calls: readonly ToolCall[]): void;
@@ -21,11 +21,11 @@ export interface RunEvents {
   failed(failure: RawFailure): void;
 }
 
-/** No list of arguments is longer: it is read where the proxy's requests are. */
+/** Size limit of a call's arguments, which the proxy's thread parses. */
 export const toolBytes = 8 * 1_024 * 1_024;
-/** In bytes. All of it is taken in by the proxy's thread, and 32 KiB are kept. */
+/** Limit of logged bytes. The proxy's thread receives all of them, and keeps 32 KiB. */
 const mostLogged = 1_024 * 1_024;
-/** A machine asks its host for small things as often as this. */
+/** Maximum number of calls from a machine to its host. */
 const mostSmallThings = 10_000_000;
 
 interface MachineRunOptions {
@@ -44,14 +44,14 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
   let stretchBegan = 0;
   let isOver = false;
   let isInside = false;
-  /** What it has gone beyond; nothing inside goes on. */
+  /** The exceeded limit; once set, nothing inside continues. */
   let beyond: RawFailure | undefined;
 
   const stop: Stop = (code, message, stack = "") => {
     beyond ??= { code, message, stack };
   };
 
-  /** Without any memory it cannot even say so: what it throws then is nothing. */
+  /** A machine without any memory cannot create its error, and throws null. */
   function failureIn(said: RawFailure): RawFailure {
     if (said.message !== "null" || !machine.lacksMemory()) return said;
     return { code: "memory", message: tooMuch(limits), stack: said.stack };
@@ -67,7 +67,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
       calls += 1;
       underWay += 1;
       if (calls > limits.toolCalls) stop("tool_calls", `more than ${limits.toolCalls} calls of tools`);
-      // The inside keeps its own row; who comes here with more has gone around it.
+      // The sandbox queues calls itself; exceeding the limit here means bypassing that queue.
       else if (underWay > limits.toolCallsAtOnce)
         stop("tool_calls", `more than ${limits.toolCallsAtOnce} calls at once`);
       else if (text.length > toolBytes) stop("tool_calls", `a call with more than ${toolBytes} bytes`);
@@ -133,7 +133,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
       try {
         return ops[op]?.(a, b);
       } catch (error) {
-        // Text that is not what the inside writes: somebody has changed the inside.
+        // Text that the sandbox never writes: the script has changed the sandbox.
         stop("script_error", `the tools of the script were changed: ${error instanceof Error ? error.message : ""}`);
         return undefined;
       }
@@ -158,7 +158,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
     clearTimeout(deadline);
     for (const timer of timers.values()) clearTimeout(timer);
     timers.clear();
-    // It ends from inside, too, and goes on there for a moment.
+    // If the run ends from inside, the machine still runs for a moment, and is released later.
     if (!isInside) machine.release();
   }
 
@@ -176,7 +176,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
     events.failed(beyond);
   }
 
-  /** Lets the machine have the thread until it waits for something. */
+  /** Runs the machine until it waits. */
   function run(step: () => void, before?: () => void): void {
     if (isOver) return;
     before?.();
@@ -186,7 +186,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
     try {
       step();
       while (!isOver && !outside.mustStop() && machine.settle()) {
-        // Goes on as long as something was promised.
+        // Continues while promise jobs are pending.
       }
     } catch (error) {
       broke(error, machine, limits, stop);
@@ -220,7 +220,7 @@ export async function openRun({ engine, picture, limits, events }: MachineRunOpt
   };
 }
 
-/** What was thrown while the machine had the thread: by what runs in it, or by the machine itself. */
+/** Handles an error from a machine: of the script, or of the machine itself. */
 function broke(error: unknown, machine: Machine, limits: ScriptLimits, stop: Stop): void {
   if (error instanceof MachineError) {
     stop(error.message.includes("out of memory") ? "memory" : "script_error", error.message, error.inner);
@@ -259,7 +259,7 @@ const settable = new Set([
   "hash",
 ]);
 
-/** Reads a URL, or changes a part of one; text for text. */
+/** Parses a URL, or changes a part of one; text in, text out. */
 function urlParts([text, base, part, value]: readonly (string | null | undefined)[]): string | undefined {
   const url = URL.parse(text ?? "", base ?? undefined);
   if (url === null) return undefined;
@@ -267,7 +267,7 @@ function urlParts([text, base, part, value]: readonly (string | null | undefined
     try {
       Object.assign(url, { [part]: value });
     } catch {
-      // `href` alone throws; the others keep what they were.
+      // Only `href` throws; other parts keep their value.
       return undefined;
     }
   }

@@ -10,12 +10,12 @@ import {
 } from "../core/scripts/script.ts";
 import type { ScriptFile } from "./folder.ts";
 
-/** What a file says of itself, read; or what is wrong with it, and which of its words is. */
+/** The parsed declarations of a file; or the mistakes, each with the word that is wrong. */
 export type ManifestResult = { readonly script: Script } | { readonly mistakes: readonly ManifestMistake[] };
 
 export interface ManifestMistake {
   readonly message: string;
-  /** Where it stands in the file, if it stands there. */
+  /** The word in the file, if it occurs there. */
   readonly word: string | undefined;
 }
 
@@ -28,7 +28,7 @@ const makerOf: Readonly<Record<Script["kind"], string>> = {
   event: "createOnEvent",
 };
 
-/** What is known of a script before its file is read. */
+/** Facts known before the file is read. */
 interface Known {
   readonly version: string;
   readonly changedMs: number;

@@ -1,14 +1,14 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { ScriptFailure, ScriptLimits, ScriptLine, UpstreamFailure } from "../core/scripts/script.ts";
 
-/** What a thread is told. Everything that crosses is text or a number. */
+/** Messages to a thread. Only text and numbers cross. */
 export type ToThread =
-  /** The prelude and the files are sent once a thread; runs name them. */
+  /** The prelude and the files are sent to each thread once; runs refer to them. */
   | {
       readonly kind: "load";
       readonly version: string;
       readonly code: string;
-      /** The version of what has to have been read before. */
+      /** Version of the base that must be loaded first. */
       readonly base: string | undefined;
     }
   | { readonly kind: "forget"; readonly version: string }
@@ -17,11 +17,11 @@ export type ToThread =
       readonly kind: "run";
       readonly run: number;
       readonly version: string;
-      /** Entry, input and facts, as the inside reads them. */
+      /** Entry, input and facts, in the sandbox's format. */
       readonly start: string;
       readonly limits: ScriptLimits;
     }
-  /** `text` is a whole answer, as the inside reads it. */
+  /** `text` is a complete response in the sandbox's format. */
   | { readonly kind: "answer"; readonly run: number; readonly call: string; readonly text: string }
   | { readonly kind: "drop"; readonly run: number };
 
@@ -36,11 +36,11 @@ export type FromThread =
 export interface ToolCall {
   readonly id: string;
   readonly tool: string;
-  /** The arguments, a list in JSON. */
+  /** The arguments, as a JSON array. */
   readonly text: string;
 }
 
-/** A failure whose stack is still of the bundle. */
+/** A failure whose stack still refers to the bundle. */
 export interface RawFailure {
   readonly code: ScriptFailure["code"];
   readonly message: string;
@@ -51,8 +51,8 @@ export interface RawFailure {
 
 export interface ThreadData {
   readonly prelude: string;
-  /** What a machine may have while a file is read: as much as a run of it. */
+  /** Memory limit while a file is loaded: that of a run. */
   readonly memoryBytes: number;
-  /** Which run is inside, and since when: a thread that hangs cannot say it any more. Two 64-bit numbers. */
+  /** The active run and its start time, for a thread that hangs and cannot report them. Two 64-bit numbers. */
   readonly watch: SharedArrayBuffer;
 }

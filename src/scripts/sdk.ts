@@ -1,9 +1,9 @@
 /**
- * What a customer's script imports from `latchkey/scripts` (or, the same thing, from `nango`). Nothing here runs
- * anything: a script says what it is, and whoever hosts it gives it its tools.
+ * The types and functions that your script imports from `latchkey/scripts` (or from `nango`, which is the same).
+ * Nothing here runs: a script only describes itself, and the host that runs it provides the tools.
  */
 
-/** A schema of zod, of any version that speaks Standard Schema. */
+/** A zod schema, of any version that implements Standard Schema. */
 // biome-ignore lint/suspicious/noExplicitAny: a schema of whatever type; it is what the customer's schema says it is.
 export interface Schema<Output = any> {
   readonly "~standard": {
@@ -13,7 +13,7 @@ export interface Schema<Output = any> {
   };
 }
 
-/** What a schema lets through. */
+/** The output type of a schema. */
 export type Infer<S> = S extends { readonly "~standard": { readonly types?: infer T } }
   ? NonNullable<T> extends { readonly output: infer Output }
     ? Output
@@ -33,7 +33,7 @@ export interface Endpoint {
 interface DescribedScript<Metadata> {
   description: string;
   version?: string;
-  /** For people; nothing is made of them. */
+  /** For display only; Latchkey does not enforce them. */
   scopes?: string[];
   metadata?: Metadata;
 }
@@ -41,16 +41,16 @@ interface DescribedScript<Metadata> {
 export interface SyncDefinition<M extends Models, Metadata, Checkpoint = undefined> extends DescribedScript<Metadata> {
   /** At least 30 seconds, at most 31 days: `every 5 minutes`, `1d`. */
   frequency: string;
-  /** `full` when it is not said. */
+  /** Default: `full`. */
   syncType?: "full" | "incremental";
   endpoints?: Endpoint[];
   models: M;
   checkpoint?: Checkpoint;
-  /** What a whole full run does not bring is deleted. */
+  /** Deletes records that a complete full run does not return. */
   trackDeletes?: boolean;
-  /** It runs without being asked, from the connection's making on. True when it is not said. */
+  /** Runs the sync on its schedule from the creation of the connection, without being started. Default: true. */
   autoStart?: boolean;
-  /** The kinds of notifications that `onWebhook` hears of; `*`: all. */
+  /** Types of notifications that call `onWebhook`; `*` for all. */
   webhookSubscriptions?: string[];
   exec: (nango: NangoSync<M, Metadata, Checkpoint>) => MaybePromise<void>;
   // biome-ignore lint/suspicious/noExplicitAny: what a provider sends is the provider's affair.
@@ -73,23 +73,23 @@ export type Sync<M extends Models, Metadata, Checkpoint> = SyncDefinition<M, Met
 export type Action<Input, Output, Metadata> = ActionDefinition<Input, Output, Metadata> & { type: "action" };
 export type OnEvent<Metadata> = EventDefinition<Metadata> & { type: "onEvent" };
 
-/** Fetches data on a schedule. */
+/** Creates a sync, which fetches data on a schedule. */
 export const createSync = <M extends Models, Metadata = undefined, Checkpoint = undefined>(
   definition: SyncDefinition<M, Metadata, Checkpoint>,
 ): Sync<M, Metadata, Checkpoint> => ({ ...definition, type: "sync" });
 
-/** Does one thing on demand. */
+/** Creates an action, which does one task on demand. */
 export const createAction = <Input = undefined, Output = undefined, Metadata = undefined>(
   definition: ActionDefinition<Input, Output, Metadata>,
 ): Action<Input, Output, Metadata> => ({ ...definition, type: "action" });
 
-/** Runs when something happens to a connection. */
+/** Creates a script that runs on an event of a connection. */
 export const createOnEvent = <Metadata = undefined>(definition: EventDefinition<Metadata>): OnEvent<Metadata> => ({
   ...definition,
   type: "onEvent",
 });
 
-/** Thrown by an action, its payload is what the caller gets. */
+/** Throw this error in an action to return its payload to the caller. */
 export class ActionError<Payload = unknown> extends Error {
   override readonly name = "ActionError";
   readonly type = "action_script_runtime_error";
@@ -103,22 +103,22 @@ export class ActionError<Payload = unknown> extends Error {
 }
 
 export interface ProxyConfiguration {
-  /** The path at the provider, or a whole URL of it. */
+  /** The path at the provider, or a complete URL. */
   endpoint: string;
   method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "get" | "post" | "put" | "patch" | "delete";
   params?: string | Record<string, string | number | boolean | (string | number)[] | undefined>;
   headers?: Record<string, string>;
   data?: unknown;
-  /** Only to an origin that the integration allows. */
+  /** The origin must be one that the integration allows. */
   baseUrlOverride?: string;
   retries?: number;
-  /** Statuses that are tried again beside those that always are. */
+  /** Additional statuses to retry. */
   retryOn?: number[] | null;
-  /** `arraybuffer` and `stream` bring a Buffer. */
+  /** `arraybuffer` and `stream` return a Buffer. */
   responseType?: "json" | "text" | "arraybuffer" | "stream" | "blob";
   decompress?: boolean;
   paginate?: Partial<Pagination>;
-  /** Another connection than the script's own, where the host allows it. */
+  /** Use another connection than the script's own, if the host allows it. */
   connectionId?: string;
   providerConfigKey?: string;
 }
@@ -127,9 +127,9 @@ export interface Pagination {
   type: "cursor" | "link" | "offset" | "none";
   limit?: number | string;
   limit_name_in_request?: string;
-  /** Where in an answer the list is; it is the answer itself when it is not said. */
+  /** Path of the list in the response. Default: the response itself. */
   response_path?: string;
-  /** The position goes into the body; so it does for POST, PUT and PATCH when it is not said. */
+  /** Sends the position in the body instead of the query. Default: true for POST, PUT and PATCH. */
   in_body?: boolean;
   cursor_path_in_response?: string;
   cursor_name_in_request?: string;
@@ -151,14 +151,14 @@ export interface ProxyResponse<T = any> {
 
 type Json = Record<string, unknown>;
 
-/** What every script is given. */
+/** The tools of every script. */
 export interface NangoAction<Metadata = undefined> {
   readonly connectionId: string;
   readonly providerConfigKey: string;
   readonly provider: string;
   readonly environmentName: string;
   readonly variant: string;
-  /** The run, as it is shown. */
+  /** ID of the run, as the logs show it. */
   readonly activityLogId: string;
   readonly ActionError: typeof ActionError;
 
@@ -169,7 +169,7 @@ export interface NangoAction<Metadata = undefined> {
   put<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
   patch<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
   delete<T = any>(config: ProxyConfiguration): Promise<ProxyResponse<T>>;
-  /** Page after page, by the provider's own way of paging or by the one that is given. */
+  /** Yields page after page, with the provider's way of paging, or the one in `config.paginate`. */
   paginate<T = any>(config: ProxyConfiguration): AsyncGenerator<T[], undefined, void>;
 
   getConnection(providerConfigKey?: string, connectionId?: string): Promise<any>;
@@ -199,26 +199,26 @@ export interface NangoAction<Metadata = undefined> {
     mode?: boolean | string | Json,
   ): Promise<unknown>;
   /**
-   * Whether this run has the lock now: within an environment one run has a key, for `ttlMs` (60 s when it is not said, an
-   * hour at most), and never beyond its own end.
+   * Returns true if this run now holds the lock. Within an environment, only one run can hold a key. A lock lasts
+   * `ttlMs` (default 60 s, at most 1 hour), but never longer than the run.
    */
   tryAcquireLock(lock: { key: string; ttlMs?: number }): Promise<boolean>;
-  /** Whether this run had it. */
+  /** Returns true if this run held the lock. */
   releaseLock(lock: { key: string }): Promise<boolean>;
   releaseAllLocks(): Promise<void>;
-  /** Empty: a script has no attributes beside what its file says. */
+  /** Always empty: a script has no attributes besides those in its file. */
   getFlowAttributes(): Json;
-  /** The last argument may say how grave it is: `{ level: "error" }`. */
+  /** Writes to the log of the run. The last argument may set the level: `{ level: "error" }`. */
   log(...said: unknown[]): Promise<void>;
-  /** Throws an ActionError that says what is wrong with the input, and where. */
+  /** Throws an ActionError that lists what is wrong with the input, and where. */
   // biome-ignore lint/suspicious/noExplicitAny: a schema of zod 3 or 4.
   zodValidateInput<T = any>(given: { zodSchema: any; input: unknown }): Promise<{ success: true; data: T }>;
 }
 
-/** What a sync is given beside. */
+/** The additional tools of a sync. */
 export interface NangoSync<M extends Models = Models, Metadata = undefined, Checkpoint = undefined>
   extends NangoAction<Metadata> {
-  /** When the last run that succeeded began. */
+  /** Start time of the last successful run. */
   readonly lastSyncDate: Date | undefined;
   batchSave<N extends keyof M & string>(records: Infer<M[N]>[], model: N): Promise<boolean>;
   batchUpdate<N extends keyof M & string>(
@@ -236,6 +236,6 @@ export interface NangoSync<M extends Models = Models, Metadata = undefined, Chec
   trackDeletesStart(model: keyof M & string): Promise<void>;
   trackDeletesEnd(model: keyof M & string): Promise<unknown>;
   deleteRecordsFromPreviousExecutions(model: keyof M & string): Promise<unknown>;
-  /** `override` is what is done; anything else is refused. */
+  /** Only `override`, the default, is supported; other strategies throw. */
   setMergingStrategy(merging: { strategy: string }, model: keyof M & string): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** As much of what every engine has as is used here; the types of Node alone do not say it. */
+/** The used part of the WebAssembly API, which Node's types alone do not declare. */
 declare namespace WebAssembly {
   class Memory {
     constructor(size: { initial: number; maximum: number });
@@ -9,37 +9,37 @@ declare namespace WebAssembly {
 
 export interface MachineMemory {
   readonly memory: WebAssembly.Memory;
-  /** The last time that more was asked for, there was none. */
+  /** The latest request for more memory was refused. */
   wasRefused(): boolean;
   forgetRefusal(): void;
-  /** Nobody uses it any more. Says whether more of it was used than it was to begin with. */
+  /** Ends the use of the memory. Returns whether more of it was used than its initial size. */
   release(): boolean;
 }
 
 /**
- * Memories of machines that are gone, wiped, for those to come. A new one for each run has V8 collect everything after
- * every fourth, since it counts 16 MiB for each, however little of it is used: that was as much work as the runs. And
- * of scripts that take all they can get, one after another, each would have had 64 MiB mapped, marked and unmapped by
- * V8's helpers, which have the priority of the proxy's thread.
+ * Wiped memories of finished machines, for reuse. V8 counts 16 MiB for each new memory, however little is used, and so
+ * runs a full collection after every fourth: that cost as much as the runs. Scripts that use all available memory, one
+ * after another, would each have 64 MiB mapped, marked and unmapped by V8's helper threads, which have the same
+ * priority as the proxy's thread.
  */
 export interface SpareMemories {
-  /** All zeros. */
+  /** Returns a memory of zeros. */
   take(size: MemorySize): MachineMemory;
 }
 
 export interface MemorySize {
   readonly pages: number;
   readonly mostPages: number;
-  /** It may have more pages than asked for from the beginning. */
+  /** The memory may start with more pages than requested. */
   readonly mayBeLarger: boolean;
 }
 
 export const pageBytes = 65_536;
-/** What has been used of each stays this process's: some MiB. */
+/** Number of memories kept; the used part of each stays allocated: a few MiB. */
 const mostSpare = 4;
-/** Of one that has grown it may be all of it. Scripts that need so much need it one after another. */
+/** A grown memory may stay allocated as a whole. Scripts that need so much run one after another. */
 const mostGrown = 1;
-/** Unused for as long they are let go of. */
+/** Unused memories are freed after this time. */
 const restMs = 30_000;
 
 const zeros = Buffer.alloc(pageBytes);
@@ -71,7 +71,7 @@ export function createSpareMemories(): SpareMemories {
   }
 
   function keep(memory: WebAssembly.Memory, { pages: atFirst, mostPages }: MemorySize): boolean {
-    // One that has grown cannot shrink.
+    // A memory that has grown cannot shrink.
     const pages = memory.buffer.byteLength / pageBytes;
     const hasGrown = pages > atFirst;
     if (hasGrown && spare.filter((one) => one.hasGrown).length >= mostGrown) return true;
@@ -88,7 +88,8 @@ export function createSpareMemories(): SpareMemories {
       const memory = taken(size);
       let isGivenBack = false;
       let isRefused = false;
-      // The module grows it through this; how large it is says nothing, since it may have been so from the beginning.
+      // The module grows its memory through this method. The size alone does not tell, since a memory may be large from
+      // the start.
       memory.grow = (pages) => {
         isRefused = true;
         const before = grow.call(memory, pages);
@@ -112,8 +113,8 @@ export function createSpareMemories(): SpareMemories {
 }
 
 /**
- * All of it, wherever something may have been written; what has never been touched is read, and stays untouched. Says
- * how many pages there are up to the last that held anything.
+ * Clears every page that has data; untouched pages are only read, and stay unallocated. Returns the number of pages up
+ * to the last with data.
  */
 function wipe(buffer: ArrayBuffer): number {
   const all = Buffer.from(buffer);

@@ -1,6 +1,6 @@
 import { SourceMap } from "node:module";
 
-/** A place in a customer's file. */
+/** A position in a customer's file. */
 export interface SourcePosition {
   readonly file: string;
   readonly line: number;
@@ -9,7 +9,7 @@ export interface SourcePosition {
 
 const mostPlaces = 20;
 
-/** Where in the customer's own files a stack of the engine's leads, innermost first. */
+/** Maps an engine stack to positions in the customer's own files, innermost first. */
 export function placesOf(stack: string, map: string): readonly SourcePosition[] {
   const frames = [...stack.matchAll(/\bscript\.js:(\d+)(?::(\d+))?/g)];
   if (frames.length === 0) return [];
@@ -21,8 +21,8 @@ export function placesOf(stack: string, map: string): readonly SourcePosition[] 
 }
 
 /**
- * Finds where in the customer's own files a place of the bundle is from; undefined: in none of them. The map is
- * decoded once, which takes some milliseconds for each MiB of a bundle: of many places one asks the same finder.
+ * Returns a function that maps positions of the bundle to the customer's own files; undefined for other code. Decodes
+ * the map once, which takes some milliseconds per MiB of bundle: reuse the function for many positions.
  */
 export function placesIn(map: string): (line: number, column: number) => SourcePosition | undefined {
   if (map === "") return () => undefined;

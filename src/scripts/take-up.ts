@@ -9,7 +9,7 @@ import { type ManifestMistake, readManifest } from "./manifest.ts";
 import { placesOf } from "./stack.ts";
 import type { Threads } from "./threads.ts";
 
-/** A script with what runs. */
+/** A script with its runnable code. */
 export interface ReadyScript {
   readonly script: Script;
   readonly bundle: Pick<Bundle, "code" | "map" | "base">;
@@ -17,26 +17,26 @@ export interface ReadyScript {
   readonly source: string;
 }
 
-/** How a file stands: what was made of it last, and what may still run. */
+/** State of a file: the result of its last load, and the version that still runs. */
 export interface FolderEntry {
   readonly file: ScriptFile;
-  /** The last that was good. */
+  /** The last valid version. */
   readonly ready: ReadyScript | undefined;
   readonly broken: BrokenScript | undefined;
-  /** Of all that went into it. */
+  /** All files in the bundle. */
   readonly inputs: readonly string[];
   readonly stamp: string;
 }
 
 export interface FolderReading {
-  /** Without links. */
+  /** Real path, with links resolved. */
   readonly folder: string;
   readonly prelude: string;
   readonly threads: Pick<Threads, "describe">;
   readonly bundleScript: BundleScript;
 }
 
-/** Makes of a file what can run; or says what is wrong with it, and leaves what there was. */
+/** Loads a file; on mistakes, reports them and keeps the previous version. */
 export async function takeUp(
   file: ScriptFile,
   before: FolderEntry | undefined,
@@ -46,7 +46,7 @@ export async function takeUp(
   const known = before?.inputs ?? [join(folder, file.file)];
   const stampBefore = await stampOf(known);
   const bundled = await bundleScript({ folder, file: file.file });
-  // What changed while it was read may have been read as it was: it is looked at again.
+  // A file that changed during the load may have been read in its old state: load it again.
   const isStill = (await stampOf(known)) === stampBefore;
   const stamp = isStill ? await stampOf(bundled.inputs) : "changed while it was read";
   const { inputs } = bundled;
@@ -77,7 +77,7 @@ export async function takeUp(
   return { file, ready: { script: read.script, bundle: bundled, source }, broken: undefined, inputs, stamp };
 }
 
-/** Where in the file the word stands, as the name of a field or as what was called. */
+/** Finds the position of the word in the file, as a field name or a call. */
 async function placed(mistakes: readonly ManifestMistake[], folder: string, { file }: ScriptFile) {
   const lines = (await readFile(join(folder, file), "utf8")).split("\n");
   return mistakes.map(({ message, word }): ScriptMistake => {
@@ -89,7 +89,7 @@ async function placed(mistakes: readonly ManifestMistake[], folder: string, { fi
   });
 }
 
-/** Endpoints are one table: of two that claim a path, the one that had it before keeps it. */
+/** Checks endpoints across all scripts: if two claim the same path, the earlier owner keeps it. */
 export async function settleEndpoints(
   entries: readonly FolderEntry[],
   before: ReadonlyMap<string, FolderEntry>,

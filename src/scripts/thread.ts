@@ -1,4 +1,4 @@
-/** Runs in a worker thread: machines that wait for their tools, several at once, one at a time inside. */
+/** Runs in a worker thread: several machines that wait for their tools, of which one runs at a time. */
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ScriptLimits } from "../core/scripts/script.ts";
@@ -6,24 +6,27 @@ import { createEngine, type Machine, MachineError, type MachineHost, type Pictur
 import { type MachineRun, openRun, toolBytes } from "./machine-run.ts";
 import type { FromThread, RawFailure, ThreadData, ToThread } from "./messages.ts";
 
-/** Pictures that are kept, each of a few MiB. */
+/** Number of cached snapshots, of a few MiB each. */
 const mostPictures = 16;
-/** A third of what others get where there is not enough for all: more would starve scripts beside a busy service. */
+/**
+ * Gives scripts a third of the CPU share of others when cores are scarce; a higher value would starve scripts beside a
+ * busy service.
+ */
 const niceness = 5;
-/** As long as reading a file may take. */
+/** Time limit for loading a file. */
 const readingMs = 5_000;
 
 const port = parentPort;
 if (port === null) throw new Error("a thread of scripts runs in a worker");
 const { prelude, memoryBytes, watch } = workerData as ThreadData;
-/** While a file is read: whatever a run of it may have. */
+/** Memory limit while a file is loaded: that of a run. */
 const roomToRead = { memoryBytes, isPictured: true } as const;
 const inside = new BigInt64Array(watch);
 standBack();
 const say = (message: FromThread): void => port.postMessage(message);
 
 const engine = await createEngine();
-/** What a machine is while nothing of a customer's is in it. */
+/** Snapshot of a machine without any customer code. */
 const bare = await pictureOf(async (outside) => {
   const machine = await engine.blank(roomToRead, outside);
   machine.evaluate(prelude, "latchkey.js");
@@ -31,25 +34,25 @@ const bare = await pictureOf(async (outside) => {
   return machine;
 });
 const codes = new Map<string, { readonly code: string; readonly base: string | undefined }>();
-/** Machines that have read what several scripts have in common. */
+/** Snapshots with a base that several scripts share. */
 const bases = new Map<string, Promise<Picture>>();
-/** A machine that has read a version and waits: what each run of it begins from. The last used stand last. */
+/** Snapshots with a loaded version: each run starts from one. Most recently used last. */
 const pictures = new Map<string, Picture>();
 const runs = new Map<number, MachineRun | "dropped" | "opening">();
 
 /**
- * Where all cores are busy, what the proxy has to do comes before a script's computing. On Linux priorities are
- * threads', and 0 is whoever asks; elsewhere it would be the whole process.
+ * Lowers the thread's priority: when all cores are busy, the proxy comes before scripts. On Linux, priorities are per
+ * thread, and 0 is the caller; elsewhere this would affect the whole process.
  */
 function standBack(): void {
   if (process.platform === "linux") setPriority(0, niceness);
 }
 
-/** Lets a machine read something, within the time for it, and keeps what it is then. */
+/** Loads code into a machine, within the time limit, and returns a snapshot. */
 async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run = 0): Promise<Picture> {
   const began = performance.now();
   const outside: MachineHost = {
-    // Nothing is asked while it is read; a file that logs at its top level does so in vain.
+    // Host calls are ignored while a file is loaded; log lines at its top level are lost.
     called: () => undefined,
     mustStop: () => performance.now() - began > readingMs,
   };
@@ -57,7 +60,7 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
   enter(run);
   try {
     while (!outside.mustStop() && machine.settle()) {
-      // What a file promised while it was read.
+      // Runs promise jobs that the file started.
     }
   } finally {
     leave();
@@ -68,7 +71,7 @@ async function pictureOf(read: (outside: MachineHost) => Promise<Machine>, run =
   return picture;
 }
 
-/** Of a machine that has read this on top of what comes before it. */
+/** Returns a snapshot with this version loaded on top of its base. */
 async function pictureAfter(run: number, version: string, file: string): Promise<Picture> {
   const found = codes.get(version);
   if (found === undefined) throw new Error("a version that was not loaded");
@@ -113,7 +116,7 @@ function enter(run: number): void {
   Atomics.store(inside, 0, BigInt(run));
 }
 
-/** The same for all threads, and set by nobody. */
+/** A monotonic clock shared by all threads. */
 function steadyMs(): bigint {
   return process.hrtime.bigint() / 1_000_000n;
 }

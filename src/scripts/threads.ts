@@ -3,7 +3,7 @@ import type { World } from "../base/world.ts";
 import type { ScriptLimits } from "../core/scripts/script.ts";
 import type { FromThread, RawFailure, ThreadData, ToolCall, ToThread } from "./messages.ts";
 
-/** The worker threads in which scripts run. One that dies or hangs is replaced, and what ran in it is told so. */
+/** The worker threads that run scripts. A thread that dies or hangs is replaced, and its runs fail. */
 export interface Threads {
   run(what: ThreadRun): ThreadTask;
   describe(what: Omit<ThreadRun, "start" | "limits" | "events">): Promise<DescribeResult>;
@@ -16,9 +16,9 @@ export type DescribeResult = { readonly text: string } | { readonly failure: Raw
 export interface ThreadRun {
   readonly version: string;
   readonly code: string;
-  /** What has to have been read before. */
+  /** The base that must be loaded first. */
   readonly base: LoadedScript | undefined;
-  /** Entry, input and facts: an object in JSON. */
+  /** Entry, input and facts: a JSON object. */
   readonly start: string;
   readonly limits: ScriptLimits;
   readonly events: ThreadEvents;
@@ -32,22 +32,22 @@ interface LoadedScript {
 export interface ThreadEvents {
   calls(calls: readonly ToolCall[]): void;
   lines(lines: Extract<FromThread, { kind: "lines" }>["lines"]): void;
-  /** Once, and last. */
+  /** Exactly one of `done` and `failed` is called, once and last. */
   done(text: string): void;
   failed(failure: RawFailure): void;
 }
 
 export interface ThreadTask {
-  /** `text` is a whole answer, as the inside reads it. */
+  /** `text` is a complete response in the sandbox's format. */
   answer(call: string, text: string): void;
-  /** Nothing more is heard of it. */
+  /** Ends the run; it sends no further events. */
   drop(): void;
 }
 
 interface ThreadsOptions {
   readonly prelude: string;
   readonly count: number;
-  /** Of a machine while it reads a file. */
+  /** Memory limit while a file is loaded. */
   readonly memoryBytes: number;
   readonly world: Pick<World, "log">;
 }
@@ -60,7 +60,7 @@ interface Thread {
 }
 
 interface ThreadJob {
-  /** As long as it may be inside: a first run reads its file before it begins. */
+  /** Maximum time on the thread: a first run loads its file before it begins. */
   readonly insideMs: number;
   done(text: string): void;
   failed(failure: RawFailure): void;
@@ -68,7 +68,7 @@ interface ThreadJob {
   lines(lines: Extract<FromThread, { kind: "lines" }>["lines"]): void;
 }
 
-/** Beyond what the engine itself allows: long steps of one built-in function ask nobody. */
+/** Extra time past the engine's own limit, which is not checked during long steps of a built-in function. */
 const graceMs = 2_000;
 const lookMs = 250;
 const readingMs = 5_000;
@@ -85,7 +85,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     const file = import.meta.url.endsWith(".ts") ? "./thread.ts" : "./script-thread.js";
     const worker = new Worker(new URL(file, import.meta.url), {
       workerData: { prelude, memoryBytes, watch } satisfies ThreadData,
-      // Nothing of this process's own is known there.
+      // The worker gets nothing of this process's environment.
       env: {},
       argv: [],
       execArgv: [],
@@ -100,7 +100,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     return thread;
   }
 
-  /** With nothing to do it keeps no process alive. */
+  /** An idle thread does not keep the process alive. */
   function forget({ runs, worker }: Thread, run: number): void {
     runs.delete(run);
     if (runs.size === 0) worker.unref();
@@ -119,7 +119,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
     }
   }
 
-  /** The thread is no more, whatever the reason. Who was inside is the one to blame. */
+  /** Handles the end of a thread, for any reason; only the active run is blamed. */
   function gone(thread: Thread, how: string, error?: unknown): void {
     const at = threads.indexOf(thread);
     if (at === -1) return;
@@ -146,12 +146,12 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
       if (run === 0) continue;
       const since = Number(process.hrtime.bigint() / 1_000_000n - Atomics.load(thread.inside, 1));
       const insideMs = thread.runs.get(run)?.insideMs ?? readingMs;
-      // Looked at twice: it may have left between the two.
+      // Checked twice: the run may have left the thread in between.
       if (since > insideMs + graceMs && Number(Atomics.load(thread.inside, 0)) === run) gone(thread, "hung");
     }
   }
 
-  /** The one with the least to do; one more is begun before a second run goes to any. */
+  /** Returns an idle thread, else starts a new one up to the limit, else the least busy. */
   function pick(): Thread {
     const idle = threads.find(({ runs }) => runs.size === 0);
     if (idle !== undefined) return idle;
@@ -188,7 +188,7 @@ export function createThreads({ prelude, count, memoryBytes, world }: ThreadsOpt
         },
         drop() {
           if (thread.runs.has(run)) post(thread, { kind: "drop", run });
-          // One that spins is still watched for by what it is inside of.
+          // An endless loop is still detected through the active run's start time.
           forget(thread, run);
         },
       };

@@ -4,19 +4,19 @@ import { whenAborted } from "../base/when-aborted.ts";
 import type { ScriptFailure, ScriptOutcome } from "../core/scripts/script.ts";
 
 /**
- * A script that is ended for what it took, run after run, would take it anew as often as somebody asks for it. Its
- * runs go one after another then, and each waits ten times as long as the one before it took.
+ * Slows down scripts that exceed limits in run after run. Runs of such a script go one at a time, and each waits ten
+ * times the duration of the previous run.
  */
 export interface ScriptThrottle {
   readonly has: (version: string) => boolean;
   /**
-   * Of one that rests: resolves when the next may begin, or nobody waits for it any more, to what lets on the one
-   * behind it. One that a script waits for goes beside the others: it may be that one.
+   * For a throttled script: resolves when its next run may start, or its caller has left, with a function that frees
+   * the slot. A nested run skips the queue, since its parent may hold the slot.
    */
   over(version: string, asked: ThrottleRequest): Promise<() => void>;
-  /** Returns whether it rests from now on, and did not before. */
+  /** Returns true if this run starts the throttling. */
   note(version: string, ran: FinishedRun): boolean;
-  /** There is another of that name. */
+  /** Forgets a version that was replaced. */
   forget(version: string): void;
 }
 
@@ -31,17 +31,17 @@ interface FinishedRun {
 }
 
 interface Excess {
-  /** How often in a row. */
+  /** Number of excesses in a row. */
   readonly times: number;
   readonly until: number;
 }
 
-/** Once may be what it was asked for. */
+/** A single excess may be due to the input. */
 const fromTimes = 2;
 const timesAsLong = 10;
 const mostMs = 5_000;
 const excesses: ReadonlySet<ScriptFailure["code"]> = new Set(["busy", "memory", "tool_calls", "output_too_large"]);
-/** These say nothing of the script. */
+/** These failures do not indicate a fault of the script. */
 const foreign: ReadonlySet<ScriptFailure["code"]> = new Set(["cancelled", "deadline", "host_error"]);
 
 export function createScriptThrottle(): ScriptThrottle {
@@ -56,7 +56,7 @@ export function createScriptThrottle(): ScriptThrottle {
       const stays = await Promise.race([granted, left(signal)]);
       if (stays === undefined) return () => void granted.then((back) => back());
       const leftMs = (known.get(version)?.until ?? 0) - performance.now();
-      // Who leaves is let go of at once.
+      // A caller that leaves ends the wait at once.
       if (leftMs > 0) await sleep(leftMs, undefined, { signal }).catch(() => undefined);
       return stays;
     },

@@ -2,26 +2,26 @@ import { createLoopShare } from "../base/loop-share.ts";
 import { createWriteBehind } from "../base/write-behind.ts";
 
 /**
- * Calls of tools that are yet to begin: a row for each run, and each row in its turn, so that a run that calls without
- * end is in nobody's way. They come behind what others wait for, and leave the loop to it.
+ * Queues of tool calls that have not started: one queue per run, served in rotation, so that a run with endless calls
+ * delays no other run. Requests that clients wait for come first.
  */
 export interface ToolRows {
   open(): ToolRow;
-  /** None begins any more. */
+  /** No further calls start. */
   close(): void;
 }
 
 export interface ToolRow {
   add(begin: () => void): void;
-  /** Those that wait, now: the run has asked for them, and ends. */
+  /** Starts all waiting calls now: the run has requested them, and ends. */
   beginAll(): void;
-  /** None of those that wait is wanted any more. */
+  /** Drops all waiting calls. */
   clear(): void;
 }
 
-/** In a turn of the loop, whoever asks: a request to a provider takes 0.2 ms of it. */
+/** Maximum number of calls started per tick: a provider request takes 0.2 ms of a tick. */
 const inTurn = 4;
-/** A third of a loop that has nothing else to do; and however much it has, a turn's worth every 5 ms. */
+/** A third of an otherwise idle event loop; under any load, one batch every 5 ms. */
 const share = { idleForBusy: 2, owedMs: 3, mostMs: 5 };
 
 export function createToolRows(): ToolRows {

@@ -1,6 +1,6 @@
 import { base64, base64url, fromBase64, fromHex, fromLatin1, fromUtf8, hex, latin1, utf8 } from "./text.ts";
 
-/** Out of bytes and into them, by the names that Node gives the ways. */
+/** Encoders and decoders by Node's names for encodings. */
 const ways: Readonly<Record<string, readonly [(bytes: Uint8Array) => string, (text: string) => Uint8Array]>> = {
   utf8: [fromUtf8, utf8],
   "utf-8": [fromUtf8, utf8],
@@ -18,7 +18,7 @@ function way(encoding: unknown) {
   return found;
 }
 
-/** What scripts do with Node's Buffer: from text to bytes and back, in the usual encodings. */
+/** A subset of Node's Buffer: conversion between text and bytes in the usual encodings. */
 export class Buffer extends Uint8Array<ArrayBuffer> {
   // biome-ignore lint/suspicious/noExplicitAny: Uint8Array.from has another shape, and so had Node's.
   static override from(given: any, encoding?: any): Buffer {

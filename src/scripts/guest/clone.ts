@@ -1,4 +1,4 @@
-/** `structuredClone` of what scripts have: data, dates, maps, sets, bytes, errors, and circles of them. */
+/** `structuredClone` for the types that scripts have: data, dates, maps, sets, bytes, errors, and cycles of them. */
 export function structuredClone<T>(value: T): T {
   return clone(value, new Map()) as T;
 }

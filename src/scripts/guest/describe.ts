@@ -2,7 +2,7 @@ import { isNothing, jsonSchemaOf } from "./schemas.ts";
 
 type DescribedFields = Readonly<Record<string, unknown>>;
 
-/** What the file says that it is, as JSON: judged on the other side. */
+/** Returns what the file declares, as JSON; the host validates it. */
 export function describe(script: unknown): object {
   if (typeof script !== "object" || script === null) return { type: "none" };
   const it = script as DescribedFields;

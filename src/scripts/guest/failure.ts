@@ -2,11 +2,11 @@ import { hintFor } from "./globals.ts";
 import { detailsOf } from "./port.ts";
 import { SchemaError } from "./schemas.ts";
 
-/** What went wrong, in words and JSON: nothing of the error itself leaves. */
+/** An error as words and JSON: the error object itself never leaves the sandbox. */
 export interface Report {
   readonly code: string;
   readonly message: string;
-  /** As the engine writes it: of the bundle, not yet of the customer's files. */
+  /** The engine's stack, with positions in the bundle, not yet in the customer's files. */
   readonly stack: string;
   readonly payload?: unknown;
   readonly upstream?: UpstreamReport;
@@ -16,7 +16,7 @@ interface UpstreamReport {
   readonly response?: { readonly status: number; readonly headers: object; readonly body: unknown };
 }
 
-/** A payload is read again, without secrets, on the proxy's thread. */
+/** Limit of a payload, since the proxy's thread parses and redacts it. */
 const maxPayload = 64 * 1024;
 const maxBody = 16 * 1024;
 /** Response headers that a caller can act on. */
@@ -48,7 +48,7 @@ export function report(thrown: unknown): Report {
   return { code: "script_error", message: told, stack, ...body, ...(upstream && { upstream }) };
 }
 
-/** What the provider answered, where the script let the failure of its request through. */
+/** Returns the provider's response, if the script did not catch the failure of its request. */
 function upstreamOf(error: object): UpstreamReport | undefined {
   const details = detailsOf(error);
   if (details === undefined) return undefined;
@@ -67,7 +67,7 @@ function boundedBody(data: unknown): unknown {
   return text.length <= maxBody ? data : `${text.slice(0, maxBody)}… (cut: ${text.length} characters)`;
 }
 
-/** The payload where it is of a size that an error may have. Throws where it is no JSON. */
+/** Returns the payload, or a summary if it is too large for an error. Throws if it is not JSON. */
 function bounded(payload: unknown, message: string): unknown {
   const { length } = JSON.stringify(payload) ?? "null";
   if (length <= maxPayload) return payload;
@@ -81,7 +81,7 @@ function said(value: unknown): string {
   try {
     return typeof value === "object" ? JSON.stringify(value) : String(value);
   } catch {
-    // A symbol's description, or an object that does not want to be read.
+    // A symbol, or an object that throws when read.
     return "something was thrown that cannot be put into words";
   }
 }

@@ -25,7 +25,7 @@ const refuse = (sentence: string) => () => {
   throw new Error(sentence);
 };
 
-/** What people expect beside the language, and nothing else. */
+/** The globals that people expect besides the language. */
 const added: Readonly<Record<string, unknown>> = {
   console,
   crypto,
@@ -50,13 +50,13 @@ export function addGlobals(): void {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   }
   withoutLocales();
-  // Nothing is shared with anybody: what waits on shared memory would wait for ever.
+  // No memory is shared here: waiting on shared memory would never end.
   for (const name of ["SharedArrayBuffer", "Atomics"]) Reflect.deleteProperty(globalThis, name);
 }
 
 /**
- * What the language has in the words of some place, the engine has in one form alone: whoever asks for another is told,
- * and not given what is wrong.
+ * The engine implements locale-dependent functions for only one locale: passing a locale throws instead of returning
+ * wrong results.
  */
 function withoutLocales(): void {
   const takesNone: readonly (readonly [object, readonly string[], number])[] = [
@@ -77,7 +77,7 @@ function withoutLocales(): void {
   }
 }
 
-/** What is missed by its name, and what to do instead. */
+/** Missing globals, and what to use instead. */
 const missed: readonly (readonly [RegExp, string])[] = [
   [/\bprocess is not defined/, "scripts have no process: nango.getEnvironmentVariables() has the variables"],
   [

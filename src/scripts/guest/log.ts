@@ -5,7 +5,7 @@ export type Level = (typeof levels)[number];
 
 let lines = 0;
 
-/** One line of the run's log. Beyond what is kept nothing is even put into words. */
+/** Writes a line of the run's log. Past the limit, arguments are not even formatted. */
 export function log(level: Level, said: readonly unknown[]): void {
   lines += 1;
   if (lines > limits.logLines) {
@@ -16,7 +16,7 @@ export function log(level: Level, said: readonly unknown[]): void {
   host("log", level, JSON.stringify(text.slice(0, limits.logLineBytes)));
 }
 
-/** The last argument says how grave it is, when it says that and there is something before it. */
+/** The last argument sets the level, if it has a valid one and is not the only argument. */
 export function logWithOptions(said: readonly unknown[]): void {
   const last = said.at(-1);
   const level = said.length > 1 && typeof last === "object" && last !== null ? (last as { level?: unknown }).level : "";
@@ -31,7 +31,7 @@ function words(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
-    // A circle, or a number beyond JSON: its kind is what can be said of it.
+    // A cycle or a BigInt, which JSON cannot represent: show the type.
     return Object.prototype.toString.call(value);
   }
 }

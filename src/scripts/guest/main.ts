@@ -1,6 +1,6 @@
 /**
- * The inside of the sandbox: what is there before a customer's line is read, and what the host can ask for. It runs in
- * the engine and nowhere else.
+ * The inside of the sandbox: everything that exists before a customer's code is loaded, and the calls that the host can
+ * make. It runs only in the engine.
  */
 import { ActionError, createAction, createOnEvent, createSync } from "../sdk.ts";
 import { Buffer } from "./buffer.ts";
@@ -31,14 +31,14 @@ interface Start {
 }
 
 const inside = globalThis as unknown as {
-  /** What the bundle leaves behind. */
+  /** The exports of the bundle. */
   __script?: { default?: unknown };
   __latchkey?: object;
   __enter?: typeof enter;
 };
 
 addGlobals();
-/** What the names that are no packages stand for in a bundle. */
+/** The modules behind the names that are not packages. */
 Object.defineProperty(inside, "__latchkey", {
   value: Object.freeze({
     sdk: { createSync, createAction, createOnEvent, ActionError },
@@ -67,7 +67,7 @@ function start({ entry, input, facts, limits }: Start): void {
 }
 
 async function run(entry: "exec" | "onWebhook", input: unknown, facts: Facts): Promise<unknown> {
-  // What it is was looked at when the file was taken up.
+  // The script was validated when its file was loaded.
   const script = inside.__script?.default as Definition;
   const nango = createNango(facts, script.metadata, script.type === "sync");
   if (entry === "onWebhook") return await script.onWebhook?.(nango, input);
@@ -99,7 +99,7 @@ function failed(thrown: unknown): void {
   try {
     text = JSON.stringify(report(thrown));
   } catch {
-    // An error that does not want to be read, or whose payload is no JSON.
+    // An error that throws when read, or whose payload is not JSON.
     text = JSON.stringify({ code: "script_error", message: "what was thrown cannot be read", stack: "" });
   }
   host("end", "failed", text);

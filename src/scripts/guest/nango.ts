@@ -8,7 +8,7 @@ import { judge, SchemaError } from "./schemas.ts";
 import { base64 } from "./text.ts";
 import { URLSearchParams } from "./url.ts";
 
-/** What a script can read of itself. */
+/** Facts about the run that a script can read. */
 export interface Facts {
   readonly environment: string;
   readonly integration: string;
@@ -19,7 +19,7 @@ export interface Facts {
   readonly runId: string;
 }
 
-/** The tools that are asked for by their own name, with what they are given as it is. */
+/** Tools that pass their arguments to the host unchanged. */
 const plain = [
   "getConnection",
   "getIntegration",
@@ -48,7 +48,7 @@ const methods = ["get", "post", "put", "patch", "delete"] as const;
 const askers = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, (...args: unknown[]) => call(name, ...args)]));
 
-/** The object that a script is given: each method is one question to the host. */
+/** Creates the object that a script gets: each method is a call to the host. */
 export function createNango(facts: Facts, metadata: unknown, isSync: boolean): object {
   const action = {
     connectionId: facts.connectionId,
@@ -72,7 +72,7 @@ export function createNango(facts: Facts, metadata: unknown, isSync: boolean): o
       return held;
     }),
     zodValidateInput: fromHere(zodValidateInput),
-    // A file of the folder has no attributes beside what it says itself.
+    // A script file has no attributes besides its own declarations.
     getFlowAttributes: () => ({}),
     uncontrolledFetch() {
       throw new Error("scripts have no network of their own: use nango.get, nango.post and so on");
@@ -88,7 +88,7 @@ function syncTools({ lastSyncDate }: Facts): object {
     batchSave: batches("batchSave"),
     batchUpdate: batches("batchUpdate"),
     batchDelete: batches("batchDelete"),
-    /** The host answers with the records that there are; each is found by the id as it was asked for. */
+    /** The host returns the records found; the map uses the IDs as requested. */
     async getRecordsByIds(ids: readonly (string | number)[], model: string) {
       const found = (await call("getRecordsByIds", ids, model)) as readonly { id: unknown }[];
       const byId = new Map(found.map((record) => [String(record.id), record]));
@@ -110,7 +110,7 @@ async function proxy(config: ProxyConfiguration): Promise<ProxyResponse> {
   return { ...response, data, config };
 }
 
-/** Forms and bytes are not JSON: the first become text, the second are sent as base64. */
+/** Forms and bytes are not JSON: forms become text, bytes become base64. */
 function forHost({ paginate: _, ...config }: ProxyConfiguration): object {
   const { data, headers, params } = config;
   const query = (params as unknown) instanceof URLSearchParams ? { params: String(params) } : {};
@@ -127,7 +127,7 @@ function forHost({ paginate: _, ...config }: ProxyConfiguration): object {
 const lowerCased = (headers: Readonly<Record<string, string>> = {}) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
-/** A page after the first is asked for by nobody's line: what goes wrong there is told of the line that asked for pages. */
+/** Later pages are not fetched from a line of the script: their errors get the position of the `paginate` call. */
 async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<unknown[], undefined, void> {
   try {
     const usual = (await call("paginationOf")) as Partial<Pagination> | null | undefined;
@@ -137,7 +137,7 @@ async function* pages(config: ProxyConfiguration, at: string): AsyncGenerator<un
   }
 }
 
-/** Long lists go in pieces: nobody else should wait while a whole one is read, sealed and committed. */
+/** Long lists are sent in batches, so that reading, encrypting and committing one does not delay others. */
 const batchCount = 250;
 const batchLength = 128 * 1_024;
 
@@ -159,7 +159,7 @@ async function inBatches(tool: string, records: unknown, model: unknown): Promis
     texts.push(text);
     length += text.length;
   }
-  // An empty list is asked for too: the model may be one that is not known.
+  // Sends an empty list as well: the host checks whether the model exists.
   if (texts.length > 0 || records.length === 0) await callWithText(tool, `[[${texts.join(",")}],${name}]`);
   return true;
 }

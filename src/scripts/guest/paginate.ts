@@ -4,7 +4,7 @@ import { URL } from "./url.ts";
 export type SendRequest = (config: ProxyConfiguration) => Promise<ProxyResponse>;
 type PageFields = Record<string, unknown>;
 
-/** One way of paging, with what is given over what the provider's description says. */
+/** Fetches page after page; options of the call override those of the provider's description. */
 export async function* paginate(
   config: ProxyConfiguration,
   usual: Partial<Pagination> | undefined,
@@ -101,7 +101,7 @@ function nextLink(how: Partial<Pagination>, { data, headers }: ProxyResponse): s
   return typeof found === "string" ? found : undefined;
 }
 
-/** RFC 8288: `<https://…?page=2>; rel="next", <…>; rel="last"`. */
+/** Parses RFC 8288: `<https://…?page=2>; rel="next", <…>; rel="last"`. */
 export function linkOf(header: string | undefined, rel: string): string | undefined {
   for (const [, url, params = ""] of (header ?? "").matchAll(
     /<([^>]*)>((?:\s*;\s*[^=;,\s]+(?:=(?:"[^"]*"|[^;,\s]*))?)*)/g,
@@ -124,14 +124,14 @@ function listOf({ data }: ProxyResponse, { response_path: path }: Partial<Pagina
 
 const keysOf = (path: string): string[] => path.replaceAll(/\[(\w+)\]/g, ".$1").split(".");
 
-/** A name that holds a dot is a name first. */
+/** Tries the path as a single name first, since names may contain dots. */
 function at(data: unknown, path: string): unknown {
   const own = (value: unknown, key: string): unknown =>
     typeof value === "object" && value !== null && Object.hasOwn(value, key) ? (value as PageFields)[key] : undefined;
   return own(data, path) ?? keysOf(path).reduce(own, data);
 }
 
-/** In a body, `page.cursor` is a field within a field. */
+/** In a body, `page.cursor` is a nested field. */
 function put(fields: PageFields, path: string, value: unknown, inBody: boolean): void {
   const keys = inBody ? keysOf(path) : [path];
   const last = keys.pop() ?? path;

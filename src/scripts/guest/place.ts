@@ -1,21 +1,21 @@
 /**
- * Where in the customer's script something was asked for. What is thrown after a wait has a stack of its own side
- * alone, which says nothing to whoever wrote the script.
+ * Returns the stack of the caller in the customer's script. An error thrown after a wait has only internal frames,
+ * which do not help the script's author.
  */
 
 export const here = (): string => new Error().stack ?? "";
 
-/** As the host calls the bundle. */
+/** The host's name for the bundle. */
 const bundle = "script.js:";
 
-/** With the place where it was asked for, unless it knows one of its own. */
+/** Adds the call's stack to an error that has no frame in the script. */
 export function placed(thrown: unknown, at: string): unknown {
   if (!(thrown instanceof Error) || String(thrown.stack).includes(bundle)) return thrown;
   Object.defineProperty(thrown, "stack", { value: `${thrown.stack ?? ""}${at}`, writable: true, configurable: true });
   return thrown;
 }
 
-/** A tool whose failures say where it was called. */
+/** Wraps a tool so that its errors include the position of the call. */
 export function fromHere<Given extends readonly unknown[], Result>(
   tool: (...given: Given) => Promise<Result>,
 ): (...given: Given) => Promise<Result> {

@@ -1,14 +1,14 @@
-/** The one way out of the sandbox: words and text, answered by text or not at all. */
+/** The only way out of the sandbox: takes text, and returns text or nothing. */
 export type Host = (op: string, a: string, b: string) => string | undefined;
 
-/** As the host gives it; taken off the global object before a customer's line is read. */
+/** Removed from the global object before a customer's code is loaded. */
 const place = globalThis as unknown as { __host?: Host };
 const given = place.__host;
 delete place.__host;
 if (given === undefined) throw new Error("there is no host");
 export const host: Host = given;
 
-/** What concerns this side of the limits: the other side holds to them as well. */
+/** Limits checked inside the sandbox; the host enforces them as well. */
 export interface GuestLimits {
   readonly toolCallsAtOnce: number;
   readonly toolBytes: number;
@@ -25,7 +25,7 @@ export function setLimits(those: GuestLimits): void {
 interface PendingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  /** Where it was called from: what an answer brings has no line of the customer's in its stack. */
+  /** Stack of the call, since the response has no frame of the script. */
   readonly at: string | undefined;
 }
 
@@ -34,7 +34,7 @@ const row: (() => void)[] = [];
 let underWay = 0;
 let calls = 0;
 
-/** Asks the host, with the arguments as JSON text; as many at once as may be, the others in a row. */
+/** Calls the host with arguments as JSON text; calls beyond the concurrency limit are queued. */
 export function callWithText(tool: string, text: string): Promise<unknown> {
   if (text.length > limits.toolBytes) {
     throw Object.assign(new Error(`nango.${tool} was given more than ${limits.toolBytes} bytes at once`), {
@@ -58,7 +58,7 @@ export function callWithText(tool: string, text: string): Promise<unknown> {
 export const call = (tool: string, ...args: readonly unknown[]): Promise<unknown> =>
   callWithText(tool, JSON.stringify(args));
 
-/** `{"ok":true,"value":…}` or `{"ok":false,"code":…,"message":…,"details":…}`. */
+/** Handles a response: `{"ok":true,"value":…}` or `{"ok":false,"code":…,"message":…,"details":…}`. */
 export function answer(id: string, text: string): void {
   const one = waiting.get(id);
   if (one === undefined) return;
@@ -70,7 +70,7 @@ export function answer(id: string, text: string): void {
   else one.reject(failure(String(code), String(message), details, one.at));
 }
 
-/** What came with the failure of a tool, as the host said it: the script can change the error, and not this. */
+/** Details of tool failures from the host, where the script cannot change them, unlike those on the error. */
 const failures = new WeakMap<object, Readonly<Record<string, unknown>>>();
 export const detailsOf = (error: object): Readonly<Record<string, unknown>> | undefined => failures.get(error);
 

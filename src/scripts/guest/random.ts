@@ -2,7 +2,7 @@ import { Buffer } from "./buffer.ts";
 import { host } from "./port.ts";
 import { base64, fromBase64, fromHex, utf8 } from "./text.ts";
 
-/** As a browser has it: more at once is refused. */
+/** The limit of browsers. */
 const mostBytes = 65_536;
 
 function bytes(count: number): Uint8Array<ArrayBuffer> {
@@ -25,10 +25,10 @@ function getRandomValues<T extends ArrayBufferView>(into: T): T {
   return into;
 }
 
-/** What every page has. */
+/** The part of `crypto` that browsers have. */
 export const crypto = { randomUUID, getRandomValues };
 
-/** A digest is asked of the host when it is wanted; what was given is kept until then. */
+/** Collects data; the host computes the digest when it is read. */
 class HostDigest {
   readonly #algorithm: string;
   readonly #key: Uint8Array | undefined;
@@ -53,7 +53,7 @@ class HostDigest {
   }
 }
 
-/** As much of Node's `crypto` as scripts use: ids, random bytes, digests and their keyed form. */
+/** The part of Node's `crypto` that scripts use: IDs, random bytes, hashes and HMACs. */
 export const nodeCrypto = {
   randomUUID,
   getRandomValues,
@@ -65,8 +65,8 @@ export const nodeCrypto = {
 };
 
 /**
- * Every run begins from the same picture of memory, and would draw the same numbers: xoshiro128** with a seed of the
- * host's own. Nothing secret is made of it; `crypto` is asked for that.
+ * Every run starts from the same memory snapshot, and would produce the same numbers: so this seeds xoshiro128** with
+ * random bytes from the host. Not for secrets; use `crypto` for those.
  */
 export function seedMathRandom(): void {
   const state = new Uint32Array(bytes(16).buffer);

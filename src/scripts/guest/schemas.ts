@@ -9,7 +9,7 @@ interface ParseResult {
   readonly error?: { readonly issues?: readonly Issue[] };
 }
 
-/** As much of a schema as zod 3 and 4 have in common, and what 4 has beside. */
+/** The schema features that zod 3 and 4 share, and the one that only zod 4 has. */
 interface ZodLike {
   safeParseAsync?(value: unknown): Promise<ParseResult>;
   toJSONSchema?(options: unknown): unknown;
@@ -19,13 +19,13 @@ interface ZodLike {
 const asSchema = (value: unknown): ZodLike | undefined =>
   typeof value === "object" && value !== null ? (value as ZodLike) : undefined;
 
-/** `z.void()` and its like: the script wants nothing. */
+/** Reports whether a schema is `z.void()` or similar: the script declares nothing. */
 export function isNothing(schema: unknown): boolean {
   const { type, typeName } = asSchema(schema)?._def ?? {};
   return schema === undefined || ["void", "undefined", "never"].includes(type ?? "") || typeName === "ZodVoid";
 }
 
-/** JSON Schema, where the schema can say it: zod 4 can, and for what JSON cannot hold it says nothing. */
+/** Returns JSON Schema if the schema supports it, as zod 4 does; types that JSON cannot represent stay open. */
 export function jsonSchemaOf(value: unknown, io: "input" | "output"): unknown {
   const schema = asSchema(value);
   if (schema === undefined || isNothing(value)) return undefined;
@@ -33,7 +33,7 @@ export function jsonSchemaOf(value: unknown, io: "input" | "output"): unknown {
   try {
     return schema.toJSONSchema({ unrepresentable: "any", io });
   } catch {
-    // One that refers to itself without a name, or is of another make: it is still judged when it is used.
+    // An unnamed recursive schema, or another library: it still validates at run time.
     return {};
   }
 }
@@ -50,7 +50,7 @@ export type ValidationResult =
 export async function judge(value: unknown, against: unknown): Promise<ValidationResult> {
   const schema = asSchema(against);
   if (typeof schema?.safeParseAsync !== "function") return { ok: true, data: value };
-  // JSON has null where a script's schema says that there is nothing.
+  // JSON has null where the schema expects undefined.
   const parsed = await schema.safeParseAsync(value === null && isNothing(against) ? undefined : value);
   if (parsed.success) return { ok: true, data: parsed.data };
   return {
@@ -59,7 +59,7 @@ export async function judge(value: unknown, against: unknown): Promise<Validatio
   };
 }
 
-/** Thrown where what a script is given, or gives, is not what its schema says. */
+/** Thrown if the input or output of a script does not match its schema. */
 export class SchemaError extends Error {
   override readonly name = "SchemaError";
   readonly code: "invalid_input" | "invalid_output";

@@ -1,6 +1,6 @@
-/** Characters and bytes: what a browser and Node have, and the engine has not. */
+/** Text and byte conversions that browsers and Node have, but the engine lacks. */
 
-/** UTF-8, with U+FFFD for half a pair. */
+/** Encodes UTF-8, with U+FFFD for a lone surrogate. */
 export function utf8(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(text.length * 3);
   let at = 0;
@@ -31,7 +31,7 @@ export function utf8(text: string): Uint8Array<ArrayBuffer> {
   return bytes.slice(0, at);
 }
 
-/** How many bytes follow, the least and the most that the second may be: Unicode, table 3-7. */
+/** Returns the number of continuation bytes, and the range of the first of them: Unicode, table 3-7. */
 function sequence(first: number): readonly [more: number, least: number, most: number] | undefined {
   if (first >= 0xc2 && first <= 0xdf) return [1, 0x80, 0xbf];
   if (first >= 0xe0 && first <= 0xef) return [2, first === 0xe0 ? 0xa0 : 0x80, first === 0xed ? 0x9f : 0xbf];
@@ -39,7 +39,7 @@ function sequence(first: number): readonly [more: number, least: number, most: n
   return undefined;
 }
 
-/** What is not UTF-8 becomes U+FFFD, or is thrown for. */
+/** Decodes UTF-8; invalid bytes become U+FFFD, or throw if `isFatal`. */
 export function fromUtf8(bytes: Uint8Array, isFatal = false): string {
   const pieces: string[] = [];
   let points: number[] = [];
@@ -94,7 +94,7 @@ export function base64(bytes: Uint8Array): string {
 export const base64url = (bytes: Uint8Array): string =>
   base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
-/** Of either alphabet. What is no digit is passed over, as Node does. */
+/** Decodes base64 of either alphabet. Skips other characters, as Node does. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(Math.ceil((text.length * 3) / 4));
   let [at, bits, held] = [0, 0, 0];
@@ -160,7 +160,7 @@ export class TextDecoder {
   }
 }
 
-/** The names that pages know; what they say of bytes beyond 255 is said here too. */
+/** `btoa` and `atob` as in browsers, including the error for characters beyond 255. */
 export function btoa(text: string): string {
   if (/[^\0-\xff]/.test(text)) throw new RangeError("btoa takes characters up to U+00FF; encode the text first");
   return base64(fromLatin1(text));

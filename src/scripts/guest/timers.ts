@@ -1,6 +1,6 @@
 import { host } from "./port.ts";
 
-/** Under way at once; whoever has more has lost count of them. */
+/** Maximum number of active timers; more are a bug in the script. */
 const mostTimers = 1_000;
 
 interface Timer {
@@ -28,7 +28,7 @@ export function clear(id: unknown): void {
   if (timers.delete(Number(id))) host("untimer", String(id), "");
 }
 
-/** Its time has come. */
+/** Runs a timer that is due. */
 export function fire(id: number): void {
   const timer = timers.get(id);
   if (timer === undefined) return;

@@ -1,6 +1,6 @@
 import { host } from "./port.ts";
 
-/** As WHATWG names the parts of a URL. */
+/** The parts of a URL by their WHATWG names. */
 interface UrlParts {
   readonly href: string;
   readonly origin: string;
@@ -15,7 +15,7 @@ interface UrlParts {
   readonly hash: string;
 }
 
-/** Spaces are pluses in a form, and only these characters stay as they are: WHATWG URL, 5.2. */
+/** Encodes spaces as plus signs, and all but a few characters: WHATWG URL, 5.2. */
 const encode = (text: string) =>
   encodeURIComponent(text.toWellFormed())
     .replaceAll("%20", "+")
@@ -26,7 +26,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(spaced);
   } catch {
-    // A percent sign that begins nothing stays what it is, and so does what is beside it.
+    // An invalid percent sign stays as it is; the rest is still decoded.
     return spaced.replaceAll(/(?:%[\da-f]{2})+/gi, (run) => {
       try {
         return decodeURIComponent(run);
@@ -41,7 +41,7 @@ type Init = string | Iterable<readonly [string, string]> | Readonly<Record<strin
 
 export class URLSearchParams {
   #pairs: [string, string][];
-  /** Told of each change: the URL that these belong to. */
+  /** Called on each change, by the URL that owns these parameters. */
   #changed: (() => void) | undefined;
 
   constructor(init?: Init, changed?: () => void) {
@@ -122,7 +122,7 @@ function ask(given: readonly unknown[]): UrlParts | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as UrlParts);
 }
 
-/** URLs are read by the host's own parser, text for text. */
+/** A URL parsed by the host's own parser. */
 export class URL {
   #parts: UrlParts;
   #params: URLSearchParams | undefined;
