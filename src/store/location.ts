@@ -1,12 +1,12 @@
-/** Where a store lies, as LATCHKEY_STORE and the command line write it. */
+/** The location of a store, as in LATCHKEY_STORE and on the command line. */
 export type StoreLocation =
   | { readonly kind: "level"; readonly folder: string }
-  /** Anything that libpq would understand of a connection URI. */
+  /** Any connection URI that libpq accepts. */
   | { readonly kind: "postgres"; readonly url: string };
 
 export const storeLocationForms = "level:<folder> or postgres://<user>@<host>/<database>";
 
-/** Undefined when it is none. */
+/** Returns undefined if the text is not a store location. */
 export function parseStoreLocation(text: string): StoreLocation | undefined {
   if (text.startsWith("level:") && text.length > "level:".length) {
     return { kind: "level", folder: text.slice("level:".length) };
@@ -15,7 +15,7 @@ export function parseStoreLocation(text: string): StoreLocation | undefined {
   return undefined;
 }
 
-/** Parameters that say where a store lies: of two in one database the schema alone tells which. */
+/** Parameters that identify a store: two stores in one database differ only in the schema. */
 const places = ["host", "port", "dbname", "schema"];
 
 /** For messages: without a password. */

@@ -8,14 +8,14 @@ import type { StoreLocation } from "./location.ts";
 interface BackendOptions {
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Makes a store where there is none; on by default. */
+  /** Creates the store if there is none; default: true. */
   readonly create?: boolean;
 }
 
-/** Opens what lies there. A driver that is not needed is not loaded. */
+/** Opens the store at this location. Loads only the driver in use. */
 export async function openBackend(location: StoreLocation, options: BackendOptions): Promise<Backend> {
   if (location.kind === "level") {
-    // Beside it lie the keys that were made with it.
+    // The folder also holds the keys created with the store.
     return openLevelStore({ folder: join(location.folder, "store"), ...options });
   }
   const { openPostgresStore } = await import("./postgres/postgres.ts");

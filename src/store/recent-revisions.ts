@@ -1,20 +1,20 @@
 import type { Change } from "./contract.ts";
 
 /**
- * At which revision those keys are that a commit has just rested on: what is made is often changed a moment later, and
- * to look each up takes 1 to 8 µs. Of one process's own commits, where nobody else commits.
+ * Caches the revisions of keys that recent commits expected: a new record is often changed a moment later, and each
+ * lookup takes 1 to 8 µs. Only for a store that no other process commits to.
  */
 export interface RecentRevisions {
-  /** 0: it is not there; undefined: that is for the store to say. */
+  /** 0: the key does not exist; undefined: not cached. */
   of(key: string): number | undefined;
   changed(changes: readonly Change[], revision: number): void;
-  /** What was written is uncertain. */
+  /** Clears the cache after a write with an unknown outcome. */
   clear(): void;
 }
 
 const kept = 512;
 
-/** Two halves: when the younger is full the older goes, all at once, which costs nothing for each. */
+/** Two generations: when the younger is full, the older is dropped as a whole, at no cost per key. */
 export function createRecentRevisions(): RecentRevisions {
   let younger = new Map<string, number>();
   let older = new Map<string, number>();

@@ -3,35 +3,35 @@ import { bytesFor } from "../base/message-bytes.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "./contract.ts";
 import { after, keyOf, partsOf, under } from "./keys.ts";
 
-/** A typed collection: messages of one kind under their parts, and the secondary keys that find them. */
+/** A typed collection: messages of one kind under their key parts, with the secondary keys that find them. */
 export interface Records<T> {
   readonly name: string;
   get(...parts: readonly string[]): Promise<StoredRecordOf<T> | undefined>;
   getMany(all: readonly (readonly string[])[]): Promise<readonly (StoredRecordOf<T> | undefined)[]>;
-  /** In order, those whose first parts are these; beginning after the position of one of them. */
+  /** Lists records whose keys begin with these parts, in order, after the given position. */
   page(request: PageRequest): Promise<readonly PositionedRecord<T>[]>;
-  /** As `page`, through a secondary key. */
+  /** Like `page`, through a secondary key. */
   pageBy(index: string, request: PageRequest): Promise<readonly PositionedRecord<T>[]>;
-  /** What takes `before` to `after`, its secondary keys with it. The commit fails if `before` is no longer true. */
+  /** Changes that turn `before` into `after`, including secondary keys. The commit fails if `before` is outdated. */
   change(step: { readonly before: StoredRecordOf<T> | undefined; readonly after: T | undefined }): Change[];
-  /** The same for one under a key that was never used, nor ever will be by another: nothing has to be looked up for it. */
+  /** The same for a new record whose key was never used and is unique: needs no lookup. */
   added(value: T): Change[];
-  /** For a commit that rests on this record being there as it was read. */
+  /** Condition that this record is still as it was read. */
   unchanged(stored: StoredRecordOf<T>): Condition;
-  /** For a commit that rests on there being none of these, or none that a secondary key finds. */
+  /** Condition that no such record exists, or none that a secondary key finds. */
   none(parts: readonly string[], index?: string): Condition;
-  /** A change of a commit, if it is one of this collection's. */
+  /** Decodes a change of a commit; undefined if it belongs to another collection. */
   read(change: Pick<Change, "key" | "value">, revision: number): RecordChange<T> | undefined;
 }
 
 export interface StoredRecordOf<T> {
   readonly value: T;
   readonly revision: number;
-  /** How large it is as it is stored. */
+  /** Stored size. */
   readonly bytes: number;
 }
 
-/** A record, and where it stands among those that were asked for. */
+/** A record, and its position in the requested order. */
 export interface PositionedRecord<T> extends StoredRecordOf<T> {
   readonly position: string;
 }
@@ -52,19 +52,19 @@ interface Collection<S extends DescMessage> {
   readonly store: Store;
   readonly name: string;
   readonly schema: S;
-  /** Its messages hold secrets, and are sealed whole. Their keys, and the secondary ones, lie in the open. */
+  /** Messages hold secrets, and are encrypted as a whole. Their keys and secondary keys are not encrypted. */
   readonly secret?: true;
   readonly key: (value: MessageShape<S>) => readonly string[];
-  /** How many parts that has: for secondary keys with more parts than are asked by, such as a time to sort by. */
+  /** Number of parts of `key`: for secondary keys with extra parts, such as a time to sort by. */
   readonly keyParts?: number;
-  /** Fills in what is known of a message without being stored in it. */
+  /** Fills in fields that are known but not stored. */
   readonly complete?: (value: MessageShape<S>, revision: number) => void;
-  /** Takes that out again. */
+  /** Removes those fields before storing. */
   readonly strip?: (value: MessageShape<S>) => MessageShape<S>;
   readonly indexes?: Readonly<Record<string, (value: MessageShape<S>) => readonly (readonly string[])[]>>;
   /**
-   * What is kept of a record beside it, under `name.facet` and its own parts: for whoever keeps all of them in
-   * memory, and would have to read every record to know so little of it. Undefined: nothing.
+   * Values stored beside a record, under `name.facet` and the record's parts: for readers that keep these values of all
+   * records in memory, and would otherwise have to read every record. Undefined: not stored.
    */
   readonly facets?: Readonly<Record<string, (value: MessageShape<S>) => Uint8Array | undefined>>;
 }
@@ -83,7 +83,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   const indexSpaces = Object.entries(indexes).map(([index, keysOf]) => ({ space: `${name}.${index}`, keysOf }));
   const facetSpaces = Object.entries(facets).map(([facet, of]) => ({ space: `${name}.${facet}`, of }));
 
-  /** `own`: its parts as one key, which a secondary one ends in. */
+  /** `own` is the record's own key parts, joined; a secondary key ends in them. */
   function secondaryKeys(value: T | undefined, own: string): readonly string[] {
     if (value === undefined || indexSpaces.length === 0) return none;
     const keys: string[] = [];
@@ -105,18 +105,18 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
   function addFacets(changes: Change[], { before, next, own }: Step): void {
     for (const { space, of } of facetSpaces) {
       const [old, current] = [before && of(before), next && of(next)];
-      // What was made of it formerly may be another thing than would be made of it now: it goes with its record.
+      // An older version may have computed a different facet: it is deleted together with its record.
       if (next !== undefined && isSame(old, current)) continue;
       changes.push({ key: `${space}\0${own}`, value: current });
     }
   }
 
-  /** `expect`: undefined where nothing has to be looked up. */
+  /** `expect` is undefined if nothing has to be looked up. */
   function changesOf({ before, next, own }: Step, expect: number | undefined): Change[] {
     const bare = { key: `${space}${own}`, value: next === undefined ? undefined : bytesOf(strip(next)) };
     const primary: Change = expect === undefined ? bare : { ...bare, expect };
     const changes: Change[] = [secret && next !== undefined ? { ...primary, secret } : primary];
-    // There are few of them: sets would cost more than to look twice.
+    // There are few keys: sets would cost more than searching twice.
     const [old, current] = [secondaryKeys(before, own), secondaryKeys(next, own)];
     for (const gone of old) if (!current.includes(gone)) changes.push({ key: gone, value: undefined });
     for (const come of current) if (!old.includes(come)) changes.push({ key: come, value: empty });
@@ -164,13 +164,13 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
       const base = under(space, ...request.under).from.length;
       const page: PositionedRecord<T>[] = [];
       let { after: position } = request;
-      // A record may go between the look at its secondary key and the look at itself: then the next one is read.
+      // A record may be deleted between reading its secondary key and the record: then the next one is read.
       for (;;) {
         const limit = request.limit - page.length;
         const positions = (await list(space, { ...request, after: position, limit })).map(({ key: at }) =>
           at.slice(base),
         );
-        // A secondary key ends in the whole primary key of what it finds.
+        // A secondary key ends in the whole primary key of its record.
         const found = await getMany(positions.map((at) => partsOf(at).slice(-keyParts)));
         for (const [i, stored] of found.entries()) {
           if (stored !== undefined) page.push({ ...stored, position: positions[i] ?? "" });
@@ -190,7 +190,7 @@ export function createRecords<S extends DescMessage>(collection: Collection<S>):
     read(change, revision) {
       if (!change.key.startsWith(space)) return undefined;
       const [, ...parts] = partsOf(change.key);
-      // Taken only now: a value is opened when it is looked at, and most changes are of others.
+      // Read only now: reading a value decrypts it, and most changes belong to other collections.
       const { value } = change;
       return { parts, value: value === undefined ? undefined : decode(value, revision) };
     },
@@ -205,14 +205,14 @@ const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =
 
 export interface Decision<T> {
   readonly changes: readonly Change[];
-  /** What the decision rests on beside what it changes. */
+  /** What the decision depends on besides its changes. */
   readonly conditions?: readonly Condition[];
   readonly result: T;
 }
 
 /**
- * Reads, decides and commits, and does so again when somebody else was first. `decide` may run more than once. A fence
- * is of the caller's lease: once somebody else has that, to decide anew is of no use, and `StaleWrite` is thrown.
+ * Reads, decides and commits, and retries if another commit came first. `decide` may run more than once. A fence
+ * belongs to the caller's lease: once another process has the lease, retrying is useless, and `StaleWrite` is thrown.
  */
 export async function transact<T>(
   store: Store,
@@ -226,7 +226,7 @@ export async function transact<T>(
       const all = fence === undefined ? conditions : [...conditions, fence];
       return { result, revision: await store.commit(changes, all) };
     } catch (error) {
-      // Each other failure means that another commit succeeded, so that this ends.
+      // Any other conflict means that another commit succeeded, so the loop ends eventually.
       if (!(error instanceof StaleWrite) || isAbout(fence, error)) throw error;
     }
   }

@@ -2,22 +2,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Backend, StoreUnavailable } from "./contract.ts";
 
 /**
- * A backend for the time of a start: what it cannot do now is tried again until it can be done, so that a database
- * which fails halfway through a start leaves nothing half open, and ends no process. Once the start is over, it
- * fails at once, as ever.
+ * A backend for startup: retries failed operations until they succeed, so that a database failure during startup
+ * neither leaves anything half open nor ends the process. After startup, operations fail at once, as usual.
  *
- * A commit whose outcome is unknown is tried again too. Where it was done, it is refused as stale, which is what a
- * start is prepared for: another replica may have done the same.
+ * Retries also commits whose outcome is unknown. If such a commit was applied, the retry is refused as stale, which
+ * startup code must handle anyway: another replica may have done the same.
  */
 export interface WaitingBackend {
   readonly backend: Backend;
-  /** The start is over. */
+  /** Ends the startup phase. */
   end(): void;
 }
 
 interface WaitingOptions {
   readonly backend: Backend;
-  /** Why it waits; undefined: it waits no longer. */
+  /** Called with the reason while waiting; with undefined when no operation waits any more. */
   readonly onObstacle: (reason: string | undefined) => void;
   /** Ends the waiting. */
   readonly signal?: AbortSignal | undefined;
@@ -27,7 +26,7 @@ const tryAgainEveryMs = 250;
 
 export function createWaitingBackend({ backend, onObstacle, signal }: WaitingOptions): WaitingBackend {
   let isStarting = true;
-  /** Operations that wait at the moment. */
+  /** Number of operations that are waiting. */
   let waiting = 0;
 
   async function untilDone<T>(operation: () => Promise<T>): Promise<T> {
@@ -41,7 +40,7 @@ export function createWaitingBackend({ backend, onObstacle, signal }: WaitingOpt
           if (!hasWaited) waiting += 1;
           hasWaited = true;
           onObstacle(backend.status().reason ?? error.message);
-          // An aborted sleep is over at once, and the next failure is the last.
+          // An aborted sleep ends at once, and the next failure is final.
           await sleep(tryAgainEveryMs, undefined, signal === undefined ? {} : { signal }).catch(() => {});
         }
       }

@@ -11,16 +11,16 @@ import { dropTornEdit } from "./manifest.ts";
 import { requireRoomToOpen } from "./space.ts";
 import { damagedTables, tablesIn } from "./tables.ts";
 
-/** The format that is written. Older ones are brought up to it at start, newer ones are refused. */
+/** The format that is written. Older formats are upgraded at start; newer ones are refused. */
 export const format = 2;
-/** The store's id, for when the marker is gone. */
+/** Key of the store's ID, for when the marker is missing. */
 const idKey = "\0store";
-/** There while a store is being filled: half of it is nobody's store. */
+/** Present while a store is being filled: a half-filled store must not be used. */
 export const fillingKey = "\0filling";
 const migrateAtOnce = 1_000;
 const advice = "restore the last backup into an empty folder";
 
-/** A folder that is ours, and what was found in it. */
+/** An opened folder with its contents. */
 export interface OpenedFolder {
   readonly folder: string;
   readonly db: Database;
@@ -35,7 +35,7 @@ interface OpenOptions {
   readonly log: Log;
 }
 
-/** Opens what is there, after looking at all of it; makes a store only where nothing is. */
+/** Opens an existing store after checking all of it; creates one only in an empty folder. */
 export async function openFolder({ folder: asked, create, log }: OpenOptions): Promise<OpenedFolder> {
   const folder = await prepareFolder(asked, { create });
   const closed = await closeFiles(folder);
@@ -48,7 +48,7 @@ export async function openFolder({ folder: asked, create, log }: OpenOptions): P
   }
   if (!hasCurrent && !create) throw new StoreRefused(`there is no store in ${folder}`);
   await requireRoomToOpen(folder).catch((cause: Error) => {
-    // A store that is there comes back once there is room; where there is none, something else is wrong.
+    // An existing store opens once there is room; a new store should not be created on a full disk.
     if (!hasCurrent) throw new StoreRefused(`there is no space for a store in ${folder}: ${cause.message}`);
     throw new StoreUnavailable(cause.message, { cause });
   });
@@ -92,12 +92,12 @@ function requireKnown(marker: Marker | undefined, folder: string): void {
 interface OpenTarget {
   readonly folder: string;
   readonly create: boolean;
-  /** Nothing was ever promised here: what is there is what a first opening has left that was cut short. */
+  /** No commit was ever acknowledged here: existing files are remains of an interrupted first opening. */
   readonly isNew: boolean;
   readonly log: Log;
 }
 
-/** Throws `StoreRefused` for what opening again would not mend. */
+/** Throws `StoreRefused` for problems that a retry would not fix. */
 async function openKnown({ folder, create, isNew, log }: OpenTarget): Promise<Database> {
   try {
     return await openDatabase(folder, { create });
@@ -124,7 +124,7 @@ interface OpenedDatabase {
   readonly log: Log;
 }
 
-/** Which store it is. Without a marker: a new one, one of before there were markers, or one that lost it. */
+/** Identifies the store. Without a marker, the store is new, older than markers, or has lost its marker. */
 async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { readonly isNew: boolean }> {
   if ((await db.get(fillingKey)) !== undefined) {
     throw new StoreRefused("a restore into this folder was not finished; empty the folder and restore again");
@@ -150,7 +150,7 @@ async function identify({ db, found, log }: OpenedDatabase): Promise<Marker & { 
   const storeId = randomUUID();
   const identity = { key: idKey, value: new TextEncoder().encode(storeId), revision: 0 };
   const made = head === undefined ? [identity, headOf(0, 0)] : [identity];
-  // Both or neither: one without the other would be a store that has lost something.
+  // Both or neither: one without the other would look like a store with lost data.
   await db.batch(
     made.map((entry) => ({ type: "put" as const, key: entry.key, value: encode(entry) })),
     { sync: true },
@@ -165,8 +165,8 @@ async function isEmpty(db: Database): Promise<boolean> {
 }
 
 /**
- * Values get their checksums, some at a time. Each says by itself whether it has one, and the head is the last:
- * whenever this ends too early, it is taken up again.
+ * Adds checksums to values, in batches. Each value shows whether it has one, and the head comes last: an interrupted
+ * migration continues at the next start.
  */
 async function migrateFromFirst(db: Database, head: Uint8Array): Promise<void> {
   let after = "\0\uffff";
@@ -186,7 +186,7 @@ async function migrateFromFirst(db: Database, head: Uint8Array): Promise<void> {
   await db.put(headKey, encode(headOf(revision, revision)), { sync: true });
 }
 
-/** The ledger as it stands in the database, checked; and that the store has not lost its end. */
+/** Reads and checks the ledger, and that the store has not lost its latest commits. */
 export async function checkedLedger(db: Database, atLeast: number): Promise<{ ledger: Ledger; revision: number }> {
   try {
     const stored = await db.get(headKey);

@@ -2,12 +2,12 @@ import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * Room that is kept free: a full disk is found out before LevelDB does, which can then neither compact nor be
- * opened again. A twentieth of the disk, and no more than LevelDB needs for its logs and a compaction.
+ * Space that is kept free: the store stops before LevelDB hits a full disk, which it can neither compact nor be opened
+ * on. A twentieth of the disk, at most what LevelDB needs for its logs and a compaction.
  */
 const maxReserveBytes = 128 * 1024 * 1024;
 const reserveShare = 0.05;
-/** Once there was too little, a little more must come free before writes are taken again: no flapping. */
+/** After a shortage, slightly more must be free before writes resume, to avoid flapping. */
 const resumeShare = 1.1;
 
 export interface Room {
@@ -23,7 +23,7 @@ export async function roomIn(folder: string): Promise<Room> {
   };
 }
 
-/** Why nothing more is written; undefined while there is room. */
+/** Returns why writes stop; undefined while there is room. */
 export function lackOfRoom({ freeBytes, reserveBytes }: Room, wasLacking: boolean): string | undefined {
   const wanted = wasLacking ? reserveBytes * resumeShare : reserveBytes;
   if (freeBytes >= wanted) return undefined;
@@ -31,8 +31,8 @@ export function lackOfRoom({ freeBytes, reserveBytes }: Room, wasLacking: boolea
 }
 
 /**
- * To open LevelDB is to write what its log holds into a table. Closed for that on a full disk it could not be
- * opened again, and until there is room it can at least be read.
+ * Opening LevelDB writes its log into a table. On a full disk, a closed database could not be reopened, while an open
+ * one can at least be read.
  */
 export async function requireRoomToOpen(folder: string): Promise<void> {
   const logs = (await readdir(folder)).filter((name) => name.endsWith(".log"));
@@ -49,7 +49,7 @@ export async function usedIn(folder: string): Promise<number> {
     (await readdir(folder)).map((name) =>
       stat(join(folder, name)).then(
         ({ size }) => size,
-        // A compaction took it away since we looked.
+        // A compaction deleted the file since it was listed.
         () => 0,
       ),
     ),

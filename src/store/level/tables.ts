@@ -4,16 +4,15 @@ import { setImmediate } from "node:timers/promises";
 import { type Cursor, crc32c, createCursor, unmasked } from "./bytes.ts";
 
 /**
- * LevelDB's tables carry a CRC-32C for each block, and LevelDB as packaged looks at none of them: a flipped bit in
- * a key makes a record disappear without an error. Here they are all looked at. The format: blocks, each followed
- * by its compression (1 byte) and checksum (4); at the end a footer with the places of two blocks of places.
- * See doc/table_format.md of LevelDB.
+ * Checks every block of LevelDB's tables. Each has a CRC-32C, but LevelDB as packaged verifies none: a flipped bit in a
+ * key makes a record disappear silently. The format: blocks, each followed by its compression (1 byte) and checksum
+ * (4); at the end, a footer with the positions of two index blocks. See doc/table_format.md of LevelDB.
  */
 export async function damagedTables(folder: string, names: readonly string[]): Promise<string[]> {
   const damaged: string[] = [];
   for (const name of names.toSorted()) {
     const bytes = await readFile(join(folder, name)).catch((error: NodeJS.ErrnoException) => {
-      // A compaction took it away since we looked.
+      // A compaction deleted the file since it was listed.
       if (error.code === "ENOENT") return undefined;
       throw error;
     });
@@ -39,7 +38,7 @@ function isSound(file: Buffer): boolean {
     if (file.length < footerBytes || file.readBigUInt64LE(file.length - 8) !== magic) return false;
     const footer = createCursor(file.subarray(file.length - footerBytes));
     const [meta, index] = [readPlace(footer), readPlace(footer)];
-    // Each block of places is checked before its places are believed.
+    // Each index block is verified before its entries are used.
     return [meta, index].every(
       (place) => isWhole(file, place) && placesIn(contents(file, place)).every((block) => isWhole(file, block)),
     );
@@ -58,7 +57,7 @@ function contents(file: Buffer, { at, size }: FileRange): Buffer {
   return file[at + size] === 1 ? unsnap(bytes) : bytes;
 }
 
-/** The values of a block's entries, read as places. At its end stand its restart points, which nobody needs here. */
+/** Returns the values of a block's entries, as positions. Skips the restart points at the end. */
 function placesIn(block: Buffer): FileRange[] {
   const restarts = block.readUInt32LE(block.length - 4);
   const cursor = createCursor(block.subarray(0, block.length - 4 * (restarts + 1)));
@@ -77,7 +76,7 @@ function readPlace(cursor: Cursor): FileRange {
   return { at: cursor.varint(), size: cursor.varint() };
 }
 
-/** Snappy's raw format (google/snappy, format_description.txt): literals, and copies of what came before. */
+/** Decodes Snappy's raw format (google/snappy, format_description.txt): literals, and copies of earlier output. */
 function unsnap(bytes: Buffer): Buffer {
   const cursor = createCursor(bytes);
   const out = Buffer.alloc(cursor.varint());
@@ -95,7 +94,7 @@ function unsnap(bytes: Buffer): Buffer {
     const length = isNear ? ((tag >> 2) & 7) + 4 : (tag >> 2) + 1;
     const offset = isNear ? ((tag >> 5) << 8) | cursor.byte() : littleEndian((tag & 3) === 2 ? 2 : 4);
     if (offset === 0 || offset > at || at + length > out.length) throw new RangeError("a copy from nowhere");
-    // One by one: a copy may overlap what it makes.
+    // Byte by byte: a copy may overlap its own output.
     for (let i = 0; i < length; i += 1, at += 1) out[at] = out[at - offset] ?? 0;
   }
   if (at !== out.length) throw new RangeError("shorter than it says");

@@ -1,6 +1,6 @@
 /**
- * Arrays as the server takes them in binary (`array_recv` in arrayfuncs.c). As text, which is how pg would send
- * them, bytes are hexadecimal in quotes: twice as much to send, and to be read again character by character.
+ * Encodes arrays in the server's binary format (`array_recv` in arrayfuncs.c). pg would send text, with bytes in quoted
+ * hexadecimal: twice the size, and parsed character by character.
  */
 type Type = keyof typeof oids;
 /** `pg_type.dat` */
@@ -23,7 +23,7 @@ export const integerArray = (items: readonly number[]): Buffer =>
 export const bigintArray = (items: readonly (number | undefined)[]): Buffer =>
   arrayOf("bigint", items, 8 * items.length, (bytes, item, at) => bytes.writeBigInt64BE(BigInt(item), at) - at);
 
-/** `write` returns how many bytes it wrote; all together there are at most `length`. */
+/** `write` returns the number of bytes written; the total is at most `length`. */
 function arrayOf<T>(
   type: Type,
   items: readonly (T | undefined)[],

@@ -2,12 +2,12 @@ import { sqlStates } from "./errors.ts";
 import { newMarkSql } from "./marks.ts";
 
 /**
- * A group of commits in one statement: no transaction to be held open over the network, nothing that a pooler
- * could mix up. The lock on the head puts all commits of all processes in one order; what comes after it sees what
- * the last one left, because every statement of a volatile function looks anew.
+ * Commits a group in one statement: no transaction is held open over the network, and no pooler can mix statements up.
+ * The lock on the head puts the commits of all processes in one order; every statement of a volatile function takes a
+ * new snapshot, so later statements see the previous commit.
  *
- * The settings: the plans are made once for a connection, without looking at the arguments, and always look keys up
- * one by one. Made while the table was small, a plan that reads all of it would stay.
+ * The settings: plans are made once per connection, independent of the arguments, and always use the index. A plan made
+ * while the table was small would read the whole table forever.
  */
 const settings = `language plpgsql volatile
   set plan_cache_mode = force_generic_plan
@@ -89,7 +89,7 @@ const variables = `
     nth integer;
     accepted integer := 0;`;
 
-/** As it was released first: never changed. */
+/** The first released version: never change it. */
 export const firstCommitFunction = (schema: string): string => `
   create function ${schema}.commit_1(
     ${groupArguments},
@@ -103,8 +103,8 @@ ${judgeAndWrite(schema)}
   end $$;`;
 
 /**
- * The same, leaving a mark. It commits nothing for a session that has ended, nor for a replica that has seen a head
- * which the server has lost since. An older latchkey, which calls the first function, leaves marks as well.
+ * The same, with marks. Refuses commits of an ended session, and of a replica that has seen a head which the server has
+ * since lost. An older Latchkey calls the first function, and leaves marks as well.
  */
 export const markingCommits = (schema: string): string => `
   create function ${schema}.commit_2(

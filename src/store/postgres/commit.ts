@@ -4,12 +4,12 @@ import { bigintArray, byteaArray, integerArray } from "./arrays.ts";
 import type { SqlQuery } from "./connections.ts";
 import type { Mark } from "./marks.ts";
 
-/** What became of a group. */
+/** Result of a group. */
 export interface GroupResult {
-  /** The revision that the group found. */
+  /** The revision before the group. */
   readonly base: number;
   readonly outcomes: readonly CommitOutcome[];
-  /** Those of the group that were accepted, in the order of their revisions. */
+  /** Accepted commits, in the order of their revisions. */
   readonly commits: readonly Commit[];
 }
 
@@ -17,13 +17,13 @@ interface GroupToCommit {
   readonly query: SqlQuery;
   readonly schema: string;
   readonly group: readonly CommitRequest[];
-  /** By the server's clock, in milliseconds: a server that comes to it later must not do it any more. */
+  /** Deadline by the server's clock, in milliseconds: the server refuses the commit after it. */
   readonly due: number;
-  /** Random, another one after each outage: see `endSession`. */
+  /** Random, and replaced after each outage: see `endSession`. */
   readonly session: number;
-  /** The newest head that this replica has seen; undefined: none. */
+  /** The newest head that this replica has seen; undefined if none. */
   readonly seen: Mark | undefined;
-  /** Left beside the last revision of the group. */
+  /** The mark stored with the last revision of the group. */
   readonly mark: number;
 }
 
@@ -31,11 +31,14 @@ type CommitAnswer = readonly [
   base: number,
   refused: readonly number[] | null,
   staleKeys: readonly Buffer[] | null,
-  // pg reads no numbers in an array of these.
+  // pg does not parse numbers in arrays of this type.
   staleRevisions: readonly string[] | null,
 ];
 
-/** Judges and writes a group in one statement, which is its transaction: once it is answered, the group is durable. */
+/**
+ * Checks and writes a group in one statement, which is its own transaction: once the statement returns, the group is
+ * durable.
+ */
 export async function commitGroup(options: GroupToCommit): Promise<GroupResult> {
   const { query, schema, group, due, session, seen, mark } = options;
   const [answer] = await query<CommitAnswer>(
@@ -53,9 +56,9 @@ interface Session {
 }
 
 /**
- * After this nothing is committed for the session any more, wherever its statements are still on their way: a commit
- * whose callers were told that it failed must not happen behind a later one that was acknowledged. It changes the
- * head, so it is also a write that is as durable as any.
+ * Ends a session: later commits of the session are refused, even if their statements are still in transit. A commit
+ * that was reported as failed must not happen after a later, acknowledged one. This changes the head, so it also proves
+ * that durable writes work.
  */
 export async function endSession({ query, schema, session }: Session): Promise<void> {
   await query(
@@ -86,7 +89,10 @@ function judged(
   return { base, outcomes, commits };
 }
 
-/** Columns of what the commits change, expect and want to find empty; each row with the number of its commit, from 1. */
+/**
+ * Returns the columns of what the commits change, expect and require to be empty; each row has the number of its
+ * commit, from 1.
+ */
 function argumentsOf(group: readonly CommitRequest[]): Buffer[] {
   const changed = { keys: [] as Buffer[], values: [] as (Uint8Array | undefined)[], of: [] as number[] };
   const changesExpect: (number | undefined)[] = [];
@@ -110,7 +116,7 @@ function argumentsOf(group: readonly CommitRequest[]): Buffer[] {
       empty.of.push(i + 1);
     }
   }
-  // None at all tells the server that it has nothing to compare.
+  // An empty array tells the server that there is nothing to compare.
   const revisions = bigintArray(changesExpect.some((expect) => expect !== undefined) ? changesExpect : []);
   return [
     ...[byteaArray(changed.keys), byteaArray(changed.values), integerArray(changed.of), revisions],
@@ -119,7 +125,7 @@ function argumentsOf(group: readonly CommitRequest[]): Buffer[] {
   ];
 }
 
-/** Of a key that is changed twice, what it is changed to last counts; but whatever was expected of it counts all the same. */
+/** Keeps only the last change of each key, but all expectations on it. */
 function withEachKeyOnce(asked: CommitRequest): CommitRequest {
   const { changes, conditions } = asked;
   if (changes.length < 2) return asked;

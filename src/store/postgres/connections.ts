@@ -4,28 +4,28 @@ import type { LoopClock } from "../../base/loop-clock.ts";
 import { createLiveness, type LivenessLimits } from "./liveness.ts";
 import type { PostgresAddress } from "./url.ts";
 
-/** One statement and its rows, each an array of its columns. What they are is the statement's to say. */
+/** Runs a statement and returns its rows as arrays of columns. The statement determines the column types. */
 export type SqlQuery = <Row extends readonly unknown[]>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
-/** Connections to one server, bounded in number and in time. One that breaks fails what it carries, and no more. */
+/** Connections to a server, limited in number and time. A broken connection fails only its own statements. */
 export interface PostgresConnections {
-  /** A statement that may run beside others. */
+  /** Runs a statement concurrently with others. */
   readonly read: SqlQuery;
-  /** On the one connection for what goes in order, so that no crowd of readers can hold it up. */
+  /** Runs a statement on the single ordered connection, so that readers cannot delay it. */
   readonly write: SqlQuery;
-  /** A connection of one's own, to be closed. */
+  /** Opens a separate connection, which the caller must close. */
   dedicate(): Promise<DedicatedConnection>;
-  /** Rejects everything that waits with this error and ends every connection. What comes next is given new ones. */
+  /** Rejects all waiting statements with this error and ends every connection. Later statements get new connections. */
   interrupt(error: Error): void;
-  /** Ends them all; what they still carry is rejected. */
+  /** Ends all connections; pending statements are rejected. */
   close(): Promise<void>;
 }
 
 export interface DedicatedConnection {
   readonly query: SqlQuery;
-  /** Resolves when it was closed, or broke. */
+  /** Resolves when the connection was closed or broke. */
   readonly ended: Promise<void>;
-  /** The process that serves it, as the server told; a pooler tells something else. */
+  /** The server process ID, as sent by the server; a pooler sends a different one. */
   readonly processId: number;
   onNotification(listener: (payload: string) => void): void;
   close(): Promise<void>;
@@ -33,37 +33,37 @@ export interface DedicatedConnection {
 
 export interface ConnectionLimits {
   readonly connectWithinMs: number;
-  /** A statement that takes longer fails, and its connection is given up. */
+  /** A statement that takes longer fails, and its connection is closed. */
   readonly answerWithinMs: number;
 }
 
 interface PostgresConnectionsOptions extends ConnectionLimits, LivenessLimits {
   readonly address: PostgresAddress;
-  /** All that has a limit in time is measured by it: that this process was busy is not the server's fault. */
+  /** Clock for all time limits: it excludes time when this process was busy, which is not the server's fault. */
   readonly clock: LoopClock;
-  /** The connection for what goes in order broke while it was idle: the next one may lead to another server. */
+  /** Called when the ordered connection broke while idle: the next one may lead to another server. */
   readonly onWriterLost: () => void;
-  /** The server has stopped answering: see `postgres-liveness.ts`. */
+  /** Called when the server has stopped responding: see `liveness.ts`. */
   readonly onSilence: () => void;
 }
 
-/** Statements under way beside the one that goes in order. */
+/** Maximum number of concurrent statements besides the ordered one. */
 export const maxReaders = 8;
-/** An unused connection is kept for so long: to make one takes longer than most statements. */
+/** Idle time before a connection is closed: opening one takes longer than most statements. */
 const keepUnusedMs = 60_000;
 const keepAliveAfterMs = 10_000;
-/** A server that is well has taken its leave by then. */
+/** A healthy server closes the connection within this time. */
 const partWithinMs = 250;
 
 export function createConnections(options: PostgresConnectionsOptions): PostgresConnections {
   const { address, clock, onWriterLost, connectWithinMs, answerWithinMs } = options;
   const clients = new Set<OwnClient>();
-  /** Rejects each statement that waits. */
+  /** Rejects each waiting statement. */
   const interrupts = new Set<(error: Error) => void>();
   const liveness = createLiveness({ ...options, probe });
   let isClosed = false;
 
-  /** Known to us from the moment it is made: nothing it says is unheard, and nothing of it outlives us. */
+  /** Tracked from its creation: its errors are always handled, and it is always closed. */
   class OwnClient extends Client {
     isConnected = false;
 
@@ -71,7 +71,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
       super(config);
       ignoreEnvironment(this);
       clients.add(this);
-      // It is made when it is to connect.
+      // A client is created just before it connects.
       const callOff = clock.after(connectWithinMs, () => {
         this.connection.stream.destroy(new Error("timeout: no connection"));
       });
@@ -81,7 +81,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
         callOff();
       });
       this.on("error", () => {
-        // Whoever waits for an answer has been told; a connection that only lay there is replaced.
+        // Pending statements have been rejected already; an idle connection is replaced.
       });
       this.once("end", () => {
         clients.delete(this);
@@ -103,12 +103,12 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
     return pools;
   }
 
-  /** An error of the server's is an answer. */
+  /** An error from the server counts as a response. */
   const noteAnswer = (error: unknown) => {
     if (error instanceof DatabaseError) liveness.answered();
   };
 
-  /** Rejects when there was no answer in time. */
+  /** Rejects if there is no response in time. */
   async function ask<Row extends readonly unknown[]>(
     client: Client | PoolClient,
     text: string,
@@ -124,7 +124,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
         interrupted,
       ]);
       liveness.answered();
-      // The statement's columns.
+      // The rows have the statement's columns.
       return rows as unknown as Row[];
     } catch (error) {
       noteAnswer(error);
@@ -136,7 +136,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
     }
   }
 
-  /** One that is free. In a row behind others it is waited for as long as the server answers any of them. */
+  /** Returns a free connection. Keeps waiting in the queue as long as the server responds to other statements. */
   async function turnOn(pool: Pool): Promise<PoolClient> {
     const { promise: interrupted, reject } = Promise.withResolvers<never>();
     let callOff = () => {};
@@ -157,7 +157,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
     interrupts.add(giveUp);
     const connecting = pool.connect();
     void connecting.then(
-      // Nobody is there any more to give it back.
+      // The caller has given up: release the connection.
       (client) => isGivenUp && client.release(),
       noteAnswer,
     );
@@ -180,7 +180,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
         client.release();
         return rows;
       } catch (error) {
-        // It may still have an answer to come: it is given up.
+        // The response may still arrive: close the connection.
         client.release(error instanceof Error ? error : true);
         throw error;
       }
@@ -198,7 +198,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
     }
   }
 
-  /** Connects, which the server's refusal proves to be possible as well. */
+  /** Tests whether a connection is possible; a refusal by the server proves that as well. */
   async function probe(withinMs: number): Promise<void> {
     const client = new OwnClient(config);
     const callOff = clock.after(withinMs, () => client.connection.stream.destroy(new Error("timeout: no connection")));
@@ -214,7 +214,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
 
   function interrupt(error: Error): void {
     const [oldWriters, oldReaders] = [writers, readers];
-    // Those that stand in the old pools' rows would have connections made for them, one after another, for nothing.
+    // Otherwise statements queued in the old pools would open connections one after another, uselessly.
     ({ writers, readers } = createPools());
     for (const reject of interrupts) reject(error);
     for (const client of clients) client.connection.stream.destroy(error);
@@ -239,7 +239,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
             throw error;
           }),
         ended,
-        // Of the protocol's BackendKeyData; pg's types leave it out.
+        // From the protocol's BackendKeyData; pg's types omit it.
         processId: (client as unknown as { readonly processID: number }).processID,
         onNotification: (listener) => void client.on("notification", ({ payload = "" }) => listener(payload)),
         close: () => part(client),
@@ -250,7 +250,7 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
       liveness.close();
       for (const reject of interrupts) reject(new Error("the connections are closed"));
       const parted = [...clients].map(part);
-      // They resolve when everything was given back, which the connections that are ended now see to.
+      // Resolve once all connections are returned, which happens when they end.
       void writers.end();
       void readers.end();
       await Promise.all(parted);
@@ -258,7 +258,10 @@ export function createConnections(options: PostgresConnectionsOptions): Postgres
   };
 }
 
-/** Politely, if the server still answers. One that does not answer yet is not asked to: whoever waits for it would wait on. */
+/**
+ * Closes a connection, with a goodbye if the server responds. A connection that is not established yet is destroyed:
+ * waiting for it could take forever.
+ */
 async function part(client: Client & { readonly isConnected: boolean }): Promise<void> {
   if (client.isConnected) {
     const left = new AbortController();
@@ -269,7 +272,7 @@ async function part(client: Client & { readonly isConnected: boolean }): Promise
 }
 
 const types = new TypeOverrides();
-// Revisions: exact far beyond what any store reaches.
+// Revisions fit exactly into a number, far beyond any store's size.
 types.setTypeParser(20, Number);
 
 const configOf = ({
@@ -284,7 +287,7 @@ const configOf = ({
   host,
   port,
   user,
-  // As a function: with nothing at all, pg would look for one in the environment and in the home folder.
+  // A function, because without a password pg would search the environment and the home folder.
   password: () => password,
   database,
   application_name: applicationName,
@@ -295,7 +298,7 @@ const configOf = ({
   keepAliveInitialDelayMillis: keepAliveAfterMs,
 });
 
-/** What pg takes from the environment where the configuration is silent, and cannot be told not to. */
+/** Clears settings that pg takes from the environment and that cannot be turned off otherwise. */
 function ignoreEnvironment(client: Client): void {
   const { connectionParameters } = client as unknown as {
     readonly connectionParameters: { options?: unknown; replication?: unknown };

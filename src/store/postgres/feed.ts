@@ -6,31 +6,31 @@ import { hasMarkSql, lostUpToSql, type Mark } from "./marks.ts";
 import type { FoundStore } from "./schema.ts";
 
 /**
- * Reads what others have committed into the history. It and the commits of this process take turns: what came
- * first stands first.
+ * Reads other processes' commits into the history. Reads and commits of this process alternate, so that the history
+ * stays in order.
  */
 export interface Feed {
   /**
-   * Reads on, a bounded piece of it, up to what is stored or to the revision before this one. Returns whether it
-   * got there.
+   * Reads a limited number of commits, up to the head or to the revision before `before`. Returns whether it reached
+   * the end.
    */
   readSome(before?: number): Promise<boolean>;
-  /** Takes in what this process has committed on top of `base`; what others committed before that is read first. */
+  /** Adds commits that this process made on top of `base`, after reading those of others before `base`. */
   takeIn(own: OwnCommits): Promise<void>;
-  /** The newest head that was seen, here or by a commit of this process; undefined: none yet. */
+  /** The newest head seen, by a read or a commit of this process; undefined if none yet. */
   readonly seen: Mark | undefined;
-  /** Watchers may have been told of commits up to this revision that the server has lost since; 0: of none. */
+  /** Watchers may have seen commits up to this revision that the server has since lost; 0: none. */
   readonly lostUpTo: number;
-  /** The server's clock in milliseconds, as it must be by now. */
+  /** Returns the estimated current time of the server's clock, in milliseconds. */
   serverNow(): number;
-  /** Where the store went, if it did. */
+  /** Where the store was moved, if it was. */
   readonly movedTo: string | undefined;
 }
 
 interface OwnCommits {
   readonly base: number;
   readonly commits: readonly Commit[];
-  /** What they left beside the last of them. */
+  /** The mark stored with the last commit. */
   readonly mark: number;
 }
 
@@ -42,9 +42,9 @@ interface PostgresFeedOptions {
   readonly log: Log;
 }
 
-/** Read at once; the last revision of a piece is always whole. */
+/** Entries per read; the last revision of a read is always complete. */
 const pieceEntries = 500;
-/** How far two clocks may run apart, as a part of the time. */
+/** Assumed maximum drift between two clocks, as a fraction. */
 const drift = 0.01;
 
 type FeedHead = readonly [
@@ -68,12 +68,12 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
   let movedTo: string | undefined;
   let seen: Mark | undefined;
   let lostUpTo = 0;
-  /** The server has yet to be told of it. */
+  /** The loss has yet to be stored on the server. */
   let isLossUnrecorded = false;
-  /** The server's clock as it was when it answered: wrong by as much as the answer took, though by no more. */
+  /** The server's clock when it responded; the error is at most the response time. */
   let clock: { readonly aheadMs: number; readonly tookMs: number; readonly at: number } | undefined;
 
-  // The head and what was changed, as of one moment.
+  // Reads the head and the changes in one snapshot.
   const statement = `
     select head.*, entry.key, entry.value, entry.revision
     from (
@@ -95,13 +95,13 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     if (storeId !== found.storeId) throw new StoreUnavailable("another store has taken this one's place");
   }
 
-  /** Whether what came after the revision we have seen can be told; if not, whoever watches must hear of it. */
+  /** Reports whether all commits after the last seen revision are known; if not, watchers are notified. */
   function isUnbroken([head, pruned, , , , at, , mark, hasMark]: FeedHead): boolean {
     const known = history.revision;
     const isOtherTimeline = timeline !== undefined && timeline !== at;
     const isLost = head < known || (!hasMark && pruned <= known);
     timeline = at;
-    // Another server may have lost commits, even where no mark can tell.
+    // Another server may have lost commits, even if no mark can show it.
     if (isLost || (isOtherTimeline && seen?.value == null)) {
       lostUpTo = Math.max(lostUpTo, known, seen?.revision ?? 0);
       isLossUnrecorded = true;
@@ -119,7 +119,7 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     return false;
   }
 
-  /** Other replicas must know as well from where no watch can be resumed. */
+  /** Stores the loss on the server: other replicas must know as well up to which revision no watch can resume. */
   async function recordLoss(): Promise<void> {
     await query(`insert into ${schema}.loss (up_to) values ($1) on conflict do nothing`, [lostUpTo]);
     isLossUnrecorded = false;
@@ -137,7 +137,10 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     }
   }
 
-  /** What a busy process reads late says little of the time: what was learned before says more, until it is too old. */
+  /**
+   * Updates the clock estimate. A slow response is a poor estimate: an earlier, faster one is better until it is too
+   * old.
+   */
   function setClock(serverMs: number, askedAt: number): void {
     const at = performance.now();
     const tookMs = at - askedAt;
@@ -160,7 +163,7 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
     if (!unbroken) return true;
     addAll(rows);
     if (rows.length >= pieceEntries) return false;
-    // A revision of which nothing is left: all that it changed was changed again since.
+    // A revision without entries: later commits replaced all its changes.
     const upTo = Math.min(head[0], before - 1);
     if (upTo > history.revision) history.add({ revision: upTo, changes: [] });
     return true;
@@ -178,7 +181,7 @@ export function createFeed({ query, schema, found, history, log }: PostgresFeedO
         const isThere = await readSome(base + 1);
         if (isThere && history.revision < base) throw new StoreUnavailable("the server lost what it had just written");
       }
-      // After a break in the history it begins behind them: whoever watches reads all of it anew.
+      // After a break, the history starts after these commits, and watchers read everything again.
       for (const commit of commits) if (commit.revision > history.revision) history.add(commit);
       const last = base + commits.length;
       if (seen === undefined || seen.revision <= last) seen = { revision: last, value: mark };

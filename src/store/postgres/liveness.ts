@@ -1,33 +1,33 @@
 import type { LoopClock } from "../../base/loop-clock.ts";
 
 /**
- * Notices a server that has stopped answering: a network that swallows packets ends no connection, and each statement
- * would wait for its own time-out, one after another.
+ * Detects a server that has stopped responding: a network that drops packets ends no connection, and each statement
+ * would wait for its own timeout, one after another.
  *
- * Costs nothing while the server answers. When something has waited for a second and nothing at all was answered
- * meanwhile, a new connection is tried; a server that does not answer that one either is silent. A single slow
- * statement is no silence: the new connection is answered.
+ * Costs nothing while the server responds. If a statement has waited for a second without any response at all, a new
+ * connection is tried; if that gets no response either, the server is silent. One slow statement is not silence: the
+ * new connection gets a response.
  */
 export interface Liveness {
-  /** A statement was sent, or a connection begun. Returns what to call when it has ended, answered or not. */
+  /** Call when a statement is sent or a connection begins. Returns a function to call when it has ended in any way. */
   begin(): () => void;
-  /** The server said something. */
+  /** Call on any response of the server. */
   answered(): void;
-  /** The number of answers so far. */
+  /** Number of responses so far. */
   readonly answers: number;
   close(): void;
 }
 
 export interface LivenessLimits {
-  /** How long everything may wait without an answer before the server is suspected. */
+  /** How long everything may wait without a response before a new connection is tried. */
   readonly suspectAfterMs: number;
-  /** How long a suspected server has for answering a new connection. */
+  /** How long the server has to respond to the new connection. */
   readonly probeWithinMs: number;
 }
 
 interface LivenessOptions extends LivenessLimits {
   readonly clock: LoopClock;
-  /** Connects, and rejects after the time given when the server has not answered at all. */
+  /** Connects; rejects if the server does not respond within the time. */
   readonly probe: (withinMs: number) => Promise<void>;
   readonly onSilence: () => void;
 }
@@ -59,7 +59,7 @@ export function createLiveness({ clock, probe, onSilence, suspectAfterMs, probeW
       await probe(probeWithinMs);
       answered();
     } catch {
-      // Anything that was answered meanwhile says more than a connection that could not be made.
+      // A response in the meantime outweighs a failed connection.
       if (answers === before && waiting > 0 && !isClosed) onSilence();
     }
     isProbing = false;

@@ -2,20 +2,20 @@ import { randomInt } from "node:crypto";
 
 /**
  * A revision is only a number: a server that lost its last commits gives the same numbers to other commits. So each
- * group of commits leaves a random mark beside its last revision. A replica remembers the mark of the newest head it
- * has seen, and each of its reads and commits asks whether the server still has it.
+ * group of commits stores a random mark with its last revision. A replica remembers the mark of the newest head it has
+ * seen, and each of its reads and commits checks that the server still has the mark.
  */
 export interface Mark {
   readonly revision: number;
-  /** Null where the server has none: a store of before there were marks. */
+  /** Null if the server has none: a store older than marks. */
   readonly value: number | null;
 }
 
-/** 2^48 of them: exact as a number, and never the same by chance. */
+/** One of 2^48 values: exact as a number, and unlikely to repeat. */
 export const newMark = (): number => randomInt(2 ** 48 - 1);
 export const newMarkSql = "floor(random() * 281474976710655)::bigint";
 
-/** Whether the server has the mark, or has removed it because it is old. Parameters are numbers of arguments. */
+/** SQL that checks whether the server has the mark; true without a mark. The parameters are placeholders. */
 export const hasMarkSql = (
   schema: string,
   { revision, value }: { readonly revision: string; readonly value: string },
@@ -24,10 +24,10 @@ export const hasMarkSql = (
     select from ${schema}.mark where mark.revision = ${revision}::bigint and mark.value = ${value}::bigint
   ))`;
 
-/** The newest revision that was told to watchers and then lost; 0 when none was. */
+/** SQL for the newest revision that watchers saw and the server then lost; 0 if none. */
 export const lostUpToSql = (schema: string): string => `(select coalesce(max(up_to), 0) from ${schema}.loss)`;
 
-/** Tables beside those of the first format. A latchkey that does not know them works on without them. */
+/** Tables besides those of the first format. An older Latchkey works without them. */
 export const marksSql = (schema: string): string => `
   -- No commit is under way while they are made.
   select from ${schema}.head for update;

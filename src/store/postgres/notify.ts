@@ -2,12 +2,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../../base/log.ts";
 import type { DedicatedConnection, PostgresConnections } from "./connections.ts";
 
-/** Tells other processes that there is something to read, and hears it of them. A mere bell: missed, it is missed. */
+/**
+ * Notifies other processes of commits, and receives their notifications. Delivery is best effort: a missed notification
+ * is not repeated.
+ */
 export interface NotifyListener {
   ring(revision: number): void;
-  /** Names the session that listens, for `hasEnded`; undefined while none does. */
+  /** ID of the listening session, for `hasEnded`; undefined while there is none. */
   session(): string | undefined;
-  /** Whether the server has no such session any more. */
+  /** Reports whether the session no longer exists on the server. */
   hasEnded(session: string): Promise<boolean>;
   close(): void;
 }
@@ -19,10 +22,10 @@ interface NotifyListenerOptions {
   readonly onRing: (revision: number) => void;
 }
 
-/** NOTIFY takes a lock that all databases of the server share, so one stands for many commits. */
+/** Interval of notifications. NOTIFY takes a lock shared by all databases of the server, so one covers many commits. */
 const ringEveryMs = 20;
 const listenAgainAfterMs = 500;
-/** With the process id, it names a session for good: process ids come again. */
+/** Start time, which with the process ID identifies a session uniquely: process IDs are reused. */
 const startOf = "extract(epoch from backend_start)::text";
 
 export function createNotifyListener({ connections, storeId, log, onRing }: NotifyListenerOptions): NotifyListener {
@@ -36,7 +39,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
   async function send(): Promise<void> {
     timer = undefined;
     try {
-      // Nobody waits for it, so it need not wait for the disk.
+      // No caller waits for the notification, so it need not be synced to disk.
       await connections.read("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", [
         channel,
         String(latest),
@@ -46,7 +49,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
     }
   }
 
-  /** Returns whether it is of use to try again. */
+  /** Returns whether a retry makes sense. */
   async function listen(): Promise<boolean> {
     let connection: DedicatedConnection | undefined;
     try {
@@ -55,13 +58,14 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
         `select pg_backend_pid(), (select ${startOf} from pg_stat_activity where pid = pg_backend_pid())`,
       );
       if (row?.[0] !== connection.processId) {
-        // It would listen on a connection that the next transaction of somebody else is given.
+        // Behind a pooler, LISTEN would apply to a connection that is handed to other clients.
         log.info("PostgreSQL is reached through a pooler: commits of other replicas are heard of twice a second");
         return false;
       }
       connection.onNotification((payload) => onRing(Number(payload)));
       await connection.query(`listen ${channel}`);
-      // A server that hides even our own start cannot tell this session from a later one with the same process id.
+      // If the server hides even our own start time, this session cannot be told from a later one with the same process
+      // ID.
       if (row[1] !== null) session = `${connection.processId}/${row[1]}`;
       await connection.ended;
     } catch (err) {
@@ -87,7 +91,7 @@ export function createNotifyListener({ connections, storeId, log, onRing }: Noti
     session: () => session,
     async hasEnded(other) {
       const [pid, start = ""] = other.split("/");
-      // The start of another role's session is hidden: then the process id alone says that it may still be there.
+      // The start time of another role's session is hidden: then only the process ID shows that it may still exist.
       const found = await connections.read(
         `select 1 from pg_stat_activity where pid = $1 and (backend_start is null or ${startOf} = $2)`,
         [Number(pid), start],

@@ -2,15 +2,15 @@ import type { Entry, Range } from "../contract.ts";
 import { after } from "../keys.ts";
 import type { SqlQuery } from "./connections.ts";
 
-/** A range, or what is left of it; without an end, everything from its beginning on. */
+/** A range, or the rest of one; without an end, everything from its start. */
 export interface KeySpan extends Omit<Range, "to"> {
   readonly to: string | undefined;
 }
 
-/** A bounded piece of a span. */
+/** A page of a span. */
 export interface EntryPage {
   readonly entries: readonly Entry[];
-  /** Undefined when that was all of it. */
+  /** Undefined if the span is complete. */
   readonly rest: KeySpan | undefined;
 }
 
@@ -23,13 +23,13 @@ export const entryOf = ([key, value, revision]: PageRow): Entry => ({ key: key.t
 
 export const everything: KeySpan = { from: "", to: undefined, limit: Number.MAX_SAFE_INTEGER };
 
-/** The first entries of a span, as of one moment: so many that neither end waits long for the other. */
+/** Reads the first entries of a span, as of one moment; limited so that neither side waits long. */
 export async function readPage(query: SqlQuery, schema: string, span: KeySpan): Promise<EntryPage> {
   const { from, to, limit, reverse = false } = span;
   const order = reverse ? "order by key desc" : "order by key";
   const asked = Math.min(limit, pageEntries);
   const rows = await query<PageRow>(
-    // The length of a value is known without reading it.
+    // The server knows the length of a value without reading the value.
     `select key, value, revision from (
       select key, value, revision,
         sum(octet_length(value)) over (${order} rows unbounded preceding) - octet_length(value) as bytes_before
@@ -49,7 +49,7 @@ export async function readPage(query: SqlQuery, schema: string, span: KeySpan): 
   return { entries, rest: reverse ? { ...span, to: last, limit: left } : { ...span, from: after(last), limit: left } };
 }
 
-/** All pages of a span. Outside a transaction each is as of its own moment. */
+/** Reads all pages of a span. Outside a transaction, each page is as of its own moment. */
 export async function* readPages(query: SqlQuery, schema: string, span: KeySpan): AsyncGenerator<readonly Entry[]> {
   for (let rest: KeySpan | undefined = span; rest !== undefined; ) {
     const page: EntryPage = await readPage(query, schema, rest);

@@ -27,7 +27,7 @@ import { fillStore, openSnapshot } from "./snapshot.ts";
 import { type PostgresAddress, parsePostgresUrl, placeOf } from "./url.ts";
 
 export interface PostgresTiming extends LivenessLimits {
-  /** How long another's commit may go unheard of at most, and how soon a server that is back is noticed. */
+  /** Maximum delay before another process's commit is seen, or a recovered server is noticed. */
   readonly pollEveryMs: number;
   readonly pruneEveryMs: number;
   readonly pruneAfterMs: number;
@@ -39,17 +39,17 @@ interface PostgresOptions {
   readonly url: string;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Makes a store where there is none; on by default. */
+  /** Creates the store if there is none; default: true. */
   readonly create?: boolean;
   readonly timing?: Partial<PostgresTiming>;
 }
 
 const historyBytes = 16 * 1024 * 1024;
-/** So many bells at most are answered, each by reading what is new. */
+/** Minimum interval between reads that notifications trigger. */
 const shortestRestMs = 20;
-/** Sooner than this it was the connection that failed; later, it may be the server. */
+/** A failure sooner than this is due to the connection; later, it may be the server. */
 const soonMs = 1_000;
-/** All that there are may have broken at once. */
+/** All existing connections may have broken at once. */
 const maxTries = maxReaders + 2;
 const usualTiming: PostgresTiming = {
   pollEveryMs: 500,
@@ -62,10 +62,9 @@ const usualTiming: PostgresTiming = {
 };
 
 /**
- * The store that several replicas share: PostgreSQL keeps it, puts their commits in one order and says what the
- * others have committed.
+ * The store that several replicas share: PostgreSQL keeps it, orders their commits, and reports the commits of others.
  *
- * While the server is away, or takes no writes, commits are refused at once; it is asked again twice a second.
+ * While the server is away or read-only, commits are refused at once; the server is checked twice a second.
  */
 export async function openPostgresStore(options: PostgresOptions): Promise<Backend> {
   const { url, log, metrics, create = true, timing = {} } = options;
@@ -73,7 +72,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   const address = parsePostgresUrl(url);
   const { schema } = address;
   const place = placeOf(address);
-  /** What is known of the server may be of the one before. */
+  /** The writer's connection is new: facts about the server may be outdated. */
   let isWriterNew = false;
   const clock = createLoopClock();
   const connections = createConnections({
@@ -88,7 +87,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   /** While the store is being opened, silence ends the attempt. */
   let onSilence = () => connections.interrupt(silence());
   const found = await findStore({ connections, address, place, log, create });
-  /** Why nothing is written, and whether nothing can be read either. */
+  /** Why writes are refused, and whether reads fail as well. */
   let outage: { readonly error: StoreUnavailable; readonly isTotal: boolean } | undefined;
   let closed: Promise<void> | undefined;
   const history = createHistory({
@@ -101,12 +100,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   });
   const queue = createCommitQueue({ metrics, write: writeGroup });
   onSilence = () => {
-    // A server that is known to be away is asked again by `poll`, which takes its own time.
+    // A server that is known to be away is checked by `poll`, with its own timeouts.
     if (outage?.isTotal) return;
     fail(silence(), { isTotal: true });
     connections.interrupt(outage?.error ?? silence());
   };
-  /** Another one after each outage: what was sent before it is not committed any more. */
+  /** Replaced after each outage: commits sent before the outage are refused. */
   let session = newMark();
   const inTurn = createTurns();
   const rest = createRest();
@@ -154,7 +153,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     });
   }
 
-  /** Whoever calls it has the turn. */
+  /** Must be called in turn (`inTurn`). */
   async function readSome(): Promise<boolean> {
     isWriterNew = false;
     const isThere = await feed.readSome();
@@ -162,23 +161,23 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     return isThere;
   }
 
-  /** Up to what is stored. */
+  /** Reads up to the head. */
   async function readOn(): Promise<void> {
     while (!(await readSome())) {
-      // There is more.
+      // More to read.
     }
   }
 
-  /** The same, letting commits in between. */
+  /** Reads up to the head, letting commits run in between. */
   async function readOnInTurns(): Promise<void> {
     while (!(await inTurn(readSome))) {
-      // There is more.
+      // More to read.
     }
   }
 
   /**
-   * The same for callers, of whom many may wait for their turns: once the read of one has failed, the others are
-   * told so instead of waiting for theirs to fail as well.
+   * Reads up to a revision for callers, many of whom may wait: once one caller's read failed, the others are rejected
+   * instead of waiting for their own to fail.
    */
   async function readUpTo(revision: number): Promise<void> {
     let isThere = false;
@@ -197,7 +196,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   }
 
   function fail(cause: unknown, { isTotal }: { readonly isTotal: boolean }): void {
-    // What the server's silence has interrupted tells nothing new.
+    // Statements that the silence interrupted add no new information.
     if (closed !== undefined || cause === outage?.error) return;
     const error = new StoreUnavailable(`PostgreSQL at ${place}: ${reasonOf(cause)}`, { cause });
     if (outage === undefined) {
@@ -210,7 +209,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
   }
 
   async function takeWritesAgain(): Promise<void> {
-    // A write that is as durable as any, before anybody is promised so.
+    // A durable write proves that writes work before the store says so.
     await inTurn(() => endSession({ query: connections.write, schema, session }));
     session = newMark();
     outage = undefined;
@@ -233,7 +232,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 
   async function pollOnAndOn(): Promise<void> {
     while (closed === undefined) {
-      // Not all replicas at once.
+      // Spreads the replicas' polls.
       await rest.take(times.pollEveryMs * (0.8 + Math.random() * 0.4));
       if (closed === undefined) await poll();
     }
@@ -243,7 +242,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     if (closed !== undefined) throw new StoreUnavailable("the store is closed");
   }
 
-  /** Says in the contract's words what went wrong. */
+  /** Converts errors into those of the contract. */
   async function asking<T>(ask: () => Promise<T>): Promise<T> {
     requireOpen();
     if (outage?.isTotal) throw outage.error;
@@ -259,7 +258,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
 
   const read: SqlQuery = (text, values) => asking(() => onAnother(clock, () => connections.read(text, values)));
 
-  /** How far there is to read; without an end where commits were lost, whatever the number of the last one is. */
+  /** Returns the revision to read up to; infinity if commits were lost, whatever the last revision is. */
   const headNow = createSharedQuery(async () => {
     const { seen } = feed;
     const [head] = await read<[number, boolean]>(
@@ -272,14 +271,14 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     return hasMark ? revision : Number.POSITIVE_INFINITY;
   });
 
-  /** Up to what is stored as it is asked for; mostly it has been read already, or is being committed here. */
+  /** Reads up to the head at the time of the call; most often it was read already, or is being committed here. */
   async function catchUp(): Promise<void> {
     const head = await headNow();
     await asking(() => readUpTo(head));
     if (history.relearning !== undefined) await inTime(history.relearning);
   }
 
-  /** Those who watch read anew for as long as it takes; whoever waits for them does not. */
+  /** Limits the wait for watchers that read everything again, which may take any time. */
   async function inTime(relearning: Promise<void>): Promise<void> {
     const { promise: late, reject } = Promise.withResolvers<never>();
     const callOff = clock.after(times.answerWithinMs, () =>
@@ -307,7 +306,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Backe
     }
   }
 
-  /** A list of any length is as of one moment, and no single statement of it takes long. */
+  /** Lists a range of any length as of one moment, in short statements. */
   async function listAll(range: Range): Promise<readonly Entry[]> {
     const snapshot = await openSnapshot({ dedicate, schema });
     try {
@@ -428,7 +427,7 @@ async function findStore({ connections, address, place, log, create }: FindOptio
   }
 }
 
-/** One after another, in the order they came. */
+/** Runs tasks one after another, in the order of their calls. */
 function createTurns() {
   let last: Promise<unknown> = Promise.resolve();
   return <T>(work: () => Promise<T>): Promise<T> => {
@@ -438,7 +437,7 @@ function createTurns() {
   };
 }
 
-/** Sleep that somebody can end; ended before it was begun, it is a short one. */
+/** A sleep that can be ended early; if ended before it began, it is short. */
 function createRest() {
   let shorten: (() => void) | undefined;
   let isOver = false;
@@ -462,7 +461,7 @@ function createRest() {
   };
 }
 
-/** A connection may have broken while it lay idle and say so only when it is used. Another one may not have. */
+/** Retries on another connection: one that broke while idle may show that only when it is used. */
 async function onAnother<T>(clock: LoopClock, ask: () => Promise<T>): Promise<T> {
   const askedAt = clock.now();
   for (let tries = 1; ; tries += 1) {

@@ -6,23 +6,23 @@ interface PrunerOptions {
   readonly query: SqlQuery;
   readonly schema: string;
   readonly log: Log;
-  /** The newest revision that this process knows of. */
+  /** The latest revision known to this process. */
   readonly seen: () => number;
   readonly everyMs: number;
-  /** What was deleted stays known for so long: a replica that was away for less misses nothing. */
+  /** How long deletions stay known: a replica that was away for less misses nothing. */
   readonly afterMs: number;
 }
 
 const atOnce = 1_000;
 
-/** Takes away what is left of deleted keys, and old marks. */
+/** Removes the rows of deleted keys, and old marks. */
 export function createPruner({ query, schema, log, seen, everyMs, afterMs }: PrunerOptions): { close(): void } {
   const closing = new AbortController();
-  /** Which revision was the newest when. */
+  /** The latest revision at each time. */
   let marks: { readonly at: number; readonly revision: number }[] = [];
   void pruneOnAndOn();
 
-  /** The newest revision that is old enough. */
+  /** Returns the latest revision that is old enough. */
   function due(): number {
     const now = performance.now();
     const old = marks.filter(({ at }) => now - at >= afterMs);
@@ -37,11 +37,11 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
     const oldMarks = `from ${schema}.mark where revision < $1`;
     const [found] = await query<[boolean]>(`select exists (select ${deleted}) or exists (select ${oldMarks})`, [upTo]);
     if (found?.[0] !== true) return;
-    // Before anything goes: whoever then misses it knows that it may.
+    // Recorded before rows are deleted, so that a replica that missed them can tell.
     await query(`update ${schema}.head set pruned = $1 where pruned < $1`, [upTo]);
     await query(`delete ${oldMarks}`, [upTo]);
     for (;;) {
-      // Waiting for no lock, it cannot stand in the way of a commit that waits for its.
+      // Waits for no lock, so it cannot deadlock with a commit.
       const gone = await query(
         `delete from ${schema}.entry where key = any (array(
           select key ${deleted} order by revision limit ${atOnce} for update skip locked
@@ -55,7 +55,7 @@ export function createPruner({ query, schema, log, seen, everyMs, afterMs }: Pru
   async function pruneOnAndOn(): Promise<void> {
     while (!closing.signal.aborted) {
       const upTo = due();
-      // Not all replicas at once.
+      // Spreads the replicas' runs.
       const rest = everyMs * (0.75 + Math.random() / 2);
       try {
         if (upTo > 0) await prune(upTo);

@@ -6,7 +6,7 @@ interface Place {
   readonly schema: string;
 }
 
-/** A table of its own, which only a restore makes: a store that was not restored has none. */
+/** A separate table that only a restore creates. */
 const tableOf = (schema: string): string => `${schema}.restoration`;
 
 export async function readRestoration({ query, schema }: Place): Promise<Restoration | undefined> {

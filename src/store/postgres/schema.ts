@@ -5,11 +5,11 @@ import type { SqlQuery } from "./connections.ts";
 import { isBroken, isForbidden } from "./errors.ts";
 import { marksSql } from "./marks.ts";
 
-/** What is there when a store is opened. */
+/** An opened store. */
 export interface FoundStore {
   readonly storeId: string;
   readonly revision: number;
-  /** How to ask for the timeline that the server writes; null where it does not tell. */
+  /** SQL for the timeline that the server writes; null if the server does not reveal it. */
   readonly timelineSql: string;
 }
 
@@ -18,18 +18,19 @@ interface PrepareOptions {
   readonly schema: string;
   readonly user: string;
   readonly log: Log;
-  /** Makes a store where there is none. */
+  /** Creates the store if there is none. */
   readonly create: boolean;
 }
 
 /**
- * The format that is written. Older ones are brought up to it at start, newer ones are refused. What an older latchkey
- * can work on without is added without another format, so that both serve side by side while replicas are replaced.
+ * The format that is written. Older formats are upgraded at start; newer ones are refused. Additions that an older
+ * Latchkey can work without do not change the format, so that both versions can run side by side during a rolling
+ * update.
  */
 export const format = 1;
 const oldestServer = 140_000;
 
-/** Finds the store, or makes it; brings it up to the format of this latchkey. */
+/** Finds or creates the store, and upgrades it to the current format. */
 export async function prepareSchema(options: PrepareOptions): Promise<FoundStore> {
   const { query, schema, create } = options;
   await requireServer(options);
@@ -47,7 +48,7 @@ export async function prepareSchema(options: PrepareOptions): Promise<FoundStore
   return { storeId, revision, timelineSql: await timelineSql(query) };
 }
 
-/** What no statement of ours could make up for. */
+/** Checks server settings that no statement could compensate for. */
 async function requireServer({ query, log }: PrepareOptions): Promise<void> {
   const [facts] = await query<[number, string, boolean, string, string, string]>(
     `select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(),
@@ -61,7 +62,7 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
   if (isReadOnly !== "off") {
     throw new StoreRefused("the role or the database is read-only; set default_transaction_read_only to off for it");
   }
-  // A commit waits for the one before it and then judges by what that one left behind.
+  // A commit waits for the previous one, and must then see its effects.
   if (isolation !== "read committed") {
     throw new StoreRefused(
       `transactions are ${isolation} here; set default_transaction_isolation to 'read committed' for the role`,
@@ -72,7 +73,7 @@ async function requireServer({ query, log }: PrepareOptions): Promise<void> {
   }
 }
 
-/** 0: there is nothing yet. */
+/** Returns 0 if there is no store yet. */
 async function formatOf({ query, schema }: PrepareOptions): Promise<number> {
   if (!(await hasTable({ query, schema }, "head"))) return 0;
   const [head] = await query<[number]>(`select format from ${schema}.head`);
@@ -85,7 +86,7 @@ async function formatOf({ query, schema }: PrepareOptions): Promise<number> {
   return found;
 }
 
-/** Asks the catalogue itself: `to_regclass` remembers what was not there before the lock was waited for. */
+/** Queries the catalog directly: `to_regclass` caches that a table did not exist before the lock was acquired. */
 async function hasTable({ query, schema }: Pick<PrepareOptions, "query" | "schema">, name: string): Promise<boolean> {
   const [there] = await query<[boolean]>(
     `select exists (select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
@@ -95,7 +96,10 @@ async function hasTable({ query, schema }: Pick<PrepareOptions, "query" | "schem
   return there?.[0] === true;
 }
 
-/** In one transaction, one process at a time: whoever comes second finds it done, and a crash leaves nothing half done. */
+/**
+ * Runs in one transaction, one process at a time: a second process finds the work done, and a crash leaves nothing half
+ * done.
+ */
 async function migrate(options: PrepareOptions): Promise<void> {
   const { query, schema, user, log } = options;
   await query("begin");
@@ -121,13 +125,16 @@ async function migrate(options: PrepareOptions): Promise<void> {
   }
 }
 
-/** Not `if not exists`: that asks for the right to create one although it is there. */
+/** Not `if not exists`: that requires the right to create a schema even if it exists. */
 async function createSchema({ query, schema }: PrepareOptions): Promise<void> {
   const [there] = await query<[boolean]>("select exists (select from pg_namespace where nspname = $1)", [schema]);
   if (there?.[0] !== true) await query(`create schema ${schema}`);
 }
 
-/** The beginning of the names of its log's files. After a failover it is another. Some managed servers do not tell. */
+/**
+ * The first part of the names of the server's WAL files, which changes after a failover. Some managed servers do not
+ * reveal it.
+ */
 async function timelineSql(query: SqlQuery): Promise<string> {
   const sql = "case when pg_is_in_recovery() then null else left(pg_walfile_name(pg_current_wal_lsn()), 8) end";
   try {
@@ -139,7 +146,7 @@ async function timelineSql(query: SqlQuery): Promise<string> {
   }
 }
 
-/** Step n makes format n + 1 of format n. One that was released is never changed. */
+/** Step n upgrades format n to n + 1. Never change a released step. */
 const steps: readonly ((schema: string) => string)[] = [
   (schema) => `
     create table ${schema}.head (

@@ -1,6 +1,6 @@
 /**
- * One question of many who ask it at the same time, asked once. Nobody is given an answer that was asked for before they
- * came: whoever comes while one is on its way shares the next.
+ * Merges concurrent calls of the same query. No caller gets a response to a query that was sent before its call: calls
+ * during a query share the next one.
  */
 export function createSharedQuery<T>(ask: () => Promise<T>): () => Promise<T> {
   let isOnItsWay = false;
@@ -24,7 +24,7 @@ export function createSharedQuery<T>(ask: () => Promise<T>): () => Promise<T> {
     const { promise, resolve } = Promise.withResolvers<void>();
     begin = resolve;
     next = asked(promise);
-    // A turn later, for those who ask in the same one.
+    // Deferred by a microtask, so that calls of the same tick share the query.
     if (!isOnItsWay) queueMicrotask(begin);
     return next;
   };

@@ -1,9 +1,9 @@
 import { type Entry, type Store, StoreUnavailable } from "../contract.ts";
 
 /**
- * Reads of single keys that come in the same turn, or while others are under way, share the next one, as commits
- * share a write. To read is little work, and to ask for it is not: a statement, or a turn of a thread. What many ask
- * for at once, such as the integration of all that are renewed, is read and opened once for all of them.
+ * Merges reads of single keys that arrive in the same tick, or during other reads, into the next read, as commits share
+ * a write. The read itself is cheap, but each request costs a statement or a thread switch. A key that many ask for at
+ * once, such as the integration of all connections being refreshed, is read and decrypted once for all.
  */
 export type GetMany = Store["getMany"];
 
@@ -13,9 +13,9 @@ interface QueuedRead {
   readonly reject: (error: unknown) => void;
 }
 
-/** More would take all threads of the pool, or all connections, from everything else. */
+/** More would take all threads of the pool, or all connections, from other work. */
 const maxUnderWay = 3;
-/** So little that whoever shares it does not wait for long, and its answer does not hold up the loop. */
+/** Small enough that callers do not wait long, and the response does not block the event loop. */
 const maxGroupKeys = 64;
 
 export function createSharedReads(getMany: GetMany): GetMany {
@@ -43,7 +43,7 @@ export function createSharedReads(getMany: GetMany): GetMany {
       const entries = new Map(asked.map((key, i) => [key, found[i]]));
       for (const one of group) one.resolve(one.keys.map((key) => entries.get(key)));
     } catch (error) {
-      // Of a value that is damaged only those are to be told who want it.
+      // An error for a damaged value must reach only the callers that asked for that value.
       const isOfOne = group.length > 1 && !(error instanceof StoreUnavailable);
       if (isOfOne) await Promise.all(group.map((one) => answer([one], new Set(one.keys))));
       else for (const one of group) one.reject(error);
@@ -67,7 +67,7 @@ export function createSharedReads(getMany: GetMany): GetMany {
       waiting.push({ keys, resolve, reject });
       if (isBegun) return;
       isBegun = true;
-      // One turn later, so that what is asked for in the same turn shares the read.
+      // Deferred by a microtask, so that reads of the same tick share the query.
       queueMicrotask(begin);
     });
 }

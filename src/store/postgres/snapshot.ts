@@ -14,8 +14,8 @@ interface PostgresSnapshot extends Snapshot {
 }
 
 /**
- * Everything as of one moment. It holds a transaction, as pg_dump does: until it is closed, the server keeps all
- * that was replaced meanwhile.
+ * A consistent view of everything at one moment. Holds a transaction, as pg_dump does: until it is closed, the server
+ * keeps all replaced row versions.
  */
 export async function openSnapshot({ dedicate, schema }: SnapshotSource): Promise<PostgresSnapshot> {
   const { query, close } = await dedicate();
@@ -31,7 +31,7 @@ export async function openSnapshot({ dedicate, schema }: SnapshotSource): Promis
   }
 }
 
-/** Takes in the content of a snapshot, in one transaction. */
+/** Imports the contents of a snapshot, in one transaction. */
 export async function fillStore(
   { dedicate, schema }: SnapshotSource,
   { revision, pages }: SnapshotContent,
@@ -54,7 +54,7 @@ export async function fillStore(
         ],
       );
     }
-    // What was deleted before it is not in a snapshot.
+    // A snapshot does not contain earlier deletions.
     await query(`update ${schema}.head set revision = $1, pruned = $1`, [revision]);
     await query(`insert into ${schema}.mark values ($1, $2) on conflict (revision) do update set value = $2`, [
       revision,
@@ -62,7 +62,7 @@ export async function fillStore(
     ]);
     await query("commit");
   } finally {
-    // Ended without a commit, the server takes all of it back.
+    // Closing without a commit rolls everything back.
     await close();
   }
 }

@@ -3,7 +3,7 @@ import { isIPv4 } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 import { StoreRefused } from "../contract.ts";
 
-/** Where a store lies and how one comes in: what its connection URI says, and nothing that the environment says. */
+/** Location and credentials of a store, from its connection URI alone, never from the environment. */
 export interface PostgresAddress {
   /** A name, an address, or the folder of a Unix socket. */
   readonly host: string;
@@ -13,22 +13,25 @@ export interface PostgresAddress {
   readonly database: string;
   readonly schema: string;
   readonly applicationName: string;
-  /** Undefined: in the open. */
+  /** Undefined: no TLS. */
   readonly tls: ConnectionOptions | undefined;
 }
 
 const modes = ["disable", "require", "verify-ca", "verify-full"] as const;
 type Mode = (typeof modes)[number];
 
-/** The parameters known to libpq that make sense here, and one of ours. */
+/** The libpq parameters that are supported, and one of our own. */
 const known = [
   ...["host", "port", "user", "password", "dbname", "application_name"],
   ...["sslmode", "sslrootcert", "sslcert", "sslkey", "schema"],
 ];
-/** Written into statements as they are, so nothing that would need quoting. */
+/** Inserted into statements verbatim, so no name that would need quoting. */
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/;
 
-/** Reads the certificates that it names. Throws `StoreRefused`, which never quotes the URI: it may hold a password. */
+/**
+ * Parses a URI and reads the certificates that it names. Throws `StoreRefused`, which never quotes the URI: it may hold
+ * a password.
+ */
 export function parsePostgresUrl(text: string): PostgresAddress {
   if (!URL.canParse(text)) throw new StoreRefused("the PostgreSQL address is no connection URI");
   const url = new URL(text);
@@ -62,7 +65,7 @@ export const placeOf = ({ host, port }: PostgresAddress): string =>
 
 function parametersOf({ search }: URL): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
-  // Not as a form, where a plus is a blank: libpq knows percents alone.
+  // Not parsed as a form, where a plus is a blank: libpq decodes only percent-encoding.
   for (const pair of search.slice(1).split("&")) {
     if (pair === "") continue;
     const [name = "", ...value] = pair.split("=");
@@ -78,7 +81,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // The cause would quote what may be a password.
+    // No cause: it would quote what may be a password.
     throw new StoreRefused("the PostgreSQL address has a percent sign that begins no character; write it as %25");
   }
 }
@@ -90,7 +93,10 @@ function portOf(text: string): number {
   return port;
 }
 
-/** As libpq has it, but for the default: nothing is believed unverified unless it cannot leave the machine. */
+/**
+ * TLS modes as in libpq, except for the default: a server must be verified unless the connection cannot leave the
+ * machine.
+ */
 function tlsOf(host: string, parameters: ReadonlyMap<string, string>): ConnectionOptions | undefined {
   const [rootcert, cert, key] = [parameters.get("sslrootcert"), parameters.get("sslcert"), parameters.get("sslkey")];
   const isPlainByDefault = isLocal(host) && rootcert === undefined && cert === undefined;

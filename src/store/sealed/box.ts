@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
 import { createHmacKey, type Hmac } from "../../base/hmac.ts";
 
-/** AES-256-GCM: nonce, ciphertext, tag. What it is about has to be told again to open it. */
+/** AES-256-GCM: nonce, ciphertext, tag. Decryption needs the same associated data (`about`). */
 const cipher = "aes-256-gcm";
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -25,7 +25,7 @@ interface EncryptedValue {
   readonly about: Uint8Array;
 }
 
-/** Throws when it was not encrypted with this, or about this. */
+/** Throws if the value was encrypted with another key or other associated data. */
 export function decrypt({ secret, boxed, about }: EncryptedValue): Buffer {
   if (boxed.length < boxOverheadBytes) throw new Error("too short to be encrypted");
   const tagAt = boxed.length - tagBytes;
@@ -37,7 +37,10 @@ export function decrypt({ secret, boxed, about }: EncryptedValue): Buffer {
 
 let nonces: Buffer = Buffer.alloc(0);
 
-/** Random, drawn many at a time: one by one they would cost half of what the sealing does. No byte is used twice. */
+/**
+ * Random nonces, generated in batches: one at a time, they would cost half as much as the encryption. No byte is used
+ * twice.
+ */
 function nextNonce(): Buffer {
   if (nonces.length < nonceBytes) nonces = randomBytes(512 * nonceBytes);
   const nonce = nonces.subarray(0, nonceBytes);
@@ -45,7 +48,7 @@ function nextNonce(): Buffer {
   return nonce;
 }
 
-/** HMAC-SHA-256, its first half: nobody without the secret can make one. One character a byte. */
+/** The first half of an HMAC-SHA-256, which cannot be forged without the secret. One character per byte. */
 export function tagOf(secret: KeyObject, ...parts: readonly (string | Uint8Array)[]): string {
   const key = hmacKeys.get(secret) ?? createHmacKey(secret.export());
   hmacKeys.set(secret, key);

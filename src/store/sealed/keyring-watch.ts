@@ -13,8 +13,8 @@ interface KeyringWatchOptions {
 const retryEveryMs = 1_000;
 
 /**
- * Keeps the data keys in step with what other replicas do to them, and says once which seal key this replica lacks:
- * values that are sealed under it cannot be read here.
+ * Keeps the data keys in sync with changes by other replicas, and logs once which seal key this replica lacks: values
+ * encrypted under it cannot be read here.
  */
 export async function followKeyring({ backend, keyring, world }: KeyringWatchOptions): Promise<Watch> {
   const ended = new AbortController();
@@ -30,7 +30,7 @@ export async function followKeyring({ backend, keyring, world }: KeyringWatchOpt
     else world.log.error("a seal key is missing: this replica is not ready", { reason });
   }
 
-  /** Until it has read what was committed last. */
+  /** Repeats until the latest commit was read. */
   async function readAgain(): Promise<void> {
     isBehind = true;
     if (isReading) return;

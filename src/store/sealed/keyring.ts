@@ -7,44 +7,47 @@ import { type Backend, type Change, type Condition, type Entry, StaleWrite, Stor
 import { keyOf, under } from "../keys.ts";
 import { type SealKey, SealKeyMissing } from "./seal-key.ts";
 
-/** The data keys of a store: one an epoch seals, and one of no epoch authenticates. Unwrapped, in memory. */
+/**
+ * The data keys of a store, unwrapped, in memory: one per epoch for encryption, and one without an epoch for
+ * authentication.
+ */
 export interface Keyring {
-  /** What seals from now on. Throws `SealKeyMissing`. */
+  /** The key that encrypts new values. Throws `SealKeyMissing`. */
   current(): HeldKey;
   held(): readonly HeldKey[];
   secretOf(epoch: number): KeyObject;
   readonly authentication: KeyObject;
-  /** For a commit that seals: it is refused once its epoch has been closed. */
+  /** Condition for a commit that encrypts: the commit is refused once its epoch was closed. */
   stillSeals(key: HeldKey): Condition;
-  /** Whether a refused commit was refused for that. */
+  /** Reports whether a commit was refused for that reason. */
   isOurs(stale: StaleWrite): boolean;
-  /** Reads what other replicas have changed. */
+  /** Reads changes by other replicas. */
   refresh(): Promise<void>;
-  /** Which seal key this replica lacks for a data key that is in use; undefined: none. */
+  /** The seal key that this replica lacks for a data key in use; undefined if none. */
   readonly missing: SealKeyMissing | undefined;
-  /** Begins an epoch under the first seal key. */
+  /** Starts an epoch under the first seal key. */
   begin(): Promise<HeldKey>;
-  /** Another wrapping, another state: a change for a commit. */
+  /** Returns the change that rewraps or closes a key. */
   change(key: HeldKey, next: { readonly closed?: true; readonly rewrap?: true }): Promise<Change>;
   removal(key: HeldKey): Change;
-  /** The configured seal keys, the first one first. */
+  /** The configured seal keys, in order. */
   readonly sealKeyIds: readonly string[];
-  /** Whether everything in the store has been authenticated since it was made. */
+  /** The store was created before values were authenticated. */
   readonly isOfFirstFormat: boolean;
 }
 
-/** A data key as it is stored, and what it is when it can be unwrapped. */
+/** A stored data key, with its secret if it can be unwrapped. */
 export interface HeldKey {
   readonly stored: DataKey;
   readonly revision: number;
   readonly secret: KeyObject | undefined;
-  /** Why it cannot be unwrapped. */
+  /** Why the key cannot be unwrapped. */
   readonly problem?: SealKeyMissing;
 }
 
 interface KeyringOptions {
   readonly backend: Backend;
-  /** The first wraps new data keys, all unwrap. */
+  /** The first one wraps new data keys; all of them unwrap. */
   readonly keys: readonly SealKey[];
   readonly world: World;
 }
@@ -54,12 +57,12 @@ const ownPrefix = `${space}\0`;
 const besidePrefix = `${space}-`;
 const authenticationEpoch = 0;
 export const isKeyringKey = (key: string): boolean => key.startsWith(ownPrefix) || key.startsWith(besidePrefix);
-/** A data key as it lies in a store; undefined for anything else that does. */
+/** Returns the data key in an entry; undefined for any other entry. */
 export const dataKeyIn = ({ key, value }: Pick<Entry, "key" | "value">): DataKey | undefined =>
   key.startsWith(`${space}\0`) ? fromBinary(DataKeySchema, value) : undefined;
-// Zero-padded, so that epochs sort as numbers do.
+// Zero-padded, so that epochs sort numerically.
 const keyFor = (epoch: number): string => keyOf(space, String(epoch).padStart(10, "0"));
-/** What a wrapped key is bound to. Of before values were authenticated, there are keys without the second part. */
+/** Associated data of a wrapped key. Keys from before values were authenticated lack the version part. */
 const aboutKey = (epoch: number, sealKeyId: string) => Buffer.from(`latchkey data key\0${epoch}\0${sealKeyId}\0v2`);
 const aboutFirstKey = (epoch: number, sealKeyId: string) => Buffer.from(`latchkey data key\0${epoch}\0${sealKeyId}`);
 
@@ -81,7 +84,10 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     for (const one of read) all.set(one.stored.epoch, one);
   }
 
-  /** The number of an epoch is no proof: a store that was put back to an older state may give it to another key. */
+  /**
+   * Reuses an unwrapped secret only if the wrapped key is the same: a store restored to an older state may give the
+   * same epoch to another key.
+   */
   async function opened(stored: DataKey): Promise<Pick<HeldKey, "secret" | "problem">> {
     const known = all.get(stored.epoch);
     if (known?.secret !== undefined && Buffer.compare(known.stored.wrapped, stored.wrapped) === 0) {
@@ -94,12 +100,12 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
       if (!(error instanceof SealKeyMissing)) throw error;
       return { secret: undefined, problem: error };
     }
-    // What authenticates is made once, and is the same whatever wraps it.
+    // The authentication key is created once, and stays the same under any wrapping.
     const isSame = stored.epoch === authenticationEpoch && known?.secret !== undefined;
     return isSame ? { secret: known.secret } : { secret: undefined, problem: missing(stored) };
   }
 
-  /** Undefined when its seal key is not configured. */
+  /** Returns undefined if its seal key is not configured. */
   async function unwrap({ epoch, sealKeyId, wrapped }: DataKey): Promise<KeyObject | undefined> {
     const sealKey = keys.find(({ id }) => id === sealKeyId);
     if (sealKey === undefined) return undefined;
@@ -139,7 +145,7 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
     return { key: keyFor(epoch), value: toBinary(DataKeySchema, stored), expect };
   }
 
-  /** Another replica that does the same at the same moment is as good as we are. */
+  /** A concurrent replica doing the same is just as good. */
   async function commitOrRefresh(changes: readonly Change[]): Promise<void> {
     try {
       await backend.commit(changes);
@@ -163,7 +169,7 @@ export async function openKeyring({ backend, keys, world }: KeyringOptions): Pro
   if (all.size === 0) {
     const [other] = await backend.list({ from: "\x01", to: "\u{10ffff}", limit: 1 });
     if (other === undefined) await commitOrRefresh([await make(authenticationEpoch, first), await make(1, first)]);
-    // Between the two looks another replica may have begun: its data keys come before all else.
+    // Another replica may have started in between: its data keys are written before anything else.
     else await refresh();
     if (all.size === 0) throw new StoreRefused("the store's data keys are gone; restore the last backup");
   }

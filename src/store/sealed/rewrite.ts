@@ -19,14 +19,14 @@ interface RewriteParts {
 }
 
 interface RewriteScan extends RewriteParts {
-  /** Where it is noted how far this has come. */
+  /** Key under which the progress is stored. */
   readonly at: string;
   readonly epoch: number;
-  /** What a value is to be; undefined: as it is. */
+  /** Returns the new value; undefined to keep the old one. */
   readonly rewrite: (entry: Entry) => Uint8Array | undefined;
 }
 
-/** Goes through everything and rewrites some of it, a page a commit. Whenever it ends too early, it can be taken up. */
+/** Scans everything and rewrites some values, one commit per page. An interrupted scan can be resumed. */
 async function* rewriteAll({ backend, at, epoch, rewrite }: RewriteScan): AsyncGenerator<number> {
   const state = await backend.get(at);
   let after = state === undefined ? everything.from : fromBinary(ResealStateSchema, state.value).after;
@@ -43,7 +43,7 @@ async function* rewriteAll({ backend, at, epoch, rewrite }: RewriteScan): AsyncG
       try {
         await backend.commit([...changes, { key: at, value: next }]);
       } catch (error) {
-        // Somebody changed one of them meanwhile: the page is read again.
+        // A value changed meanwhile: read the page again.
         if (error instanceof StaleWrite) continue;
         throw error;
       }
@@ -54,7 +54,7 @@ async function* rewriteAll({ backend, at, epoch, rewrite }: RewriteScan): AsyncG
   }
 }
 
-/** Gives every value of a store of before there were authentication codes its own. */
+/** Adds authentication codes to all values of a store that has none yet. */
 export async function authenticateAll({
   backend,
   keyring,
@@ -73,7 +73,7 @@ export async function authenticateAll({
   await keyring.refresh();
 }
 
-/** Whether it opens as a sealed value: no other bytes do. */
+/** Reports whether the value decrypts: no other bytes do. */
 function isSealed(frames: ValueEnvelope, entry: Entry): boolean {
   if (frames.epochOf(entry.value) === undefined) return false;
   try {
@@ -91,14 +91,14 @@ export interface ResealProgress {
 }
 
 interface Reseal extends RewriteParts {
-  /** Stops the counting before it; from then on its reader does. */
+  /** Stops the initial count; after that, the reader stops the iteration. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Seals every secret anew with a data key of its own epoch, under the first seal key, and takes the older data keys
- * out: what was wrapped by another seal key then depends on it no more. Ends early when its reader does, and goes
- * on from there the next time.
+ * Encrypts every secret again with the data key of a new epoch, under the first seal key, and removes the older data
+ * keys: the store then no longer depends on other seal keys. Stops when its reader stops, and resumes there the next
+ * time.
  */
 export async function* reseal({ backend, keyring, frames, signal }: Reseal): AsyncGenerator<ResealProgress> {
   await keyring.refresh();
@@ -107,7 +107,7 @@ export async function* reseal({ backend, keyring, frames, signal }: Reseal): Asy
   const target =
     keyring.held().find(({ stored }) => stored.epoch === epoch) ?? (await beginReseal({ backend, keyring }));
   const older = () => keyring.held().filter(({ stored }) => stored.epoch !== 0 && stored.epoch < target.stored.epoch);
-  // Whoever seals with an older one is refused from here on, and takes the new one: nothing older is added behind us.
+  // From here on, commits with an older key are refused and use the new one, so no new values appear under older keys.
   const open = older().filter(({ stored }) => !stored.closed);
   if (open.length > 0) {
     await backend.commit(await Promise.all(open.map((held) => keyring.change(held, { closed: true }))));
@@ -148,7 +148,7 @@ interface Count extends Pick<RewriteParts, "backend" | "frames"> {
   readonly signal?: AbortSignal;
 }
 
-/** How many values each epoch has sealed. Reads everything, and rejects when it is told to stop. */
+/** Counts the values that each epoch has encrypted. Reads everything; rejects when aborted. */
 export async function countSealed({ backend, frames, signal }: Count): Promise<ReadonlyMap<number, number>> {
   const counts = new Map<number, number>();
   let { from } = everything;

@@ -2,14 +2,14 @@ import { createSecretKey } from "node:crypto";
 import { decrypt, encrypt } from "./box.ts";
 
 /**
- * What wraps the data keys: a key that we are given, or one that never leaves a key service. Asked for at start, and
- * when a data key is made: never for a single value.
+ * Wraps the data keys: either a configured key, or one that never leaves a key service. Used at start and when a data
+ * key is created, never for a single value.
  */
 export interface SealKey {
   readonly id: string;
-  /** `about` is what the wrapped key is bound to. */
+  /** `about` is associated data that the wrapped key is bound to. */
   wrap(plain: Uint8Array, about: Uint8Array): Promise<Uint8Array>;
-  /** Rejects when it did not wrap this, or not about this. */
+  /** Rejects if this key did not wrap the data, or with other associated data. */
   unwrap(wrapped: Uint8Array, about: Uint8Array): Promise<Uint8Array>;
 }
 
@@ -19,7 +19,7 @@ interface LocalSealKey {
   readonly secret: Uint8Array;
 }
 
-/** A key from the configuration: a variable, or better a mounted file. */
+/** Creates a seal key from the configuration: an environment variable, or better, a mounted file. */
 export function localSealKey({ id, secret: bytes }: LocalSealKey): SealKey {
   const secret = createSecretKey(bytes);
   return {
@@ -29,7 +29,7 @@ export function localSealKey({ id, secret: bytes }: LocalSealKey): SealKey {
   };
 }
 
-/** A seal key that the store depends on is not configured, or is not what it was. */
+/** A seal key that the store needs is not configured, or has changed. */
 export class SealKeyMissing extends Error {
   override readonly name = "SealKeyMissing";
 }

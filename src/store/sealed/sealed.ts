@@ -16,14 +16,14 @@ import { type SealKey, SealKeyMissing } from "./seal-key.ts";
 import { createValueEnvelope, type ValueEnvelope } from "./value-envelope.ts";
 
 /**
- * A store in which nothing can be read that is secret, and nothing changed, moved or swapped without the keys.
- * A secret value is encrypted with the data key of the current epoch, every other one carries an authentication
- * code; both are bound to the key they lie under.
+ * A store in which, without the keys, no secret can be read and no value can be changed, moved or swapped. Secret
+ * values are encrypted with the data key of the current epoch; all others carry an authentication code. Both are bound
+ * to their key in the store.
  */
 export interface SealedStore extends Store {
   readonly keyring: Keyring;
   readonly frames: ValueEnvelope;
-  /** What lies under it stays open. */
+  /** Leaves the backend open. */
   close(): void;
 }
 
@@ -34,8 +34,8 @@ interface SealedOptions {
 }
 
 /**
- * AES-GCM with random nonces is good for 2^32 of them under one key; an epoch ends long before. What other
- * processes seal is not counted, so that sixteen of them together stay within it.
+ * AES-GCM with random nonces is safe for 2^32 encryptions per key; an epoch ends long before. Encryptions by other
+ * processes are not counted: sixteen processes together stay within the limit.
  */
 const maxSealsOfEpoch = 2 ** 28;
 
@@ -50,14 +50,14 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
     revision,
   });
 
-  /** At once: a promise for each of thousands costs more than to open it. */
+  /** Synchronous: a promise for each of thousands of entries costs more than decrypting them. */
   async function allOpened<T extends Entry | undefined>(entries: readonly T[]): Promise<(T | Entry)[]> {
     const open = () => entries.map((entry) => (entry === undefined ? entry : opened(entry)));
     try {
       return open();
     } catch (error) {
       if (!(error instanceof SealKeyMissing)) throw error;
-      // Another replica may have begun an epoch since we looked.
+      // Another replica may have started an epoch in the meantime.
       await keyring.refresh();
       return open();
     }
@@ -91,13 +91,13 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
         return await backend.commit(closed(changes), [...conditions, keyring.stillSeals(current)]);
       } catch (error) {
         if (!(error instanceof StaleWrite && keyring.isOurs(error))) throw error;
-        // The epoch was closed by a re-seal: the same again, with the next one.
+        // A re-seal closed the epoch: retry with the next one.
         await keyring.refresh();
       }
     }
   }
 
-  /** Opened when somebody looks, and once for all who watch: they are told of a commit one after another. */
+  /** Decrypts on first use, and once for all watchers, which receive a commit one after another. */
   let told: { readonly commit: Commit; readonly shown: Commit } | undefined;
   function shown(commit: Commit): Commit {
     if (told?.commit === commit) return told.shown;
@@ -136,12 +136,12 @@ export async function openSealedStore({ backend, keys, world }: SealedOptions): 
   };
 }
 
-/** As it is given to the backend. What we have closed ourselves a moment ago is not doubted when it comes back. */
+/** A change as given to the backend. Our own changes are not verified again when watchers receive them. */
 interface ClosedChange extends Change {
   readonly isOurs?: true;
 }
 
-/** A change of a commit as those who watch see it: opened when somebody looks. A class, because there are many. */
+/** A change of a commit as watchers see it, decrypted on first use. A class, because there are many. */
 class ShownChange implements Pick<Change, "key" | "value"> {
   readonly key: string;
   readonly #frames: ValueEnvelope;
@@ -161,7 +161,7 @@ class ShownChange implements Pick<Change, "key" | "value"> {
     if (value === undefined || this.#opened !== undefined) return this.#opened;
     if ("isOurs" in this.#closed) return this.#frames.bare(value);
     const bytes = this.#frames.open({ key, value, revision: this.#revision });
-    // What was secret is not kept.
+    // Secrets are not cached.
     if (this.#frames.epochOf(value) === undefined) this.#opened = bytes;
     return bytes;
   }

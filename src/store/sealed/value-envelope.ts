@@ -4,18 +4,18 @@ import { decrypt, encrypt, tagLength, tagOf } from "./box.ts";
 import { isKeyringKey, type Keyring } from "./keyring.ts";
 
 /**
- * What stands around a value in a sealed store. A secret one is encrypted with the data key of an epoch, every other
- * one carries an authentication code; both are bound to the key they lie under.
+ * Envelope of a value in a sealed store. Secret values are encrypted with the data key of an epoch; all others carry an
+ * authentication code. Both are bound to their key in the store.
  */
 export interface ValueEnvelope {
-  /** The epoch that a secret value is sealed with; undefined for one that is only authenticated. */
+  /** Returns the epoch that encrypted a value; undefined for a value that is only authenticated. */
   epochOf(value: Uint8Array): number | undefined;
   /** Throws `StoreDamaged` and `SealKeyMissing`. */
   open(entry: Entry): Uint8Array;
-  /** The same of what `close` has made of something that is no secret, by whoever has seen to it that it is that. */
+  /** Opens a value that is not secret without verifying it; the caller must have verified that `close` made it. */
   bare(closed: Uint8Array): Uint8Array;
   close(change: Pick<Change, "key" | "secret"> & { readonly value: Uint8Array }): Uint8Array;
-  /** How many secrets were sealed since the start. */
+  /** Number of encryptions since the start. */
   sealsMade(): number;
 }
 
@@ -88,7 +88,7 @@ export function createValueEnvelope({ keyring, metrics }: ValueEnvelopeOptions):
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-// What a value cannot be taken away from. The length keeps a key and the beginning of a value apart.
+// Associated data that binds a value to its key. In the authentication code, a length separates the key from the value.
 const aboutSealed = (key: string, head: Uint8Array) =>
   Buffer.concat([Buffer.from("latchkey value\0"), head, Buffer.from(key)]);
 
