@@ -11,9 +11,12 @@ import type { Backend, StoreStatus } from "../store/contract.ts";
 import { endAllLeases } from "../store/leases.ts";
 import type { SealedStore } from "../store/sealed/sealed.ts";
 import type { Audit } from "./audit/audit.ts";
+import { createAudit } from "./audit/audit.ts";
 import type { Logs } from "./audit/logs.ts";
+import { createLogs } from "./audit/logs.ts";
 import type { Channels } from "./channels/channels.ts";
 import { openChannels } from "./channels/open.ts";
+import { createCollections } from "./collections.ts";
 import type { Authorizations } from "./connect/authorize.ts";
 import { deletingInOrder } from "./connect/connection-deletion.ts";
 import { createConnectionDescriber } from "./connect/connection-describer.ts";
@@ -24,6 +27,7 @@ import type { Outcomes } from "./connect/outcomes.ts";
 import type { ConnectSessions } from "./connect/sessions.ts";
 import { type Connections, createConnections } from "./connections/connections.ts";
 import { type ConnectionHealth, createConnectionHealth } from "./connections/health.ts";
+import { createLookupFields } from "./connections/lookup-fields.ts";
 import type { LookupIndex } from "./connections/lookup-index.ts";
 import { openReindex } from "./connections/reindex.ts";
 import { type ConnectionListing, createConnectionListing } from "./connections/search.ts";
@@ -37,6 +41,7 @@ import type { DeliveryLimits } from "./deliveries/deliver.ts";
 import type { Destinations } from "./deliveries/destinations.ts";
 import type { Forwards } from "./deliveries/forwards.ts";
 import type { Notifications } from "./deliveries/notifications.ts";
+import { openDeliveries } from "./deliveries/open.ts";
 import { type RetentionPeriods, startHousekeeping } from "./housekeeping.ts";
 import type { SyncRecords } from "./records/sync-records.ts";
 import type { Access } from "./setup/access.ts";
@@ -48,6 +53,7 @@ import type { Providers } from "./setup/providers.ts";
 import type { SharedCallbacks } from "./setup/shared-callbacks.ts";
 import type { SigningSecrets } from "./setup/signing-secrets.ts";
 import { createWebhookUrls, type WebhookUrls } from "./setup/webhook-urls.ts";
+import { createLastUsedTimes } from "./stored/last-used.ts";
 import { type FeedRequest, type FeedStep, feed } from "./stored/watch-feed.ts";
 import type { Actions } from "./syncs/actions.ts";
 import { openSyncs, type ScriptsLimits, type SyncRoom } from "./syncs/open.ts";
@@ -152,34 +158,45 @@ interface BrokerOptions {
 export async function openBroker(options: BrokerOptions): Promise<Broker> {
   const { store, backend, publicUrl, send, scripts, world } = options;
   if (!backend.isShared) await endAllLeases(store);
-  const ground = await openSetup({ store, catalogue: options.catalogue, world });
-  const { collections, audit, access, integrations, providers, destinations, forwards, logs, events } = ground;
-  const { environments, signingSecrets } = ground;
+  const lookupFields = createLookupFields();
+  const collections = createCollections(store, { fieldsOf: lookupFields.of });
+  const touches = createLastUsedTimes({ store, world });
+  const audit = createAudit({ collections, world });
+  const logs = createLogs({ store, collections, world });
+  const setup = await openSetup({
+    ...{ store, collections, touches, audit, world },
+    catalogue: options.catalogue,
+  });
+  const { access, environments, integrations, providers, signingSecrets } = setup;
+  lookupFields.askOf(providers);
+  const outgoing = await openDeliveries({ store, collections, audit, world });
+  const { destinations, forwards, events } = outgoing;
+  const ground = { store, world, touches, audit, logs, ...setup, ...outgoing };
   const stored = { store, collections, integrations, providers };
 
   const health = createConnectionHealth({ store, collections, logs, events, world });
   const connections = createConnections({
-    ...{ ...stored, touches: ground.touches, health, events, audit, world },
+    ...{ ...stored, touches, health, events, audit, world },
     scriptedRemoval: (ref) => scripted.syncs.removedFor(ref),
   });
   const urls = createWebhookUrls({ environments, publicUrl });
 
   const renewal = await openCredentials({
-    ...{ ground, health, connections, send, leaseMs: options.refreshLeaseMs },
+    ...{ ground, collections, health, connections, send, leaseMs: options.refreshLeaseMs },
     restorationOf: () => backend.restoration(),
   });
   const { live, attachments, tokens } = renewal;
   const scripted: SyncRoom = await openSyncs({
-    ...{ ground, connections, renewal, scripts, urls, limits: options.runs, leaseMs: options.runLeaseMs },
+    ...{ ground, collections, connections, renewal, scripts, urls, limits: options.runs, leaseMs: options.runLeaseMs },
   });
   const { records, runs, syncs, hooks, actions, runNow, variables } = scripted;
-  const watched = await openChannels({ ground, connections, renewal, syncs, scripts, urls, publicUrl });
+  const watched = await openChannels({ ground, collections, connections, renewal, syncs, scripts, urls, publicUrl });
   const { channels } = watched;
   const accounts = await openConnect({
-    ...{ ground, health, connections, renewal, slots: watched.slots, hooks, syncs, publicUrl },
+    ...{ ground, collections, health, connections, renewal, slots: watched.slots, hooks, syncs, publicUrl },
   });
   const notified = await openWebhooks({
-    ...{ ground, tokens: watched.tokens, scripts, runs, urls, limits: options.webhooks },
+    ...{ ground, collections, tokens: watched.tokens, scripts, runs, urls, limits: options.webhooks },
     ...{ leaseMs: options.deliveryLeaseMs, send, sendToApplication: options.sendToApplication },
   });
 
@@ -188,7 +205,7 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
     describer: createConnectionDescriber({ store, collections, live, asks: renewal.asks, logs, audit, world }),
   });
   const unwell = await openUnwellCount({ store, world });
-  const lookupFiling = await openReindex({ store, collections, fields: ground.lookupFields, world });
+  const lookupFiling = await openReindex({ store, collections, fields: lookupFields, world });
   const housekeeping = startHousekeeping({
     ...{ ...stored, health, keeper: renewal.keeper, destinations, retention: options.retention, world },
   });
@@ -260,7 +277,9 @@ export async function openBroker(options: BrokerOptions): Promise<Broker> {
       await accounts.close();
       unwell.close();
       await renewal.close();
-      await ground.close();
+      destinations.close();
+      setup.close();
+      await touches.close();
     },
   };
 }

@@ -63,6 +63,27 @@ const strangers: readonly (readonly [string, string])[] = [
   ["data-plane", "scripts"],
   ["config", "scripts"],
 ];
+/** Rooms within a room, from the ground up. Imports between them run downward too. */
+const subRooms: Readonly<Record<string, readonly string[]>> = {
+  broker: [
+    "stored",
+    "tokens",
+    "audit",
+    "setup",
+    "deliveries",
+    "connections",
+    "credentials",
+    "records",
+    "syncs",
+    "channels",
+    "webhooks",
+    "connect",
+  ],
+  auth: ["jwt", "oauth1", "oauth2"],
+  cli: ["terminal", "process", "offline", "completion", "commands"],
+  "control-plane": ["server", "services"],
+  store: ["level", "postgres", "sealed", "backup"],
+};
 /** `serve` and `dev` start a sidecar; every other command speaks to one over the wire. */
 const starters = [
   "cli/process/serve.ts",
@@ -109,6 +130,32 @@ it("lets imports run downward alone", () => {
     return (floors[there] ?? 0) >= (floors[here] ?? 0);
   });
   expect(upward.map(say)).toEqual([]);
+});
+
+it("lets imports between the rooms of a room run downward alone", () => {
+  const subRoomOf = (file: string) => (file.split("/").length > 2 ? file.split("/")[1] : undefined) ?? "";
+  const upward = imports.filter(({ from, to }) => {
+    const order = subRooms[roomOf(from)];
+    if (order === undefined || roomOf(to) !== roomOf(from)) return false;
+    const [here, there] = [order.indexOf(subRoomOf(from)), order.indexOf(subRoomOf(to))];
+    // Of the files beside the rooms of the broker, none is for the rooms: they put these together.
+    if (roomOf(from) === "broker" && here >= 0 && there < 0) return true;
+    return here >= 0 && there > here;
+  });
+  expect(upward.map(say)).toEqual([]);
+});
+
+it("knows the order of each room of the broker", () => {
+  const found = files.filter((file) => /^broker\/[^/]+\//.test(file)).map((file) => file.split("/")[1] ?? "");
+  expect([...new Set(found)].toSorted()).toEqual([...(subRooms["broker"] ?? [])].toSorted());
+});
+
+it("has at most 30 files in a folder", () => {
+  const folders = Map.groupBy(
+    files.filter((file) => roomOf(file) !== "gen"),
+    (file) => dirname(file),
+  );
+  expect([...folders].filter(([, inside]) => inside.length > 30).map(([folder]) => folder)).toEqual([]);
 });
 
 it("keeps the wings apart", () => {

@@ -4,9 +4,9 @@ import { sequentialId } from "../../base/ids.ts";
 import type { World } from "../../base/world.ts";
 import { type AuditEvent, AuditEventSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Change } from "../../store/contract.ts";
-import type { Collections } from "../collections.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
+import type { LogCollections } from "./log-collections.ts";
 
 /** One audit entry: actor, action and targets. Never contains the values. */
 export interface AuditEntry {
@@ -35,7 +35,7 @@ export interface Audit {
 /** Limits the entries that one call reads. The call then returns the matches, with a token to continue from. */
 const linesPerCall = 2_000;
 
-export function createAudit({ collections, world }: { collections: Collections; world: World }): Audit {
+export function createAudit({ collections, world }: { collections: LogCollections; world: World }): Audit {
   return {
     changes({ actor, action, environment = "", targets, fields = [] }) {
       const at = world.now();

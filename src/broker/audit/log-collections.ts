@@ -27,3 +27,5 @@ export function createLogCollections(store: Store) {
     }),
   } as const;
 }
+
+export type LogCollections = ReturnType<typeof createLogCollections>;

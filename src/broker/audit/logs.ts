@@ -8,12 +8,13 @@ import { createLineCollector, keptLines, type RawLine } from "../../core/logs/lo
 import type { ScriptFailure } from "../../core/scripts/script.ts";
 import { withoutSecrets } from "../../core/scripts/script-failure.ts";
 import { createRedaction } from "../../core/secrets/redaction.ts";
+import type { Environment } from "../../gen/latchkey/v1/environment_pb.ts";
 import { type Log, type LogLine, LogSchema } from "../../gen/latchkey/v1/log_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
-import type { PageRequest, PositionedRecord } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { PageRequest, PositionedRecord, Records } from "../../store/records.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
+import type { LogCollections } from "./log-collections.ts";
 
 /** Subject of a log. */
 export interface LogSubject {
@@ -81,9 +82,12 @@ export interface Logs {
   list(filter: LogFilter, page: BoundedPage): Promise<PageOf<Log>>;
 }
 
+/** The logs, and the environments that they belong to. */
+type LogStore = LogCollections & { readonly environments: Records<Environment> };
+
 interface LogsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: LogStore;
   readonly world: World;
 }
 
@@ -117,7 +121,7 @@ export function createLogs({ store, collections, world }: LogsOptions): Logs {
 }
 
 /** Picks the narrowest index for the filter, newest first. */
-function sourceOf({ logs }: Collections, filter: LogFilter) {
+function sourceOf({ logs }: LogStore, filter: LogFilter) {
   const { environment, integration, connectionId, operation, failed } = filter;
   const by =
     (index: "connection" | "integration" | "operation" | "failed", under: readonly string[]) =>
@@ -200,7 +204,7 @@ function createWriter(subject: LogSubject, { store, collections, world }: LogsOp
  */
 async function beginningOf(
   environment: string,
-  { environments }: Pick<Collections, "environments">,
+  { environments }: Pick<LogStore, "environments">,
 ): Promise<number | undefined> {
   const found = namesNothing(environment) ? undefined : await environments.get(environment);
   if (found === undefined) return undefined;

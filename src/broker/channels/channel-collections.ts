@@ -1,8 +1,9 @@
 import { type StoredChannel, StoredChannelSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import { keyOf } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
-import { sortable } from "../stored/sortable-time.ts";
+import { keysUntil, sortable } from "../stored/sortable-time.ts";
 import { isWanted } from "./rules/slot.ts";
 
 /** The collection of notification channels. */
@@ -46,3 +47,19 @@ function tokenOf({ tokenHash, channel }: StoredChannel): Uint8Array | undefined 
   const known = channel?.managed === false ? unknownToken : tokenHash;
   return known === "" ? undefined : Buffer.from(`${known}${integration}\0${id}`);
 }
+
+export type ChannelCollections = ReturnType<typeof createChannelCollections>;
+
+/** Spaces of the proofs for channel notifications and of channel states. Keys: environment and ID. */
+export const channelTokenSpace = "channel.token";
+
+export const channelStateSpace = "channel.state";
+
+/** Key of the last notification received over a channel. */
+export const channelHeardKey = (environment: string, id: string) => keyOf("channel-heard", environment, id);
+
+/** Key of what the scans remember about the notification rhythm of a channel. */
+export const channelRhythmKey = (environment: string, id: string) => keyOf("channel-rhythm", environment, id);
+
+/** Range of the secondary index of channels with a task due by then; each key ends in the channel's key. */
+export const channelsDue = (nowMs: number) => keysUntil("channel.due", nowMs);

@@ -10,7 +10,6 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, channelHeardKey } from "../collections.ts";
 import { type Connections, targetOf } from "../connections/connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Integrations } from "../setup/integrations.ts";
@@ -19,6 +18,7 @@ import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
 import { type ChannelCalls, newChannelId, type WatchOutcome } from "./calls.ts";
+import { type ChannelCollections, channelHeardKey } from "./channel-collections.ts";
 import { adopted } from "./rules/foreign.ts";
 import { applied, joined, nothing } from "./rules/move.ts";
 import { wished } from "./rules/request.ts";
@@ -73,7 +73,7 @@ export interface ChannelFilter {
 
 interface ChannelsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ChannelCollections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
   readonly connections: Connections;

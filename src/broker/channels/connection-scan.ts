@@ -1,9 +1,11 @@
 import type { World } from "../../base/world.ts";
 import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { newChannelId } from "./calls.ts";
+import type { ChannelCollections } from "./channel-collections.ts";
 import { adopted, overtaken } from "./rules/foreign.ts";
 import { applied, isNothing, joined } from "./rules/move.ts";
 import { wished } from "./rules/request.ts";
@@ -22,7 +24,10 @@ export interface ChannelScan {
 }
 
 interface ChannelScanOptions {
-  readonly collections: Pick<Collections, "channels" | "connections" | "integrations">;
+  readonly collections: Pick<
+    SetupCollections & ConnectionCollections & ChannelCollections,
+    "channels" | "connections" | "integrations"
+  >;
   readonly slots: ChannelSlots;
   readonly providers: Providers;
   readonly world: World;

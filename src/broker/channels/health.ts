@@ -4,9 +4,11 @@ import { type ChannelRhythm, ChannelRhythmSchema, type StoredChannel } from "../
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { CatchUp } from "../syncs/catch-up.ts";
+import type { ChannelCollections } from "./channel-collections.ts";
 import { type ChannelObservation, createChannelObservations, rhythmChange } from "./observations.ts";
 import { disowned } from "./rules/foreign.ts";
 import type { Loss } from "./rules/gap.ts";
@@ -33,7 +35,7 @@ interface ScanContext {
 
 interface ChannelScansOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly slots: ChannelSlots;
   readonly providers: Providers;
   readonly catchUp: CatchUp;

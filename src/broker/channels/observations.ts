@@ -15,8 +15,10 @@ import {
 } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import { type Collections, channelHeardKey, channelRhythmKey, seenKey } from "../collections.ts";
+import { seenKey } from "../deliveries/webhook-collections.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
+import { channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
 import { type GapJudgement, inherited, judged, toVerify } from "./rules/gap.ts";
 import { idOf, isCurrent, isForeign, isManaged, placeOf, shown } from "./rules/slot.ts";
 
@@ -47,7 +49,7 @@ export interface ChannelObservations {
 
 interface ChannelObservationsOptions {
   readonly store: Store;
-  readonly collections: Pick<Collections, "integrations">;
+  readonly collections: Pick<SetupCollections, "integrations">;
   readonly providers: Providers;
   readonly now: () => number;
 }

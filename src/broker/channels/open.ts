@@ -1,11 +1,14 @@
 import type { ScriptHost } from "../../core/scripts/script.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
-import type { SharedServices } from "../setup/open.ts";
+import type { SharedServices } from "../deliveries/open.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createCatchUp } from "../syncs/catch-up.ts";
 import type { Syncs } from "../syncs/syncs.ts";
 import { createChannelCalls } from "./calls.ts";
+import type { ChannelCollections } from "./channel-collections.ts";
 import { type Channels, createChannels } from "./channels.ts";
 import { createChannelScans } from "./health.ts";
 import { type ChannelScheduler, createChannelScheduler } from "./scheduler.ts";
@@ -22,6 +25,7 @@ export interface ChannelRoom {
 
 interface ChannelRoomOptions {
   readonly ground: SharedServices;
+  readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly connections: Connections;
   readonly renewal: CredentialsRoom;
   readonly syncs: Syncs;
@@ -31,8 +35,8 @@ interface ChannelRoomOptions {
 }
 
 export async function openChannels(options: ChannelRoomOptions): Promise<ChannelRoom> {
-  const { ground, connections, renewal, syncs, scripts, urls, publicUrl } = options;
-  const { store, collections, integrations, providers, destinations, events, logs, audit, world } = ground;
+  const { ground, collections, connections, renewal, syncs, scripts, urls, publicUrl } = options;
+  const { store, integrations, providers, destinations, events, logs, audit, world } = ground;
   const { live, asks } = renewal;
   const environmentIdOf = (name: string) => destinations.environmentByName(name)?.id ?? "";
   const slots = createChannelSlots({ store, collections, providers, events, logs, environmentIdOf, world });

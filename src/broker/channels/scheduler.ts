@@ -6,9 +6,12 @@ import type { StoredChannel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { createHeldLease } from "../../store/held-lease.ts";
 import { after, partsOf } from "../../store/keys.ts";
-import { type Collections, channelsDue, timeOfDueKey } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
+import { timeOfDueKey } from "../syncs/sync-collections.ts";
 import type { ChannelCalls } from "./calls.ts";
+import { type ChannelCollections, channelsDue } from "./channel-collections.ts";
 import { createChannelScan } from "./connection-scan.ts";
 import type { ChannelScans } from "./health.ts";
 import { placeOf } from "./rules/slot.ts";
@@ -29,7 +32,7 @@ export interface ChannelScheduler {
 
 interface ChannelSchedulerOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & ConnectionCollections & ChannelCollections;
   readonly slots: ChannelSlots;
   readonly calls: ChannelCalls;
   readonly looks: ChannelScans;

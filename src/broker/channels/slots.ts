@@ -7,9 +7,10 @@ import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change, Condition, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Logs } from "../audit/logs.ts";
-import { type Collections, channelHeardKey, channelRhythmKey } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Providers } from "../setup/providers.ts";
+import { type ChannelCollections, channelHeardKey, channelRhythmKey } from "./channel-collections.ts";
 import { type ChannelChanges, type ChannelNotice, isNothing } from "./rules/move.ts";
 import { metadataWith, metadataWithout } from "./rules/rules.ts";
 import { idOf, isToCome, placeOf, type Slot, shown, stateOf, type WatchedResource } from "./rules/slot.ts";
@@ -40,7 +41,7 @@ export interface MoveOptions {
 
 interface SlotsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & ChannelCollections;
   readonly providers: Providers;
   readonly events: Events;
   readonly logs: Logs;

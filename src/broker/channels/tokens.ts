@@ -3,8 +3,7 @@ import { Channel_StateSchema } from "../../gen/latchkey/v1/channel_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, keyOf, under } from "../../store/keys.ts";
-import { channelStateSpace, channelTokenSpace } from "../collections.ts";
-import { unknownToken } from "./channel-collections.ts";
+import { channelStateSpace, channelTokenSpace, unknownToken } from "./channel-collections.ts";
 
 /** Proofs for the notifications of channels, in memory: receiving a notification reads nothing from the store. */
 export interface ChannelTokens {

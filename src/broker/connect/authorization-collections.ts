@@ -62,3 +62,5 @@ export function createAuthorizationCollections(store: Store) {
 
 export const isWaiting = ({ authorization }: PendingDevice): boolean =>
   authorization?.state === DeviceAuthorization_State.PENDING;
+
+export type AuthorizationCollections = ReturnType<typeof createAuthorizationCollections>;

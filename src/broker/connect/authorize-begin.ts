@@ -10,12 +10,12 @@ import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts
 import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
 import type { Environments } from "../setup/environments.ts";
 import type { Origins } from "../setup/origins.ts";
 import { filledFor } from "../tokens/authorization-server.ts";
 import { challengeOf } from "../tokens/pkce.ts";
 import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import {
   type AuthorizationContext,
   type AuthorizationContexts,
@@ -49,7 +49,7 @@ export interface AuthorizationStart {
 
 interface StartAuthorizationOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: AuthorizationCollections;
   readonly environments: Environments;
   readonly origins: Pick<Origins, "forReturn">;
   readonly grounds: AuthorizationContexts;

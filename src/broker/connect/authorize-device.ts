@@ -17,11 +17,12 @@ import {
 } from "../../gen/latchkey/v1/connect_session_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Caller } from "../setup/access.ts";
 import { requireConfigScope } from "../setup/credential-scope.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import type { DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { type AuthorizationContext, type AuthorizationContexts, configOf, scopesOf } from "./authorization-context.ts";
 import { checkDeviceBeginning } from "./connect-session-rules.ts";
 import type { DeviceWaits } from "./device-waits.ts";
@@ -40,7 +41,7 @@ export type NewDevice = Omit<BeginDeviceAuthorizationRequest, "$typeName" | "$un
 
 interface DeviceOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & AuthorizationCollections;
   readonly grounds: AuthorizationContexts;
   readonly tokenEndpoint: TokenEndpoint;
   readonly waits: DeviceWaits;

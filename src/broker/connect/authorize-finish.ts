@@ -11,10 +11,11 @@ import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Audit } from "../audit/audit.ts";
 import { secretValues } from "../audit/secret-values.ts";
-import type { Collections } from "../collections.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
 import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
 import { AuthorizationFailure, type FailureReason, refusedOr } from "./authorize-failure.ts";
 import type { AuthorizedConnections, GrantResult } from "./authorized-connection.ts";
@@ -50,7 +51,7 @@ export type FinishAuthorization = (back: AuthorizationCallback) => Promise<Autho
 
 interface FinishAuthorizationOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & AuthorizationCollections;
   readonly providers: Providers;
   readonly grounds: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;

@@ -3,7 +3,7 @@ import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { GrantCount } from "../credentials/grant-count.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
@@ -11,9 +11,11 @@ import type { Environments } from "../setup/environments.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Origins } from "../setup/origins.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { createAuthorizationContexts } from "./authorization-context.ts";
 import { createStartAuthorization, type StartAuthorization } from "./authorize-begin.ts";
 import { createDeviceAuthorizations, type DeviceAuthorizations } from "./authorize-device.ts";
@@ -48,7 +50,7 @@ export interface Authorizations {
 
 interface AuthorizationsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & ConnectionCollections & AuthorizationCollections;
   readonly environments: Environments;
   readonly integrations: Integrations;
   readonly providers: Providers;

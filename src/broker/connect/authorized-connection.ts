@@ -9,12 +9,12 @@ import {
 } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Change } from "../../store/contract.ts";
-import type { Collections } from "../collections.ts";
 import type { GrantCount } from "../credentials/grant-count.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
 import type { ProviderRequests } from "../credentials/provider-requests.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import type { AuthorizationContext } from "./authorization-context.ts";
 import type { Imports } from "./imports.ts";
 import type { ConnectSessions } from "./sessions.ts";
@@ -54,7 +54,7 @@ export interface StoredAuthorization extends ConnectionSummary {
 }
 
 interface AuthorizedConnectionsOptions {
-  readonly collections: Collections;
+  readonly collections: AuthorizationCollections;
   readonly integrations: Integrations;
   readonly sessions: ConnectSessions;
   readonly imports: Imports;

@@ -8,10 +8,10 @@ import type { Lease } from "../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import { acceptedValues, retryDelayMs, wantedRules } from "../connections/connection-description.ts";
 import { targetOf } from "../connections/connections.ts";
-import type { DescribedValues } from "../credentials/described-values.ts";
+import type { DescribedValues } from "../connections/described-values.ts";
 import type { Live } from "../credentials/live-connections.ts";
 import type { DescribeFailure, Description, ProviderRequests } from "../credentials/provider-requests.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
@@ -33,7 +33,7 @@ export interface DescribeResult {
 
 interface DescriberOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly live: Live;
   readonly asks: ProviderRequests;
   readonly logs: Logs;

@@ -11,10 +11,9 @@ import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import { createLeases } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import { secretValues } from "../audit/secret-values.ts";
-import type { Collections } from "../collections.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { isWaiting } from "./authorization-collections.ts";
+import { type AuthorizationCollections, isWaiting } from "./authorization-collections.ts";
 import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
 import { AuthorizationFailure } from "./authorize-failure.ts";
 import { broughtBy } from "./authorize-finish.ts";
@@ -41,7 +40,7 @@ export interface DeviceWaits {
 
 interface DeviceWaitsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: AuthorizationCollections;
   readonly grounds: AuthorizationContexts;
   readonly authorized: AuthorizedConnections;
   readonly tokenEndpoint: TokenEndpoint;

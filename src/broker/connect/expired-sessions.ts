@@ -3,14 +3,14 @@ import type { World } from "../../base/world.ts";
 import type { Change, Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { outcomeLifetimeMs } from "./outcomes.ts";
 import { deviceKeptMs, pendingLifetimeMs } from "./pending-authorizations.ts";
 import { sessionLifetimeMs } from "./sessions.ts";
 
 interface ConnectSweepOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: AuthorizationCollections;
   readonly world: World;
 }
 

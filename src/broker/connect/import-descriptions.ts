@@ -4,7 +4,7 @@ import type { Connection, ConnectionImport, ConnectionRef } from "../../gen/latc
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import { descriptionOfImport } from "../connections/connection-description.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 
@@ -30,7 +30,7 @@ interface ImportStep {
 }
 
 interface ImportDescriptionsOptions {
-  readonly collections: Pick<Collections, "descriptions">;
+  readonly collections: Pick<ConnectionCollections, "descriptions">;
   readonly world: World;
 }
 

@@ -31,7 +31,7 @@ import type { Audit } from "../audit/audit.ts";
 import type { Logs } from "../audit/logs.ts";
 import { channelChanges } from "../channels/channels.ts";
 import type { ChannelSlots } from "../channels/slots.ts";
-import { type Collections, credentialsKey, refreshKey } from "../collections.ts";
+import { type ConnectionCollections, credentialsKey, refreshKey } from "../connections/connection-collections.ts";
 import { targetOf } from "../connections/connections.ts";
 import { credentialsExpireAt } from "../connections/credentials-expiry.ts";
 import { checkCredentials } from "../connections/credentials-rules.ts";
@@ -41,6 +41,7 @@ import type { Numbers } from "../connections/numbers.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { createImportDescriptions } from "./import-descriptions.ts";
@@ -97,7 +98,7 @@ export interface AuthorizedImport {
 
 interface ImportsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & ConnectionCollections;
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly numbers: Numbers;

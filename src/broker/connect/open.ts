@@ -1,13 +1,16 @@
 import type { ChannelRoom } from "../channels/open.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { ConnectionHealth } from "../connections/health.ts";
 import { createNumbers } from "../connections/numbers.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
-import type { SharedServices } from "../setup/open.ts";
+import type { SharedServices } from "../deliveries/open.ts";
 import { type Origins, openOrigins } from "../setup/origins.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { openSharedCallbacks, type SharedCallbacks } from "../setup/shared-callbacks.ts";
 import type { ScriptHooks } from "../syncs/script-hooks.ts";
 import type { Syncs } from "../syncs/syncs.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { type Authorizations, createAuthorizations } from "./authorize.ts";
 import { createImports, type Imports } from "./imports.ts";
 import { type Outcomes, openOutcomes } from "./outcomes.ts";
@@ -26,6 +29,7 @@ export interface ConnectRoom {
 
 interface ConnectRoomOptions {
   readonly ground: SharedServices;
+  readonly collections: SetupCollections & ConnectionCollections & AuthorizationCollections;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
   readonly renewal: CredentialsRoom;
@@ -36,8 +40,8 @@ interface ConnectRoomOptions {
 }
 
 export async function openConnect(options: ConnectRoomOptions): Promise<ConnectRoom> {
-  const { ground, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
-  const { store, collections, environments, integrations, providers, logs, events, audit, world } = ground;
+  const { ground, collections, health, connections, renewal, slots, hooks, syncs, publicUrl } = options;
+  const { store, environments, integrations, providers, logs, events, audit, world } = ground;
   const { tokens, asks, grants } = renewal;
   const imports = createImports({
     ...{ store, collections, integrations, providers, slots, health, logs, events, audit, world },

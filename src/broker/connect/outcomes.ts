@@ -5,7 +5,7 @@ import type { World } from "../../base/world.ts";
 import { ConnectOutcomeSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { StaleWrite, type Store, StoreUnavailable } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import type { Collections } from "../collections.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 
 /**
  * Passes outcomes of authorizations between the processes of one store: a browser may return to another process than
@@ -23,7 +23,7 @@ export interface Outcomes {
 
 interface OutcomesOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: AuthorizationCollections;
   readonly world: World;
 }
 

@@ -13,14 +13,15 @@ import {
 import type { Change, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Caller } from "../setup/access.ts";
 import { requireConfigScope } from "../setup/credential-scope.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
+import type { AuthorizationCollections } from "./authorization-collections.ts";
 import { checkConnectSession } from "./connect-session-rules.ts";
 
 /** Short-lived permissions for one browser to make one connection. */
@@ -60,7 +61,7 @@ export interface CreatedSession {
 
 interface ConnectSessionsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & AuthorizationCollections;
   readonly integrations: Integrations;
   readonly connections: Connections;
   readonly providers: Providers;

@@ -8,11 +8,17 @@ import {
   type RefreshRecord,
   RefreshRecordSchema,
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Connection, Connection_State, ConnectionSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import {
+  type Connection,
+  Connection_State,
+  type ConnectionRef,
+  ConnectionSchema,
+} from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import { keyOf, under } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
-import { sortable } from "../stored/sortable-time.ts";
+import { keysUntil, sortable } from "../stored/sortable-time.ts";
 import { connectionLookups } from "./connection-lookups.ts";
 
 export interface LookupFieldNames {
@@ -82,3 +88,36 @@ export function createConnectionCollections(store: Store, { fieldsOf }: LookupFi
 
 export const isWell = (state: Connection_State): boolean =>
   state === Connection_State.ACTIVE || state === Connection_State.UNSPECIFIED;
+
+export type ConnectionCollections = ReturnType<typeof createConnectionCollections>;
+
+/** The stored value is encrypted. */
+export const credentialsKey = (environment: string, integration: string, id: string) =>
+  keyOf("credentials", environment, integration, id);
+
+/** The key that `refreshes` uses, for commits on condition that no record is stored. */
+export const refreshKey = (environment: string, integration: string, id: string) =>
+  keyOf("refresh", environment, integration, id);
+
+/** Range of the secondary index of connections to examine by then; each key ends in the connection's key. */
+export const toBeLookedAt = (nowMs: number) => keysUntil("refresh.look", nowMs);
+
+/** Space of the secondary index of unhealthy connections. Keys: environment, state, and the connection's key. */
+export const unwellSpace = "connection.state";
+
+/** Index of lookup digests by connection. Keys: environment, integration and ID. */
+export const lookupSpace = "connection.lookups";
+
+export const connectionTouchKey = (environment: string, integration: string, id: string) =>
+  keyOf("touch", "connection", environment, integration, id);
+
+export const connectionCounterKey = keyOf("counter", "connection");
+
+/** Name of the lease held while a connection's credentials are refreshed. */
+export const refreshLease = ({ environment, integration, id }: ConnectionRef): string =>
+  `refresh/${environment}/${integration}/${id}`;
+
+/** Marks a deleted connection whose records are still to be removed. */
+export const droppedConnectionKey = (connectionNumber: number) =>
+  keyOf("record-dropped-connection", String(connectionNumber));
+export const droppedConnections = under("record-dropped-connection");

@@ -4,7 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type ConnectionDescription, ConnectionDescriptionSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { DescribeRule, Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { DescribedValues } from "../credentials/described-values.ts";
+import type { DescribedValues } from "./described-values.ts";
 
 /** Rules for what a provider is asked about an imported connection, and for which of its answers are stored. */
 

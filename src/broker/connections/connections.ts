@@ -21,7 +21,6 @@ import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/crede
 import type { Change, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, connectionTouchKey, credentialsKey, droppedConnectionKey } from "../collections.ts";
 import type { Events } from "../deliveries/events.ts";
 import type { Caller } from "../setup/access.ts";
 import { requireConfigScope } from "../setup/credential-scope.ts";
@@ -30,6 +29,12 @@ import type { Providers } from "../setup/providers.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import type { LastUsedTimes } from "../stored/last-used.ts";
 import { namesNothing } from "../stored/name-tables.ts";
+import {
+  type ConnectionCollections,
+  connectionTouchKey,
+  credentialsKey,
+  droppedConnectionKey,
+} from "./connection-collections.ts";
 import type { ConnectionHealth } from "./health.ts";
 
 export interface Connections {
@@ -65,7 +70,7 @@ export interface MetadataUpdate {
 
 interface ConnectionsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly integrations: Integrations;
   readonly providers: Providers;
   readonly touches: LastUsedTimes;

@@ -14,9 +14,9 @@ import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
 import { refreshEvent } from "../deliveries/auth-event.ts";
 import type { Events } from "../deliveries/events.ts";
+import type { ConnectionCollections } from "./connection-collections.ts";
 import { healthOf } from "./connection-health.ts";
 import { isEmptyRecord } from "./refresh-bookkeeping.ts";
 
@@ -57,7 +57,7 @@ export interface HealthJudgement {
 }
 
 interface JudgementOptions {
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly events: Events;
   readonly world: World;
 }

@@ -4,14 +4,14 @@ import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/c
 import type { Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
 import { transact } from "../../store/records.ts";
-import { type Collections, toBeLookedAt } from "../collections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
+import { type ConnectionCollections, toBeLookedAt } from "./connection-collections.ts";
 import type { ConnectionHealth } from "./health.ts";
 
 interface HealthScanOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly health: ConnectionHealth;
   readonly integrations: Integrations;
   readonly providers: Providers;

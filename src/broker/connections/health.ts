@@ -9,8 +9,8 @@ import { leaseKeys } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
 import type { Logs, LogWriter } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
-import { type Collections, credentialsKey, refreshKey, refreshLease } from "../collections.ts";
 import type { Events } from "../deliveries/events.ts";
+import { type ConnectionCollections, credentialsKey, refreshKey, refreshLease } from "./connection-collections.ts";
 import { healthOf } from "./connection-health.ts";
 import { credentialsExpireAt } from "./credentials-expiry.ts";
 import { causesOf } from "./health-causes.ts";
@@ -109,7 +109,7 @@ export interface Replacement extends ConnectionSetup {
 
 interface HealthOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly logs: Logs;
   readonly events: Events;
   readonly world: World;

@@ -4,7 +4,7 @@ import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, partsOf, under } from "../../store/keys.ts";
-import { lookupSpace } from "../collections.ts";
+import { lookupSpace } from "./connection-collections.ts";
 import { type LookupField, lookupDigest } from "./connection-lookups.ts";
 import { createResourceIndex, type Owner } from "./resource-index.ts";
 

@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { CounterSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { transact } from "../../store/records.ts";
-import { connectionCounterKey } from "../collections.ts";
+import { connectionCounterKey } from "./connection-collections.ts";
 
 /** Assigns numbers to connections. Each number is assigned once; a restart leaves a gap. */
 export interface Numbers {

@@ -1,13 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 import type { Change, Condition, Store } from "../../store/contract.ts";
 import { after, keyOf, partsOf, under } from "../../store/keys.ts";
-import { type Collections, lookupSpace } from "../collections.ts";
+import { type ConnectionCollections, lookupSpace } from "./connection-collections.ts";
 import { connectionLookups } from "./connection-lookups.ts";
 import type { IntegrationName } from "./reindex-plan.ts";
 
 interface LookupPageOptions {
   readonly store: Store;
-  readonly connections: Collections["connections"];
+  readonly connections: ConnectionCollections["connections"];
   readonly integration: IntegrationName;
   /** The fields that notifications find connections by. */
   readonly wanted: readonly string[];

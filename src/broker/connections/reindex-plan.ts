@@ -4,9 +4,9 @@ import type { LookupFiling as Filing } from "../../gen/latchkey/stored/v1/stored
 import type { Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
-import type { LookupFields } from "../setup/lookup-fields.ts";
+import type { ConnectionCollections } from "./connection-collections.ts";
 import { lookupForm } from "./connection-lookups.ts";
+import type { LookupFields } from "./lookup-fields.ts";
 
 /** Decides which providers have connections whose lookup keys must be written again. */
 export interface ReindexPlan {
@@ -36,7 +36,7 @@ export interface IntegrationName {
 
 interface ReindexPlanOptions {
   readonly store: Store;
-  readonly collections: Pick<Collections, "connections" | "lookupFilings">;
+  readonly collections: Pick<ConnectionCollections, "connections" | "lookupFilings">;
   readonly fields: LookupFields;
   readonly world: World;
 }

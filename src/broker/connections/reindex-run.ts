@@ -6,7 +6,7 @@ import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/c
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "./connection-collections.ts";
 import { lookupForm } from "./connection-lookups.ts";
 import { type LookupPage, readLookupPage } from "./reindex-pages.ts";
 import { type IntegrationName, isFiledBy, type ReindexWork } from "./reindex-plan.ts";
@@ -14,7 +14,7 @@ import { type IntegrationName, isFiledBy, type ReindexWork } from "./reindex-pla
 /** Writes the lookup keys of all connections of one provider again. */
 interface ReindexRunOptions {
   readonly store: Store;
-  readonly collections: Pick<Collections, "connections" | "lookupFilings">;
+  readonly collections: Pick<ConnectionCollections, "connections" | "lookupFilings">;
   readonly lease: Lease;
   readonly leaseMs: number;
   readonly work: ReindexWork;

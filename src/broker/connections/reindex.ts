@@ -2,8 +2,8 @@ import type { World } from "../../base/world.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { createLeases, type Lease, LeaseLost } from "../../store/leases.ts";
-import type { Collections } from "../collections.ts";
-import type { LookupFields } from "../setup/lookup-fields.ts";
+import type { ConnectionCollections } from "./connection-collections.ts";
+import type { LookupFields } from "./lookup-fields.ts";
 import { createReindexPlan, type ReindexWork } from "./reindex-plan.ts";
 import { runReindex } from "./reindex-run.ts";
 
@@ -22,7 +22,7 @@ export interface Reindex {
 
 interface ReindexOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly fields: LookupFields;
   readonly world: World;
 }

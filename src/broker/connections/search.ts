@@ -2,11 +2,11 @@ import { Fault } from "../../base/fault.ts";
 import { lowerTags } from "../../core/connection-rules.ts";
 import type { Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { PageRequest, PositionedRecord } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
-import { isWell } from "./connection-collections.ts";
+import { type ConnectionCollections, isWell } from "./connection-collections.ts";
 
 /** Filters of a connection list. A connection must match all of them. */
 export interface ConnectionQuery {
@@ -68,8 +68,11 @@ function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
 
 type UnhealthyQuery = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
 
-export function createConnectionListing({ connections, integrations }: Collections): ConnectionListing {
-  /** Chooses the narrowest index for the query. */
+/** Chooses the narrowest index for the query. */
+export function createConnectionListing({
+  connections,
+  integrations,
+}: SetupCollections & ConnectionCollections): ConnectionListing {
   async function sourceOf({
     environment,
     id,

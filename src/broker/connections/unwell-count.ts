@@ -3,8 +3,7 @@ import { type Connection_State, Connection_StateSchema } from "../../gen/latchke
 import type { Store, Watch } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, partsOf, under } from "../../store/keys.ts";
-import { unwellSpace } from "../collections.ts";
-import { isWell } from "./connection-collections.ts";
+import { isWell, unwellSpace } from "./connection-collections.ts";
 
 const pageSize = 2_000;
 

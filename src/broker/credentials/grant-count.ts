@@ -4,7 +4,7 @@ import { accountOf } from "../../core/notifications/email-hash.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Logs } from "../audit/logs.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import { faultOfStore } from "../stored/store-fault.ts";
 
 /**
@@ -22,7 +22,7 @@ export interface GrantCount {
 }
 
 interface GrantCountOptions {
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly logs: Logs;
   readonly world: World;
 }

@@ -3,7 +3,7 @@ import type { World } from "../../base/world.ts";
 import type { RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { type Connection, Connection_State } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { Providers } from "../setup/providers.ts";
@@ -27,7 +27,7 @@ export interface RefreshStep {
 }
 
 interface IdleRefreshOptions {
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;

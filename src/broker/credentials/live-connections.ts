@@ -10,7 +10,7 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { partsOf } from "../../store/keys.ts";
-import { type Collections, connectionTouchKey } from "../collections.ts";
+import { type ConnectionCollections, connectionTouchKey } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import { credentialsExpireAt, lacksToken } from "../connections/credentials-expiry.ts";
 import { areShortLived } from "../connections/refresh-bookkeeping.ts";
@@ -63,7 +63,7 @@ export interface Live {
 
 interface LiveOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections;
   readonly connections: Connections;
   readonly integrations: Integrations;
   readonly providers: Providers;

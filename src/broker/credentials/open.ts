@@ -1,8 +1,9 @@
 import type { SendSmallRequest } from "../../base/small-requests.ts";
 import type { Restoration } from "../../store/contract.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { ConnectionHealth } from "../connections/health.ts";
-import type { SharedServices } from "../setup/open.ts";
+import type { SharedServices } from "../deliveries/open.ts";
 import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
 import { createTokenEndpoint } from "../tokens/token-requests.ts";
 import { type Attachments, createAttachments } from "./attachments.ts";
@@ -28,6 +29,7 @@ export interface CredentialsRoom {
 
 interface CredentialsRoomOptions {
   readonly ground: SharedServices;
+  readonly collections: ConnectionCollections;
   readonly health: ConnectionHealth;
   readonly connections: Connections;
   /** Sends requests to providers. */
@@ -38,8 +40,8 @@ interface CredentialsRoomOptions {
 }
 
 export async function openCredentials(options: CredentialsRoomOptions): Promise<CredentialsRoom> {
-  const { ground, health, connections, send, leaseMs, restorationOf } = options;
-  const { store, collections, integrations, providers, touches, logs, world } = ground;
+  const { ground, collections, health, connections, send, leaseMs, restorationOf } = options;
+  const { store, integrations, providers, touches, logs, world } = ground;
   const attachments = createAttachments(world);
   const tokens = createTokenEndpoint({ send, world });
   const askWith = createConnectionRequests({ attachments, send, world });

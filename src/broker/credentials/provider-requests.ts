@@ -5,6 +5,7 @@ import type { World } from "../../base/world.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import type { DescribeRule, RequestTemplate } from "../../gen/latchkey/v1/provider_pb.ts";
 import { valueAt } from "../../providers/dotted-path.ts";
+import { type DescribedValues, describedValues } from "../connections/described-values.ts";
 import {
   type ChannelValues,
   type FilledRequest,
@@ -12,7 +13,6 @@ import {
   filledRequest,
 } from "../tokens/request-template.ts";
 import type { AskWithConnection } from "./connection-request.ts";
-import { type DescribedValues, describedValues } from "./described-values.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
 /** Small requests of our own with a connection's credentials to the provider's hosts, sent as the proxy would. */

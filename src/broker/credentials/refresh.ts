@@ -9,7 +9,7 @@ import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/crede
 import { type Restoration, type Store, StoreUnavailable } from "../../store/contract.ts";
 import { type HolderWatch, watchHolder } from "../../store/lease-holder-watch.ts";
 import { createLeases, type FreeLease } from "../../store/leases.ts";
-import { refreshLease } from "../collections.ts";
+import { refreshLease } from "../connections/connection-collections.ts";
 import { credentialsExpireAt } from "../connections/credentials-expiry.ts";
 import type { ConnectionHealth } from "../connections/health.ts";
 import {

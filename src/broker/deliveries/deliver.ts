@@ -9,7 +9,6 @@ import { type Attempt, Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts
 import { StaleWrite, type Store } from "../../store/contract.ts";
 import { createLeases, type Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
 import type { SigningSecrets } from "../setup/signing-secrets.ts";
 import { attemptDelivery } from "./attempt.ts";
 import { createDestinationQueues, type StartedDelivery } from "./delivery-queues.ts";
@@ -18,6 +17,7 @@ import type { ForwardBodies } from "./forward-bodies.ts";
 import type { Outbox, QueuedForward } from "./outbox.ts";
 import { nextAttempt } from "./retry-schedule.ts";
 import type { DeliveryVerdict } from "./verdict.ts";
+import type { WebhookCollections } from "./webhook-collections.ts";
 
 /**
  * Delivers the forwards of the outbox. One replica delivers for all: one process then keeps the order within a channel
@@ -40,7 +40,7 @@ export interface DeliveryLimits {
 
 interface DeliveriesOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: WebhookCollections;
   readonly outbox: Outbox;
   readonly destinations: Destinations;
   readonly bodies: ForwardBodies;

@@ -14,7 +14,8 @@ import { follow } from "../../store/follow.ts";
 import { keyOf, under } from "../../store/keys.ts";
 import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, overrideSpace } from "../collections.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
+import { overrideSpace, type WebhookCollections } from "./webhook-collections.ts";
 
 /** Destinations of forwards. Kept in memory, because each attempt looks them up. */
 export interface Destinations {
@@ -53,7 +54,7 @@ interface AddressedForward {
 
 interface DestinationsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & WebhookCollections;
   readonly audit: Audit;
   readonly world: World;
 }

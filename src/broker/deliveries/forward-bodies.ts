@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { envelopeOf, payloadOf } from "../../core/notifications/payload.ts";
 import type { StoredForward, StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Collections } from "../collections.ts";
+import type { WebhookCollections } from "./webhook-collections.ts";
 
 /**
  * Bodies of forwards, byte for byte the same for each attempt. The body of a notification is rebuilt from the stored
@@ -31,7 +31,7 @@ interface Payload {
   left: number;
 }
 
-export function createForwardBodies({ notifications }: Pick<Collections, "notifications">): ForwardBodies {
+export function createForwardBodies({ notifications }: Pick<WebhookCollections, "notifications">): ForwardBodies {
   const payloads = new LRUCache<string, Payload>({
     maxSize: keptBytes,
     sizeCalculation: ({ json }) => 200 + json.length,

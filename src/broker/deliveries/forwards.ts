@@ -15,12 +15,12 @@ import {
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import type { PageRequest, StoredRecordOf } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
 import type { Destinations } from "./destinations.ts";
 import type { ForwardBodies } from "./forward-bodies.ts";
 import { forwardId } from "./forward-id.ts";
+import type { WebhookCollections } from "./webhook-collections.ts";
 
 /** Copies of notifications, and Latchkey's own events, on their way to the application. */
 export interface Forwards {
@@ -73,7 +73,7 @@ export interface ReplayResult {
 
 interface ForwardsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: WebhookCollections;
   readonly destinations: Destinations;
   readonly bodies: ForwardBodies;
   readonly audit: Audit;

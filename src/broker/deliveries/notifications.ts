@@ -4,10 +4,11 @@ import type { StoredNotification } from "../../gen/latchkey/stored/v1/stored_pb.
 import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { partsOf } from "../../store/keys.ts";
 import type { PageRequest, PositionedRecord, StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type BoundedPage, type PageOf, siftedPage } from "../stored/paging.ts";
 import type { Destinations } from "./destinations.ts";
+import type { WebhookCollections } from "./webhook-collections.ts";
 
 /** Notifications that providers sent. */
 export interface Notifications {
@@ -35,7 +36,7 @@ type NotificationSource = (
 ) => Promise<readonly PositionedRecord<Notification | undefined>[]>;
 
 interface NotificationsOptions {
-  readonly collections: Collections;
+  readonly collections: SetupCollections & WebhookCollections;
   readonly destinations: Pick<Destinations, "isOfNow">;
 }
 

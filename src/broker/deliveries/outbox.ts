@@ -4,7 +4,7 @@ import { type StoredForward_Address, WaitingForwardSchema } from "../../gen/latc
 import type { Change, Commit, Entry, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { after, keyOf, partsOf, under } from "../../store/keys.ts";
-import { forwardSpace, waitingSpace } from "../collections.ts";
+import { forwardSpace, waitingSpace } from "./webhook-collections.ts";
 
 /** All waiting forwards, in memory, with only the fields that are needed to choose the next one. */
 export interface Outbox {

@@ -4,8 +4,16 @@ import { type NotificationSeen, NotificationSeenSchema } from "../../gen/latchke
 import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
-import { type Collections, orphanedSeenKey, orphanedSeenUntil, seenForMs, seenKey, seenKeyOf } from "../collections.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import { receivedAt } from "./notifications.ts";
+import {
+  orphanedSeenKey,
+  orphanedSeenUntil,
+  seenForMs,
+  seenKey,
+  seenKeyOf,
+  type WebhookCollections,
+} from "./webhook-collections.ts";
 
 interface DeliverySweepRequest {
   readonly maxAgeMs: number;
@@ -24,7 +32,13 @@ const notificationsPage = 20;
 /** Limits the deletions of one round, because other work needs the store too. */
 const mostPerRound = 20_000;
 
-export function createDeliverySweep({ store, collections }: { store: Store; collections: Collections }): DeliverySweep {
+export function createDeliverySweep({
+  store,
+  collections,
+}: {
+  store: Store;
+  collections: SetupCollections & WebhookCollections;
+}): DeliverySweep {
   const { environments, forwards, notifications } = collections;
 
   /** A page of old records, and the changes that delete the deletable ones. */

@@ -12,8 +12,10 @@ import {
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import { keyOf, partsOf, under } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete } from "../stored/revisions.ts";
+import { sortable } from "../stored/sortable-time.ts";
 
 /** Records of received notifications, and of forwards on their way to applications. */
 export function createWebhookCollections(store: Store) {
@@ -67,3 +69,33 @@ function waitingOf(forward: StoredForward): Uint8Array | undefined {
 }
 
 const bytesOfWaiting = bytesFor(WaitingForwardSchema);
+
+export type WebhookCollections = ReturnType<typeof createWebhookCollections>;
+
+/** Index of the connections that have a forward address of their own. Keys: environment, integration and ID. */
+export const overrideSpace = "connection.override";
+
+/** Space of the forwards. Keys: environment and ID. */
+export const forwardSpace = "forward";
+
+/** Space in which the outbox finds waiting forwards. Keys: environment and ID. */
+export const waitingSpace = "forward.waiting";
+
+/** Key of the mark that a message was received, for messages that have a provider's ID. */
+export const seenKey = (environment: string, integration: string, message: string) =>
+  keyOf("notification-seen", environment, integration, hash("sha256", message));
+
+/** A repeated message is not forwarded again within this time. */
+export const seenForMs = 24 * 3_600_000;
+
+/** Key for a mark that has outlived its notification: the arrival time, and the parts of the mark's key. */
+export const orphanedSeenKey = (seen: string, cameMs: number) =>
+  keyOf("notification-seen.orphaned", sortable(cameMs), ...partsOf(seen).slice(1));
+
+export const orphanedSeenUntil = (ms: number) => ({
+  from: under("notification-seen.orphaned").from,
+  to: keyOf("notification-seen.orphaned", sortable(ms + 1)),
+});
+
+/** The mark's own key, from the key of an orphaned mark. */
+export const seenKeyOf = (orphaned: string) => keyOf("notification-seen", ...partsOf(orphaned).slice(2));

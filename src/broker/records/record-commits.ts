@@ -16,8 +16,15 @@ import {
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, type Entry, StaleWrite, type Store } from "../../store/contract.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import { type Collections, deletedRecordKey, droppedSpaceKey, recordKey, recordPlaceKey } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
+import {
+  deletedRecordKey,
+  droppedSpaceKey,
+  type RecordCollections,
+  recordKey,
+  recordPlaceKey,
+} from "./record-collections.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";
 
 /** Identifies the records of one model and variant of a connection. */
@@ -82,7 +89,7 @@ export interface RecordCommits {
 
 interface RecordCommitsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & RecordCollections;
   readonly connections: Pick<Connections, "get">;
   readonly digests: () => Promise<RecordDigests>;
   readonly world: World;

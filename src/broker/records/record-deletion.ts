@@ -2,8 +2,8 @@ import { recordIds } from "../../core/scripts/record-change.ts";
 import type { RecordModel } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { after } from "../../store/keys.ts";
-import { recordPlaceDigest, recordPlacesUnder } from "../collections.ts";
 import { createDigestSet } from "./digest-set.ts";
+import { recordPlaceDigest, recordPlacesUnder } from "./record-collections.ts";
 import {
   placeIn,
   type RecordCommitContext,

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 import { StaleWrite, type Store } from "../../store/contract.ts";
-import { recordDigestKey } from "../collections.ts";
+import { recordDigestKey } from "./record-collections.ts";
 
 /**
  * Represents record IDs in keys, which are not encrypted. IDs may identify people, and a plain hash of an address is

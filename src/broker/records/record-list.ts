@@ -3,7 +3,7 @@ import type { RecordAction } from "../../core/scripts/record-change.ts";
 import { type RecordModel, type StoredRecord, StoredRecordSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Entry, Store } from "../../store/contract.ts";
 import { after } from "../../store/keys.ts";
-import { droppedSpaceKey, recordKey, recordPlaceKey, recordSequence, recordsUnder } from "../collections.ts";
+import { droppedSpaceKey, recordKey, recordPlaceKey, recordSequence, recordsUnder } from "./record-collections.ts";
 import { placeIn } from "./record-commits.ts";
 import type { RecordCursors } from "./record-cursor.ts";
 import { digestText, type RecordDigests } from "./record-digests.ts";

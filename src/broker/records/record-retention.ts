@@ -5,18 +5,18 @@ import { type Change, type Condition, type Entry, StaleWrite, type Store } from 
 import { partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
+import { droppedConnections } from "../connections/connection-collections.ts";
 import {
-  type Collections,
   deletedRecordsUntil,
-  droppedConnections,
   droppedSpaceKey,
   droppedSpaces,
+  type RecordCollections,
   recordKey,
   recordModelsUntouchedSince,
   recordPlaceKey,
   recordPlacesUnder,
   recordsUnder,
-} from "../collections.ts";
+} from "./record-collections.ts";
 import { dropped, placeIn, touchEveryMs } from "./record-commits.ts";
 
 interface RecordSweepRequest {
@@ -40,7 +40,7 @@ const mostPerRound = 100_000;
 
 export function createRecordSweep(options: {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: RecordCollections;
   readonly world: World;
 }): RecordSweep {
   const { store, collections, world } = options;

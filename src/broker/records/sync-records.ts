@@ -14,8 +14,9 @@ import { type RecordPlace, type StoredRecord, StoredRecordSchema } from "../../g
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { after } from "../../store/keys.ts";
-import { type Collections, recordKey, recordSequence, recordsUnder } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
+import { type RecordCollections, recordKey, recordSequence, recordsUnder } from "./record-collections.ts";
 import {
   createRecordCommits,
   dropped,
@@ -92,7 +93,7 @@ export type { DeleteDetection, ListedRecord, RecordFilter, RecordPage, RecordsOf
 
 interface SyncRecordsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & RecordCollections;
   readonly connections: Pick<Connections, "get">;
   readonly world: World;
 }

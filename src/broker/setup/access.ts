@@ -13,11 +13,11 @@ import { follow } from "../../store/follow.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, keyDigestKey, keyTouchKey } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { type LastUsedTimes, touchedBy, type UsedThing } from "../stored/last-used.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
+import { keyDigestKey, keyTouchKey, type SetupCollections } from "./setup-collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** A caller: its key and what the key may do. */
@@ -54,7 +54,7 @@ export interface Access {
 
 interface AccessOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly touches: LastUsedTimes;
   readonly audit: Audit;
   readonly world: World;

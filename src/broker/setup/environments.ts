@@ -10,11 +10,11 @@ import { type Environment, EnvironmentSchema } from "../../gen/latchkey/v1/envir
 import type { Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Access, Caller } from "./access.ts";
+import type { SetupCollections } from "./setup-collections.ts";
 import type { SigningSecrets } from "./signing-secrets.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
@@ -51,7 +51,7 @@ export interface EnvironmentUpdate {
 
 interface EnvironmentsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly access: Access;
   readonly signingSecrets: Pick<SigningSecrets, "deletionOf">;
   readonly audit: Audit;

@@ -5,6 +5,7 @@ import { Fault, type Mistake } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { newCallback } from "../../core/callback-address.ts";
 import { checkIntegrationSecrets } from "../../core/integration-secrets.ts";
+import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import {
   type Integration,
   Integration_Callback,
@@ -14,9 +15,9 @@ import {
 } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Change, Condition, Store } from "../../store/contract.ts";
+import type { Records } from "../../store/records.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, integrationKey, integrationSecretsKey } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
@@ -24,6 +25,7 @@ import type { Caller } from "./access.ts";
 import { requireCredentialScope } from "./credential-scope.ts";
 import { checkIntegrationMask, exposedFields, updatedIntegration, updatedSecrets } from "./integration-update.ts";
 import type { Providers } from "./providers.ts";
+import { integrationKey, integrationSecretsKey, type SetupCollections } from "./setup-collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** An integration within its environment. */
@@ -78,7 +80,7 @@ export interface IntegrationUpdate {
 
 interface IntegrationsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections & { readonly connections: Records<Connection> };
   readonly providers: Providers;
   readonly audit: Audit;
   readonly world: World;

@@ -2,7 +2,7 @@ import type { World } from "../../base/world.ts";
 import { isLocalOrigin } from "../../core/outgoing/origin.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import type { Collections } from "../collections.ts";
+import type { SetupCollections } from "./setup-collections.ts";
 
 /** Origins whose pages may use the browser routes. Kept in memory, because each browser request checks them. */
 export interface Origins {
@@ -23,7 +23,7 @@ export interface Origins {
 
 interface OriginsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly world: World;
 }
 

@@ -7,10 +7,10 @@ import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
 import { transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
 import { requireRevision } from "../stored/conflict.ts";
 import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
+import type { SetupCollections } from "./setup-collections.ts";
 
 export interface Providers {
   /** Returns a provider from memory, without waiting. */
@@ -34,7 +34,7 @@ export interface Providers {
 
 interface ProvidersOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly catalogue: ReadonlyMap<string, Provider>;
   readonly audit: Audit;
   readonly world: World;

@@ -3,6 +3,7 @@ import { type Environment, EnvironmentSchema, type Key, KeySchema } from "../../
 import { type Integration, IntegrationSchema } from "../../gen/latchkey/v1/integration_pb.ts";
 import { type Provider, ProviderSchema } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import { keyOf } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
 
@@ -47,3 +48,19 @@ export function createSetupCollections(store: Store) {
     }),
   } as const;
 }
+
+export type SetupCollections = ReturnType<typeof createSetupCollections>;
+
+/** The key that `integrations` uses, for callers that read an integration together with its secrets. */
+export const integrationKey = (environment: string, key: string) => keyOf("integration", environment, key);
+
+/** The stored value is encrypted. */
+export const integrationSecretsKey = (environment: string, key: string) =>
+  keyOf("integration-secrets", environment, key);
+
+/** The key that `signingSecrets` uses, for commits on condition that no secrets are stored. */
+export const signingSecretsKey = (environment: string) => keyOf("signing-secrets", environment);
+
+export const keyDigestKey = (digest: string) => keyOf("key-digest", digest);
+
+export const keyTouchKey = (id: string) => keyOf("touch", "key", id);

@@ -4,7 +4,7 @@ import { type Integration, Integration_Callback } from "../../gen/latchkey/v1/in
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import type { Collections } from "../collections.ts";
+import type { SetupCollections } from "./setup-collections.ts";
 
 /**
  * Integrations that share the redirect URI `/oauth/callback`. Kept in memory, because showing an integration needs
@@ -20,7 +20,7 @@ export interface SharedCallbacks {
 
 interface SharedCallbacksOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly providerOf: (name: string) => Provider | undefined;
   readonly world: World;
 }

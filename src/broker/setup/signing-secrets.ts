@@ -13,7 +13,7 @@ import { follow } from "../../store/follow.ts";
 import { partsOf } from "../../store/keys.ts";
 import { type StoredRecordOf as Read, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, signingSecretsKey } from "../collections.ts";
+import { type SetupCollections, signingSecretsKey } from "./setup-collections.ts";
 import { unknownEnvironment } from "./unknown-environment.ts";
 
 /** Signing secrets of the environments. */
@@ -48,7 +48,7 @@ const keyBytes = 32;
 
 interface SigningSecretsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SetupCollections;
   readonly audit: Audit;
   readonly world: World;
 }

@@ -1,5 +1,5 @@
 import { Fault } from "../../base/fault.ts";
-import type { Collections } from "../collections.ts";
+import type { SetupCollections } from "./setup-collections.ts";
 
 const mostNamed = 20;
 
@@ -8,7 +8,7 @@ const mostNamed = 20;
  * environment.
  */
 export async function unknownEnvironment(
-  { environments }: Pick<Collections, "environments">,
+  { environments }: Pick<SetupCollections, "environments">,
   name: string,
 ): Promise<Fault> {
   const found = await environments.page({ under: [], limit: mostNamed + 1 });

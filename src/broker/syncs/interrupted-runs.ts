@@ -7,8 +7,8 @@ import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../g
 import { type Change, type Store, StoreUnavailable } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
 import type { Runs } from "./runs.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 
 /** Ends runs that are `running` in the store but in no process, because their process has ended. */
 export interface InterruptedRuns {
@@ -18,7 +18,7 @@ export interface InterruptedRuns {
 
 interface InterruptedRunsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SyncCollections;
   readonly runs: Runs;
   readonly world: World;
 }

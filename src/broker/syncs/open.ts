@@ -1,9 +1,11 @@
 import { type ScriptHost, type ScriptLimits, usualScriptLimits } from "../../core/scripts/script.ts";
 import { createLeases } from "../../store/leases.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { CredentialsRoom } from "../credentials/open.ts";
+import type { SharedServices } from "../deliveries/open.ts";
+import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
-import type { SharedServices } from "../setup/open.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type Actions, createActions } from "./actions.ts";
 import { createRunExecution } from "./run-execution.ts";
@@ -15,6 +17,7 @@ import { createScriptLocks } from "./script-locks.ts";
 import { createScriptRequests } from "./script-requests.ts";
 import { createScriptToolbox } from "./script-tools.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncs, type Syncs } from "./syncs.ts";
 
 /** Runs the customer's scripts, immediately or queued, and provides their tools and saved records. */
@@ -32,6 +35,7 @@ export interface SyncRoom {
 
 interface SyncRoomOptions {
   readonly ground: SharedServices;
+  readonly collections: ConnectionCollections & RecordCollections & SyncCollections;
   readonly connections: Connections;
   readonly renewal: CredentialsRoom;
   readonly scripts: ScriptHost;
@@ -46,8 +50,8 @@ export interface ScriptsLimits extends RunLimits {
 }
 
 export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
-  const { ground, connections, renewal, scripts, urls, leaseMs } = options;
-  const { store, collections, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
+  const { ground, collections, connections, renewal, scripts, urls, leaseMs } = options;
+  const { store, integrations, providers, destinations, bodies, events, logs, audit, world } = ground;
   const { live, askWith } = renewal;
   const { limits, ...atOnce } = options.limits ?? { ...usualRunLimits, limits: usualScriptLimits };
   const records = createSyncRecords({ store, collections, connections, world });

@@ -26,7 +26,7 @@ import {
 import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Logs, LogWriter } from "../audit/logs.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Live } from "../credentials/live-connections.ts";
 import type { Events } from "../deliveries/events.ts";
 import { syncEvents } from "../deliveries/sync-event.ts";
@@ -35,6 +35,7 @@ import type { Providers } from "../setup/providers.ts";
 import { type RunRecords, recordsOfRun } from "./run-records.ts";
 import type { RunAt, Runs } from "./runs.ts";
 import type { ScriptToolbox, SyncTools } from "./script-tools.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
 /** Executes a queued run: starts the run, runs its script, and stores the result. */
@@ -59,7 +60,7 @@ export class Interruption extends Error {
 
 interface ExecutionOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & SyncCollections;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly toolbox: ScriptToolbox;

@@ -3,7 +3,7 @@ import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import type { Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import { type Collections, runsDue, timeOfDueKey } from "../collections.ts";
+import { runsDue, type SyncCollections, timeOfDueKey } from "./sync-collections.ts";
 
 /**
  * Queued runs that were read from the store: their id, lane and integration, which never change. Reads the store at
@@ -41,7 +41,7 @@ interface Gap {
 
 interface QueueOptions {
   readonly store: Store;
-  readonly collections: Pick<Collections, "runs">;
+  readonly collections: Pick<SyncCollections, "runs">;
 }
 
 const pageSize = 200;

@@ -11,13 +11,14 @@ import { follow } from "../../store/follow.ts";
 import { createHeldLease } from "../../store/held-lease.ts";
 import { partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import { createInterruptedRuns } from "./interrupted-runs.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
 import { createRunPace } from "./run-pace.ts";
 import { createRunQueue, type QueuedRun } from "./run-queue.ts";
 import type { Runs } from "./runs.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncScan } from "./sync-scan.ts";
 import { createSyncSchedule } from "./sync-schedule.ts";
 
@@ -43,7 +44,7 @@ export const usualRunLimits: RunLimits = { atOnce: 16, atOncePerIntegration: 8 }
 
 interface RunSchedulerOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & SyncCollections;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly execution: RunExecution;

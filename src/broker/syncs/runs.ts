@@ -12,11 +12,11 @@ import { type Run, Run_State, RunSchema, Script_Kind } from "../../gen/latchkey/
 import type { Change, Store } from "../../store/contract.ts";
 import { type PageRequest, type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import { type Collections, runInputKey, runOutputKey } from "../collections.ts";
 import { targetOf } from "../connections/connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
+import { runInputKey, runOutputKey, type SyncCollections } from "./sync-collections.ts";
 
 /** Runs of scripts: queued and running ones, and the results of the others. */
 export interface Runs {
@@ -63,7 +63,7 @@ export interface RunFilter {
 
 interface RunsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SyncCollections;
   readonly destinations: Pick<Destinations, "isOfNow">;
   readonly audit: Audit;
   readonly world: World;

@@ -1,6 +1,4 @@
 import {
-  type RecordModel,
-  RecordModelSchema,
   type StoredRun,
   StoredRunSchema,
   type StoredSync,
@@ -8,11 +6,12 @@ import {
 } from "../../gen/latchkey/stored/v1/stored_pb.ts";
 import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Store } from "../../store/contract.ts";
+import { keyOf, partsOf } from "../../store/keys.ts";
 import { createRecords } from "../../store/records.ts";
 import { complete, strip } from "../stored/revisions.ts";
-import { sortable } from "../stored/sortable-time.ts";
+import { keysUntil, sortable } from "../stored/sortable-time.ts";
 
-/** Records of the customer's syncs, of script runs, and of the models that syncs save. */
+/** Records of the customer's syncs and of script runs. */
 export function createSyncCollections(store: Store) {
   return {
     syncs: createRecords({
@@ -45,13 +44,21 @@ export function createSyncCollections(store: Store) {
         running: ({ run }: StoredRun) => (run?.state === Run_State.RUNNING ? [[]] : []),
       },
     }),
-    recordModels: createRecords({
-      store,
-      name: "record-model",
-      schema: RecordModelSchema,
-      key: ({ connectionNumber, model, variant }: RecordModel) => [String(connectionNumber), model, variant],
-      keyParts: 3,
-      indexes: { touched: ({ touchedMs }: RecordModel) => (touchedMs === 0 ? [] : [[sortable(touchedMs)]]) },
-    }),
   } as const;
 }
+
+export type SyncCollections = ReturnType<typeof createSyncCollections>;
+
+/** Range of the secondary index of syncs that are due by then; each key ends in the sync's key. */
+export const syncsDue = (nowMs: number) => keysUntil("sync.due", nowMs);
+
+/** Range of the secondary index of runs that may begin by then; each key ends in the run's key. */
+export const runsDue = (nowMs: number) => keysUntil("run.queued", nowMs);
+
+/** Reads the time from a key of such an index. */
+export const timeOfDueKey = (key: string): number => Number(partsOf(key)[1]);
+
+/** The stored value is encrypted: input and output of a run, as JSON. */
+export const runInputKey = (environment: string, id: string) => keyOf("run-input", environment, id);
+
+export const runOutputKey = (environment: string, id: string) => keyOf("run-output", environment, id);

@@ -6,7 +6,8 @@ import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
 import { type Change, type Condition, StaleWrite, type Store } from "../../store/contract.ts";
 import type { Lease } from "../../store/leases.ts";
 import type { StoredRecordOf } from "../../store/records.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 import { intervalOf } from "./sync-schedule.ts";
 
 /**
@@ -24,7 +25,7 @@ export interface SyncScan {
 
 interface SyncScanOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & SyncCollections;
   readonly scripts: ScriptHost;
   readonly world: World;
 }

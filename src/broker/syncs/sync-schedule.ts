@@ -9,9 +9,9 @@ import type { Change, Store } from "../../store/contract.ts";
 import { after, partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
-import { type Collections, syncsDue } from "../collections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Runs } from "./runs.ts";
+import { type SyncCollections, syncsDue } from "./sync-collections.ts";
 
 /** Queues a run of each sync that is due. */
 export interface SyncSchedule {
@@ -21,7 +21,7 @@ export interface SyncSchedule {
 
 interface SyncScheduleOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: SyncCollections;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly destinations: Pick<Destinations, "environmentByName">;

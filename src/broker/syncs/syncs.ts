@@ -19,7 +19,7 @@ import {
 import type { Change, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { Collections } from "../collections.ts";
+import type { ConnectionCollections } from "../connections/connection-collections.ts";
 import { type Connections, targetOf } from "../connections/connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { SyncRecords } from "../records/sync-records.ts";
@@ -28,6 +28,7 @@ import { requireRevision } from "../stored/conflict.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
 import type { Runs } from "./runs.ts";
+import type { SyncCollections } from "./sync-collections.ts";
 
 /** Syncs of connections: the state of each, and the operator's settings. The run scheduler runs them. */
 export interface Syncs {
@@ -77,7 +78,7 @@ type RunMode = Pick<Trigger, "mode" | "cause">;
 
 interface SyncsOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: ConnectionCollections & SyncCollections;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
   readonly connections: Connections;

@@ -6,8 +6,10 @@ import { type LookupIndex, openLookupIndex } from "../connections/lookup-index.t
 import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliveries/deliver.ts";
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
+import type { SharedServices } from "../deliveries/open.ts";
 import { openOutbox } from "../deliveries/outbox.ts";
-import type { SharedServices } from "../setup/open.ts";
+import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
+import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs.ts";
@@ -30,6 +32,7 @@ export interface WebhookRoom {
 
 interface WebhookRoomOptions {
   readonly ground: SharedServices;
+  readonly collections: SetupCollections & WebhookCollections;
   readonly tokens: ChannelTokens;
   readonly scripts: ScriptHost;
   readonly runs: Runs;
@@ -42,8 +45,8 @@ interface WebhookRoomOptions {
 }
 
 export async function openWebhooks(options: WebhookRoomOptions): Promise<WebhookRoom> {
-  const { ground, tokens, scripts, runs, urls, limits, leaseMs, send, sendToApplication } = options;
-  const { store, collections, integrations, providers, destinations, forwards, bodies, world } = ground;
+  const { ground, collections, tokens, scripts, runs, urls, limits, leaseMs, send, sendToApplication } = options;
+  const { store, integrations, providers, destinations, forwards, bodies, world } = ground;
   const resources = await openLookupIndex({ store, world });
   const outbox = await openOutbox({ store, world });
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });

@@ -1,9 +1,9 @@
 import type { World } from "../../base/world.ts";
 import type { Forward, Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Store } from "../../store/contract.ts";
-import type { Collections } from "../collections.ts";
 import type { Forwards } from "../deliveries/forwards.ts";
 import { outlineOf } from "../deliveries/notifications.ts";
+import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import { type FeedRequest, feed } from "../stored/watch-feed.ts";
 
 export type WebhookStep =
@@ -18,7 +18,7 @@ export interface WebhookFeedRequest extends Pick<FeedRequest, "signal" | "onOver
 
 interface WebhookFeedOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: WebhookCollections;
   readonly forwards: Forwards;
   readonly world: World;
 }

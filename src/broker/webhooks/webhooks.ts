@@ -20,12 +20,13 @@ import {
 import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
 import { Forward_State, type Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
+import { channelHeardKey } from "../channels/channel-collections.ts";
 import type { ChannelTokens } from "../channels/tokens.ts";
-import { type Collections, channelHeardKey, seenForMs, seenKey } from "../collections.ts";
 import type { LookupIndex } from "../connections/lookup-index.ts";
 import type { ForwardBodies } from "../deliveries/forward-bodies.ts";
 import type { Forwards } from "../deliveries/forwards.ts";
 import { headingKey, type Outbox } from "../deliveries/outbox.ts";
+import { seenForMs, seenKey, type WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import type { NotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { NotificationProofs } from "./notification-proofs.ts";
@@ -81,7 +82,7 @@ export interface ExplainedWebhook {
 
 interface WebhooksOptions {
   readonly store: Store;
-  readonly collections: Collections;
+  readonly collections: WebhookCollections;
   readonly receivers: WebhookReceivers;
   readonly proofs: NotificationProofs;
   readonly resources: LookupIndex;

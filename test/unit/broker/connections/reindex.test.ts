@@ -1,9 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
-import { createCollections, lookupSpace } from "../../../../src/broker/collections.ts";
+import { createCollections } from "../../../../src/broker/collections.ts";
+import { lookupSpace } from "../../../../src/broker/connections/connection-collections.ts";
 import { lookupDigest } from "../../../../src/broker/connections/connection-lookups.ts";
+import { createLookupFields } from "../../../../src/broker/connections/lookup-fields.ts";
 import { openReindex, type Reindex } from "../../../../src/broker/connections/reindex.ts";
-import { createLookupFields } from "../../../../src/broker/setup/lookup-fields.ts";
 import { ConnectionImportSchema, ConnectionSchema } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
 import { IntegrationSchema } from "../../../../src/gen/latchkey/v1/integration_pb.ts";
 import { ProviderSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { describedValues } from "../../../../src/broker/credentials/described-values.ts";
+import { describedValues } from "../../../../src/broker/connections/described-values.ts";
 import { filledRequest } from "../../../../src/broker/tokens/request-template.ts";
 import { emailHash } from "../../../../src/core/notifications/email-hash.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { lookupFields } from "../connections/connection-lookups.ts";
+import { lookupFields } from "./connection-lookups.ts";
 
 /**
  * Fields by which connections of a provider are indexed. The collections need them for every write, and are created
