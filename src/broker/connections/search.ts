@@ -68,11 +68,11 @@ function oneAfterAnother(parts: readonly ListingPart[]): ConnectionSource {
 
 type UnhealthyQuery = Pick<ConnectionQuery, "environment" | "states" | "integrations">;
 
-/** Chooses the narrowest index for the query. */
 export function createConnectionListing({
   connections,
   integrations,
 }: SetupCollections & ConnectionCollections): ConnectionListing {
+  /** Chooses the narrowest index for the query. */
   async function sourceOf({
     environment,
     id,
