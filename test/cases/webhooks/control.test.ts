@@ -402,8 +402,8 @@ it("says of what is not there that it is not, or not any more", async () => {
     expect(await codeOf(client().getForward({ environment, id }))).toBe(Code.NotFound);
   }
   expect(await codeOf(client().getForward({ environment, id: "" }))).toBe(Code.InvalidArgument);
-  expect((await client().listNotifications({ environment: "none" })).notifications).toEqual([]);
-  expect((await client().listForwards({ environment: "none" })).forwards).toEqual([]);
+  expect(await codeOf(client().listNotifications({ environment: "none" }))).toBe(Code.NotFound);
+  expect(await codeOf(client().listForwards({ environment: "none" }))).toBe(Code.NotFound);
   expect(await codeOf(client().sendTestNotification({ environment, integration: "none" }))).toBe(Code.NotFound);
   expect(await codeOf(client().explainWebhook({ environment, integration: "none" }))).toBe(Code.NotFound);
 });
