@@ -1,5 +1,6 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { watchLiveness } from "./http2-liveness.ts";
 
 /** Deadlines of one HTTP/2 session with a client. PINGs do not extend them. */
 export interface SessionLife {
@@ -26,12 +27,6 @@ const idleMs = 300_000;
 /** A client must close its side within this time after the door has; it may have answers to read before. */
 const closingMs = 30_000;
 const closingUnusedMs = 2_000;
-/**
- * A client that sends nothing for this time is sent a PING, and must send something within the same time again. It may
- * be gone without a FIN, and over TLS Node does not always see the FIN of one that left while it was written to.
- */
-const silentMs = 20_000;
-
 export function createSessionLife({ session, socket, drain }: SessionLifeOptions): SessionLife {
   const openedMs = performance.now();
   let idleSinceMs = openedMs;
@@ -40,32 +35,19 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
   let hasSettings = false;
   let hasCarried = false;
   let isDraining = false;
-  let bytesRead = 0;
-  let heardMs = openedMs;
-  let isAsked = false;
-  /** Whether the client has sent nothing, not even the answer to a PING. */
-  function isGone(nowMs: number): boolean {
-    if (socket.bytesRead !== bytesRead) {
-      bytesRead = socket.bytesRead;
-      heardMs = nowMs;
-      isAsked = false;
-    }
-    if (nowMs - heardMs > silentMs && !isAsked) {
-      isAsked = true;
-      session.ping(() => {});
-    }
-    return nowMs - heardMs > 2 * silentMs;
-  }
+  const liveness = watchLiveness({ session, socket });
   session.once("remoteSettings", () => {
     hasSettings = true;
   });
 
   return {
     streamOpened() {
+      liveness.frameSeen();
       streams += 1;
       hasCarried = true;
     },
     streamClosed() {
+      liveness.frameSeen();
       streams -= 1;
       idleSinceMs = performance.now();
     },
@@ -76,7 +58,7 @@ export function createSessionLife({ session, socket, drain }: SessionLifeOptions
         if (nowMs - closingSinceMs > (hasCarried ? closingMs : closingUnusedMs)) socket.destroy();
       } else if (!hasSettings) {
         if (nowMs - openedMs > settingsMs) session.destroy();
-      } else if (isGone(nowMs)) {
+      } else if (!liveness.check(nowMs)) {
         session.destroy();
         socket.destroy();
       } else if (streams === 0 && !isDraining && nowMs - idleSinceMs > (hasCarried ? idleMs : firstStreamMs)) {

@@ -11,11 +11,15 @@ import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/conn
 import { compressionGzip, universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
+import { boundBody } from "./body-deadline.ts";
 import type { Gate } from "./gate.ts";
 import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } from "./slow-readers.ts";
 
 /** What Node hands over, of HTTP/1.1 and of HTTP/2. */
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
+
+/** The body of a call with one request message, or of any call without a key, must go on within this time. */
+const bodyMs = 30_000;
 
 export interface Handlers {
   readonly routes: (router: ConnectRouter) => void;
@@ -65,7 +69,9 @@ export function createCalls(options: CallsOptions): Calls {
     response.on("error", () => {});
     const reader = watchReader(response, { stallMs });
     const values = createContextValues().set(readerKey, reader);
-    const answered = await handler(universalRequestFromNodeRequest(request, response, undefined, values));
+    const asked = universalRequestFromNodeRequest(request, response, undefined, values);
+    const body = boundBody(asked.body as AsyncIterable<Uint8Array>, { method: handler.method, bodyMs });
+    const answered = await handler({ ...asked, body });
     if (!request.complete) leaveUnread(response);
     await send({ answered, response, reader });
   }
