@@ -14,7 +14,7 @@ import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
 import { usualRunLimits } from "./broker/syncs/run-scheduler.ts";
-import { checkAliases } from "./config/check-aliases.ts";
+import { checkAliases, warnOfMissingConnections } from "./config/check-aliases.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";
 import { type DeclaredSetup, defaultEnvironment } from "./core/declared.ts";
@@ -205,6 +205,7 @@ export async function startSidecar(config: Config, given: World, told: StartOpti
       const held = broker;
       await checkAliases(config.undeclaredAliases, { integrations: held.integrations, log });
       await held.declare(withPinned(config.declared, config));
+      await warnOfMissingConnections(config.aliases, { connections: held.connections, log });
       const sockets = createConnectSockets({
         cookies: createBrowserCookies(publicUrl),
         outcomes: held.outcomes,
@@ -279,6 +280,7 @@ export async function startSidecar(config: Config, given: World, told: StartOpti
             atDoor.configure(limits);
             metrics.configRejected.set(0);
             log.info("the configuration file was applied");
+            await warnOfMissingConnections(config.aliases, { connections: held.connections, log });
           } catch (err) {
             metrics.configRejected.set(1);
             log.error("the configuration file is refused; what was in force stays", { err });

@@ -1,7 +1,11 @@
+import { create } from "@bufbuild/protobuf";
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
+import type { Connections } from "../broker/connections/connections.ts";
 import type { Integrations } from "../broker/setup/integrations.ts";
+import { ConnectionRefSchema } from "../gen/latchkey/v1/connection_pb.ts";
 import type { UndeclaredAlias } from "./check-names.ts";
+import type { AliasConfig } from "./config.ts";
 import { ConfigMistakes } from "./mistakes.ts";
 
 interface AliasCheck {
@@ -28,4 +32,29 @@ export async function checkAliases(
     }
   }
   if (mistakes.length > 0) throw new ConfigMistakes(mistakes);
+}
+
+interface ConnectionCheck {
+  readonly connections: Pick<Connections, "get">;
+  readonly log: Pick<Log, "warn">;
+}
+
+/** Warns of aliases whose connections do not exist: a connection may be made later, so that this is no mistake. */
+export async function warnOfMissingConnections(
+  aliases: readonly AliasConfig[],
+  { connections, log }: ConnectionCheck,
+): Promise<void> {
+  const missing: string[] = [];
+  for (const { name, environment, integration, connection: id } of aliases) {
+    try {
+      await connections.get(create(ConnectionRefSchema, { environment, integration, id }));
+    } catch (error) {
+      if (!(error instanceof Fault) || error.status !== 404) throw error;
+      missing.push(`${name}: ${environment}/${integration}/${id}`);
+    }
+  }
+  if (missing.length === 0) return;
+  log.warn("aliases name connections that do not exist; requests to them are answered 404 until they do", {
+    aliases: missing,
+  });
 }

@@ -1,7 +1,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { temporaryFolder } from "../../support/sidecar/harness.ts";
+import { secretKey, temporaryFolder } from "../../support/sidecar/harness.ts";
 import { launch, serveInProcess } from "../../support/sidecar/process.ts";
 
 const K = "an-application-key-of-length";
@@ -117,6 +117,36 @@ it("takes an alias of an integration that the store has, and warns of one that m
   await writeFile(path, alias("environment: dev, integration: later"));
   const running = await serveInProcess({ folder: join(folder, "data"), env: { LATCHKEY_CONFIG: path } });
   expect(running.stdout()).toContain('there is no integration \\"later\\" in \\"dev\\"');
+});
+
+it("names the aliases of connections that do not exist, at start and on a reload", { timeout: 60_000 }, async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "latchkey.yaml");
+  const text =
+    "integrations: [{ environment: dev, key: ours, provider: example-api-key }]\n" +
+    "aliases:\n" +
+    ["ada", "bob"]
+      .map((id) => `  - { name: of-${id}, environment: dev, integration: ours, connection: ${id} }\n`)
+      .join("");
+  await writeFile(path, `environments: [{ name: dev }]\n${text}`);
+  const running = await serveInProcess({ folder: join(folder, "data"), env: { LATCHKEY_CONFIG: path } });
+  const warnings = () =>
+    running
+      .stdout()
+      .split("\n")
+      .filter((line) => line.includes("aliases name connections that do not exist"))
+      .map((line) => (JSON.parse(line) as { aliases: readonly string[] }).aliases);
+  expect(warnings()).toEqual([["of-ada: dev/ours/ada", "of-bob: dev/ours/bob"]]);
+
+  const headers = { authorization: `Bearer ${secretKey}`, "content-type": "application/json" };
+  const body = { provider_config_key: "ours", connection_id: "ada", credentials: { type: "API_KEY", apiKey: "k" } };
+  const made = await fetch(`${running.address("data")}/connections`, {
+    ...{ method: "POST", headers, body: JSON.stringify(body) },
+  });
+  expect(made.status).toBe(201);
+  running.child.kill("SIGHUP");
+  await expect.poll(warnings, { timeout: 20_000 }).toHaveLength(2);
+  expect(warnings()[1]).toEqual(["of-bob: dev/ours/bob"]);
 });
 
 /** As Kubernetes sets them for Services called `latchkey` and `latchkey-ops`. */
