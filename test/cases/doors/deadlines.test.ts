@@ -80,6 +80,8 @@ async function expectEnded(running: Running, all: Readonly<Record<string, Silenc
     silence.doors.map((door) => begin({ address: running.address(door), about: `${door}: ${name}`, silence, open })),
   );
   const stops = await Promise.all(begun);
+  // A connection that was made need not have been accepted yet.
+  await sleep(3_000);
   const files = openFiles(running);
   await sleep(withinMs);
   expect([...open]).toEqual([]);
