@@ -1,7 +1,7 @@
 import { place, placedNames } from "./placement.ts";
 import type { AuthScheme } from "./scheme.ts";
 
-/** A long-lived key, placed where the provider wants it. */
+/** A long-lived key, placed as the provider requires. */
 export const apiKey: AuthScheme<"apiKey"> = {
   attach: ({ credentials, rules }) => place({ what: "the API key", value: credentials.apiKey }, rules),
   names: placedNames,

@@ -34,7 +34,7 @@ export type {
 } from "./scheme.ts";
 export { CannotAttach } from "./scheme.ts";
 
-/** Every scheme there is. One that the proto names and this table lacks does not compile. */
+/** All schemes. A scheme in the proto that is missing here is a compile error. */
 const schemes: { readonly [N in SchemeName]: AuthScheme<N> } = {
   oauth2,
   oauth2Client,
@@ -51,20 +51,20 @@ const schemes: { readonly [N in SchemeName]: AuthScheme<N> } = {
   none,
 };
 
-/** How the compiler sees a scheme of which nobody knows the name before the program runs. */
+/** The type of a scheme whose name is known only at run time. */
 type AnyScheme = AuthScheme<SchemeName>;
 
 interface AttachmentRequest {
   readonly credentials: Credentials;
   readonly provider: Provider;
-  /** The integration's OAuth app. One among the credentials wins. */
+  /** The integration's OAuth app; an app among the credentials takes precedence. */
   readonly client?: Client | undefined;
-  /** What the connection says of itself, for rules that name `${connectionConfig.NAME}`. */
+  /** The connection's configuration, for rules that name `${connectionConfig.NAME}`. */
   readonly connectionConfig?: JsonObject | undefined;
   readonly nowMs: number;
 }
 
-/** How a connection's requests show its credentials, in the provider's way. Throws CannotAttach. */
+/** Returns how requests of a connection carry its credentials, as the provider requires. Throws CannotAttach. */
 export function attachmentOf(request: AttachmentRequest): Attachment {
   const { provider, client, connectionConfig = {}, nowMs } = request;
   const { auth } = provider;
@@ -76,14 +76,14 @@ export function attachmentOf(request: AttachmentRequest): Attachment {
       `the provider takes ${ProviderSchema.field[auth.case].name}, and the credentials are ${given}`,
     );
   }
-  // The credentials and the rules are of one case, as was just checked, and so is the scheme.
+  // The check above ensures that credentials, rules and scheme are of the same case.
   const scheme = schemes[auth.case] as AnyScheme;
   return scheme.attach({ credentials: kind.value, rules: auth.value, client, connectionConfig, nowMs });
 }
 
-/** Which of a caller's own headers and parameters give way, whatever the connection. */
+/** Returns the names of the caller's headers and parameters that are replaced, for any connection of the provider. */
 export function attachedNames({ auth }: Provider): AttachedNames {
   if (auth.case === undefined) return { headers: [], query: [] };
-  // The rules are of the case that the scheme is found by.
+  // The scheme is looked up by the case of the rules.
   return (schemes[auth.case] as AnyScheme).names(auth.value);
 }

@@ -3,12 +3,12 @@ import { requireHeaderValue } from "./header-value.ts";
 import { compare, joinSorted, percentEncode, recodeForm, recodeParameters } from "./percent.ts";
 import { type AttachRequest, type AuthScheme, CannotAttach, type NameValue, type RequestDraft } from "./scheme.ts";
 
-/** The headers that are ours to set, or to leave out: a caller's own would be taken for a part of the signature. */
+/** Headers that Latchkey sets or omits: a caller's own would be taken as part of the signature. */
 const headerNames = ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
 
 /**
- * Not signed: what belongs to one hop, or what something on the way may change or add to. AWS asks for no more than
- * the host and `x-amz-*`; the more is signed beside, the less can be changed by others. AWS's own SDKs do the same.
+ * Headers that are not signed: hop-by-hop ones, and those that intermediaries may change or add to. AWS requires only
+ * the host and `x-amz-*`; every other signed header is protected against changes as well. AWS's own SDKs do the same.
  */
 const unsigned = new Set([
   ...["connection", "expect", "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"],
@@ -18,8 +18,8 @@ const unsigned = new Set([
 ]);
 
 /**
- * S3 in all its shapes departs from the rest: it encodes the path once and leaves it as it is otherwise, wants the
- * payload's hash in a header of its own, and takes a payload that was not hashed.
+ * All variants of S3 differ from other services: they encode the path once and do not normalize it, require the payload
+ * hash in a header, and accept an unhashed payload.
  */
 const likeS3 = new Set(["s3", "s3-object-lambda", "s3-outposts", "s3express"]);
 
@@ -59,8 +59,8 @@ export const awsSigv4: AuthScheme<"awsSigv4"> = {
       return { headers: [["authorization", authorization] as const, ...own] };
     }
 
-    // A file on its way to S3 may be larger than memory, and TLS keeps it whole; elsewhere AWS takes nothing without
-    // the hash of its body, which has to be there in full before the first byte leaves.
+    // An upload to S3 may be larger than memory, and TLS protects its integrity. Other services require the hash of the
+    // body, so the whole body must be read before the first byte is sent.
     return { kind: "signing", needs: isS3 ? "nothing" : "body", headerNames, sign };
   },
   names: () => ({ headers: headerNames, query: [] }),
@@ -70,7 +70,8 @@ function secretOf({ credentials }: AttachRequest<"awsSigv4">): string {
   const { accessKeyId, secretAccessKey, sessionToken, roleArn } = credentials;
   if (accessKeyId === "") throw new CannotAttach("the access key's id is missing");
   if (secretAccessKey === "") throw new CannotAttach("the access key's secret is missing");
-  // Without it, requests would go out in the name of whoever may assume the role, with rights that were not meant.
+  // Without the session token, requests would be sent as the identity that may assume the role, with its unintended
+  // rights.
   if (roleArn !== "" && sessionToken === "") throw new CannotAttach("the keys of the role to assume are not there yet");
   requireHeaderValue(accessKeyId, "the access key's id");
   requireHeaderValue(sessionToken, "the session token");
@@ -84,13 +85,13 @@ interface Scope {
 
 function scopeOf({ credentials, rules }: AttachRequest<"awsSigv4">): Scope {
   const scope = { region: credentials.region, service: rules.service || credentials.service };
-  // Each is one part of a path in the credential scope.
+  // Each is a path segment of the credential scope.
   if (!/^[A-Za-z0-9-]+$/.test(scope.region)) throw new CannotAttach("the region is missing or is none");
   if (!/^[A-Za-z0-9._-]+$/.test(scope.service)) throw new CannotAttach("the service is missing or is none");
   return scope;
 }
 
-/** The key that signs is the same for a whole day. */
+/** The signing key is the same for a whole day. */
 function createDayKey({ secret, region, service }: Scope & { readonly secret: string }): (day: string) => Buffer {
   let held: { readonly day: string; readonly key: Buffer } | undefined;
   return (day) => {
@@ -102,7 +103,7 @@ function createDayKey({ secret, region, service }: Scope & { readonly secret: st
   };
 }
 
-/** By name; what came more than once in the order in which it came, with the blanks that mean nothing taken out. */
+/** Returns the signed headers by name; repeated ones joined in order, with insignificant blanks removed. */
 function headersOf({ host, headers }: RequestDraft, own: readonly NameValue[]): NameValue[] {
   const signed: NameValue[] = [["host", host], ...headers.filter(([name]) => !unsigned.has(name)), ...own];
   const together = Map.groupBy(signed, ([name]) => name);
@@ -116,10 +117,13 @@ function headersOf({ host, headers }: RequestDraft, own: readonly NameValue[]): 
     .sort(([a], [b]) => compare(a, b));
 }
 
-/** What S3 knows the object by, encoded: a plus in a path is a blank to it, and an encoded slash a slash. */
+/** Encodes the object's name as S3 decodes it: a plus in a path is a blank, and an encoded slash is a slash. */
 const pathForS3 = (path: string) => recodeForm(path === "" ? "/" : path).replaceAll("%2F", "/");
 
-/** RFC 3986, section 5.2.4, without empty segments; then encoded a second time, over what is encoded as it was sent. */
+/**
+ * Normalizes by RFC 3986, section 5.2.4, without empty segments; then encodes the path again, on top of its encoding as
+ * sent.
+ */
 function normalPath(path: string): string {
   const kept: string[] = [];
   for (const segment of path.split("/")) {
@@ -129,7 +133,7 @@ function normalPath(path: string): string {
   return `/${kept.join("/")}${kept.length > 0 && path.endsWith("/") ? "/" : ""}`;
 }
 
-/** Some buckets insist on a hash, so that where there can be no body its hash is given. */
+/** Some buckets require a hash, so requests that cannot have a body send the hash of an empty one. */
 function payloadForS3({ method, headers, body }: RequestDraft): string {
   const announced = headers.some(
     ([name, value]) => name === "transfer-encoding" || (name === "content-length" && value !== "0"),
@@ -140,7 +144,7 @@ function payloadForS3({ method, headers, body }: RequestDraft): string {
 
 function sha256(content: string | Uint8Array): string {
   const hash = createHash("sha256");
-  // Nothing but a header's value can be other than ASCII, and that is bytes, one character each.
+  // Only header values can contain non-ASCII characters, and those are bytes, one per character.
   return (typeof content === "string" ? hash.update(content, "latin1") : hash.update(content)).digest("hex");
 }
 const hmac = (key: Buffer, content: string) => createHmac("sha256", key).update(content).digest();

@@ -7,7 +7,7 @@ const controlCharacter = /[\x00-\x1f\x7f]/;
 export const basic: AuthScheme<"basic"> = {
   attach({ credentials: { username, password } }) {
     if (username === "" && password === "") throw new CannotAttach("the user name and the password are missing");
-    // RFC 7617, section 2: what follows the first colon would be read as the password.
+    // RFC 7617, section 2: anything after the first colon would be read as the password.
     if (username.includes(":")) throw new CannotAttach("the user name has a colon, which HTTP Basic cannot carry");
     if (controlCharacter.test(username) || controlCharacter.test(password)) {
       throw new CannotAttach("the user name or the password has a control character, such as a line break at its end");

@@ -7,7 +7,10 @@ interface KeyPair {
   readonly privateKey: string;
 }
 
-/** The pair as TLS takes it, once it is known to be one: else it would only come out in the middle of a handshake. */
+/**
+ * Returns the pair for TLS after checking that the two belong together: otherwise the error would appear only during a
+ * handshake.
+ */
 export function requireCertificate(pair: KeyPair): KeyPair {
   const [certificate, privateKey] = [unescapePem(pair.certificate), unescapePem(pair.privateKey)];
   const key = readPrivateKey(privateKey, "the private key of the client certificate");
@@ -22,7 +25,7 @@ function readCertificate(pem: string): X509Certificate {
   try {
     return new X509Certificate(pem);
   } catch {
-    /* What OpenSSL has to say of it helps nobody. */
+    /* OpenSSL's error message would not help. */
     throw new CannotAttach("the client certificate cannot be read: it must be PEM");
   }
 }

@@ -1,9 +1,11 @@
 import { CannotAttach } from "./scheme.ts";
 
-/** RFC 9110, section 5.5: no CR, LF, NUL or other control character but the tab, and nothing that is no byte. */
+/**
+ * RFC 9110, section 5.5: no CR, LF, NUL or other control character except the tab, and only characters that are bytes.
+ */
 const sendable = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** The value itself, once it is known to stay within its line. */
+/** Returns the value after checking that it cannot break out of its header line. */
 export function requireHeaderValue(value: string, what: string): string {
   if (sendable.test(value)) return value;
   throw new CannotAttach(`${what} has a line break or another character that a header cannot carry`);

@@ -1,6 +1,6 @@
 import type { AuthScheme } from "./scheme.ts";
 
-/** A provider that asks for nothing gets nothing. */
+/** For providers that need no credentials. */
 export const none: AuthScheme<"none"> = {
   attach: () => ({ kind: "fixed", headers: [], query: [] }),
   names: () => ({ headers: [], query: [] }),

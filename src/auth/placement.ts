@@ -6,7 +6,7 @@ type KeyPlacement =
   | { readonly header: string; readonly prefix: string; readonly query?: undefined }
   | { readonly query: string; readonly header?: undefined };
 
-/** A bearer token (RFC 6750, section 2.1) unless the rules say otherwise. */
+/** The default is a bearer token (RFC 6750, section 2.1). */
 function placeOf(rules: ApiKeyRules | undefined): KeyPlacement {
   const { header = "", query = "", prefix = "" } = rules ?? {};
   if (header !== "") return { header, prefix };
@@ -15,12 +15,12 @@ function placeOf(rules: ApiKeyRules | undefined): KeyPlacement {
 }
 
 interface Secret {
-  /** What it is, for an operator: "the access token". */
+  /** Name for an operator: "the access token". */
   readonly what: string;
   readonly value: string;
 }
 
-/** A secret that is sent as it is, where the provider wants it. */
+/** Places a secret, unchanged, where the provider expects it. */
 export function place({ what, value }: Secret, rules: ApiKeyRules | undefined): FixedAttachment {
   if (value === "") throw new CannotAttach(`${what} is missing`);
   const at = placeOf(rules);

@@ -4,61 +4,61 @@ import type { Provider } from "../gen/latchkey/v1/provider_pb.ts";
 
 export type NameValue = readonly [name: string, value: string];
 
-/** What credentials show on the TLS connection itself. */
+/** Credentials for the TLS connection. */
 interface OnConnection {
   /** PEM. */
   readonly clientCertificate?: { readonly certificate: string; readonly privateKey: string };
 }
 
-/** What every request of a connection carries, made once and kept. */
+/** Headers and parameters of every request of a connection, created once and cached. */
 export interface FixedAttachment extends OnConnection {
   readonly kind: "fixed";
   readonly headers: readonly NameValue[];
-  /** Names and values not yet percent-encoded. */
+  /** Names and values before percent-encoding. */
   readonly query: readonly NameValue[];
-  /** Not after this moment, in milliseconds since 1970: then it is made anew. */
+  /** Expiry, in milliseconds since 1970; then the attachment is created again. */
   readonly untilMs?: number;
 }
 
-/** What has to be made for each request out of the request itself. */
+/** A signature that is computed for each request. */
 export interface SigningAttachment extends OnConnection {
   readonly kind: "signing";
-  /** What of the body must be known first: nothing; the body, when it is a form; or whatever it is. */
+  /** The part of the body needed for signing: none; the body if it is a form; or any body. */
   readonly needs: "nothing" | "form" | "body";
-  /** The headers that it sets or leaves out on purpose, in lower case: a caller's own are dropped. */
+  /** Headers that the scheme sets or deliberately omits, in lower case: a caller's own are dropped. */
   readonly headerNames: readonly string[];
-  /** Of the draft alone, but for what is random in a signature itself. */
+  /** Depends only on the draft, except for randomness in the signature itself. */
   readonly sign: (draft: RequestDraft) => { readonly headers: readonly NameValue[] };
-  /** Secrets that stand in what it makes as they are. */
+  /** Secrets that appear verbatim in the signed headers. */
   readonly shown?: readonly string[];
-  /** The header of an answer, in lower case, that brings what the next request must be signed with. */
+  /** Response header, in lower case, with the nonce for the next request. */
   readonly nonceHeader?: string;
 }
 
 export type Attachment = FixedAttachment | SigningAttachment;
 
-/** A request on its way out. */
+/** A request before signing. */
 export interface RequestDraft {
   readonly method: string;
   readonly scheme: "https" | "http";
-  /** As the Host header has it. */
+  /** The value of the Host header. */
   readonly host: string;
   /** Raw, as sent, without the query. */
   readonly path: string;
   /** Raw, without the question mark. */
   readonly query: string;
-  /** What is sent, names in lower case. */
+  /** Headers to send, names in lower case. */
   readonly headers: readonly NameValue[];
-  /** Undefined when there is none, and when nobody asked for it: see `needs`. */
+  /** Undefined if there is none, or if it was not needed: see `needs`. */
   readonly body: Uint8Array | undefined;
   readonly nowMs: number;
-  /** Unguessable, for nonces. */
+  /** Unpredictable text, for nonces. */
   readonly nonce: string;
-  /** What the provider gave to sign with, where it has: see `nonceHeader`. */
+  /** The provider's nonce, if any: see `nonceHeader`. */
   readonly providerNonce?: string | undefined;
 }
 
-/** The OAuth app that an integration was set up with. */
+/** An integration's OAuth app. */
 export interface Client {
   readonly id: string;
   readonly secret: string;
@@ -66,7 +66,7 @@ export interface Client {
   readonly privateKey?: string | undefined;
 }
 
-/** Which of a caller's own headers and query parameters give way to ours. Headers are in lower case. */
+/** Names of the caller's headers and query parameters that ours replace. Header names are in lower case. */
 export interface AttachedNames {
   readonly headers: readonly string[];
   readonly query: readonly string[];
@@ -84,13 +84,13 @@ export interface AttachRequest<N extends SchemeName> {
   readonly nowMs: number;
 }
 
-/** One way in which a provider is shown credentials. Pure: it describes, and somebody else sends. */
+/** A way to attach credentials. Pure: describes the request, and sends nothing. */
 export interface AuthScheme<N extends SchemeName> {
   readonly attach: (request: AttachRequest<N>) => Attachment;
   readonly names: (rules: RulesOf<N>) => AttachedNames;
 }
 
-/** Credentials that cannot be attached. The message is for whoever runs the integration, and never quotes a secret. */
+/** Credentials that cannot be attached. The message is for the integration's operator, and never quotes a secret. */
 export class CannotAttach extends Error {
   override readonly name = "CannotAttach";
 }

@@ -18,7 +18,7 @@ export const tba: AuthScheme<"tba"> = {
   names: () => ({ headers: ["authorization"], query: [] }),
 };
 
-/** The connection's own consumer, where it has one; each part of it that is not said is the integration's. */
+/** The connection's own consumer, if any; missing parts come from the integration. */
 function consumerOf({ configOverride }: CredentialsOf<"tba">, client: Client | undefined): Client | undefined {
   if (configOverride === undefined) return client;
   const { clientId, clientSecret } = configOverride;

@@ -1,15 +1,15 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { CannotAttach } from "./scheme.ts";
 
-/** The values that a text of a provider's description may name, by the first part of their name. */
+/** Values for placeholders in a provider's description, by the first part of their names. */
 export type Values = Readonly<Record<string, JsonValue>>;
 
 /** `${credentials.key.id}`, `${iat}`. */
 const placeholder = /\$\{([^}]*)\}/g;
 
 /**
- * Text of a provider's description with the values it names. What was put in is never looked at again, so that a
- * value that looks like a name stays what it is. A text that is a name alone becomes the value itself.
+ * Fills values into text of a provider's description. Inserted values are not expanded again, even if they look like
+ * placeholders. Text that is a single placeholder becomes the value itself.
  */
 export function fill(template: string, values: Values): JsonValue {
   const [whole] = [...template.matchAll(placeholder)];
@@ -21,7 +21,7 @@ export function fillText(template: string, values: Values): string {
   return template.replaceAll(placeholder, (_, name: string) => textOf(name, values));
 }
 
-/** The texts within, at any depth. Names of fields are the provider's own. */
+/** Fills all text, at any depth. Field names stay unchanged. */
 export function fillAll(template: JsonObject, values: Values): JsonObject {
   const filled = (value: JsonValue): JsonValue => {
     if (typeof value === "string") return fill(value, values);
@@ -31,11 +31,11 @@ export function fillAll(template: JsonObject, values: Values): JsonObject {
   return Object.fromEntries(Object.entries(template).map(([name, value]) => [name, filled(value)]));
 }
 
-/** The value at a dotted path; undefined where there is none. */
+/** Returns the value at a dotted path; undefined if there is none. */
 export function find(path: string, values: Values): JsonValue | undefined {
   let found: JsonValue | undefined = values;
   for (const step of path.split(".")) {
-    // Own fields alone: `constructor` is a field like any other.
+    // Own fields only: `constructor` is an ordinary field name here.
     found = isObject(found) && Object.hasOwn(found, step) ? found[step] : undefined;
   }
   return found ?? undefined;

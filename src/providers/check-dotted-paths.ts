@@ -3,13 +3,13 @@ import type { Provider, TokenAnswer } from "../gen/latchkey/v1/provider_pb.ts";
 import { stepsOf } from "./dotted-path.ts";
 import { mistake } from "./mistake.ts";
 
-/** All the paths at which a description looks for something; an empty one stands for its default. */
+/** Checks all paths in a description; an empty path means its default. */
 export const checkDottedPaths = (provider: Provider): Mistake[] =>
   dottedPaths(provider).flatMap(([path, dotted]) =>
     dotted === "" || stepsOf(dotted) !== undefined ? [] : [mistake(path, "must be a dotted path without empty names")],
   );
 
-/** Where in a provider's answers and notifications something is looked for. */
+/** Returns the paths into a provider's responses and notifications. */
 function dottedPaths({ auth, proxy, describe, verification, notification, channel }: Provider): [string, string][] {
   const { items = "", next = "", lastItem = "", more = "" } = proxy?.pagination ?? {};
   const answer = auth.value !== undefined && "tokenAnswer" in auth.value ? auth.value.tokenAnswer : undefined;

@@ -4,7 +4,7 @@ import { checkUrl } from "./check-url.ts";
 import { mistake } from "./mistake.ts";
 import { type SignatureScheme, schemeFacts, schemeOf, signatureSchemes } from "./signature-scheme.ts";
 
-/** What the schema cannot hold: names that lead somewhere, and a proof that proves something. */
+/** Checks what the schema cannot express: that names refer to values, and that the proof is sound. */
 export function checkNotification(rules: NotificationRules): Mistake[] {
   const { signature, values, challenge, headerPrefix, secretHeaders } = rules;
   return [
@@ -22,7 +22,7 @@ export function checkNotification(rules: NotificationRules): Mistake[] {
   ];
 }
 
-/** Where one of the values is named. */
+/** Returns all places that name a value. */
 const namesIn = ({
   lookups,
   messageId,
@@ -37,7 +37,7 @@ const namesIn = ({
   ...Object.entries({ channel, number, state, resource_id: resourceId, kind }).filter(([, name]) => name !== ""),
 ];
 
-/** Of a field, as headers are kept here. */
+/** Checks a header name, which is kept in lower case. */
 const checkName = (name: string, path: string): Mistake[] =>
   /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name) ? [] : [mistake(path, "must be the name of a header, in lower case")];
 
@@ -61,7 +61,7 @@ function checkSignature(signature: SignatureRules, rules: NotificationRules): Mi
     ...Object.entries(names).flatMap(([name, value]) => (value === "" ? [] : checkName(value, at(name)))),
     ...checkUrl({ url: jwksUrl, path: at("jwks_url"), fields: [] }),
     ...checkScheme(signature).map(({ path, message }) => mistake(at(path.join(".")), message)),
-    // A token that is passed on to the application would soon be found in its logs.
+    // A token passed on to the application would soon appear in the application's logs.
     ...(scheme !== undefined &&
     scheme !== "none" &&
     schemeFacts[scheme].sendsSecret &&
@@ -88,7 +88,7 @@ const schemeChecks: Readonly<Record<SignatureScheme, SchemeCheck>> = {
     ...required(signature, "header", signature.header),
     ...required(signature, "jwks_url", signature.jwksUrl),
     ...required(signature, "issuer", signature.issuer),
-    // Without it a token that the signer made for somebody else would do.
+    // Without either, a token that the signer issued for another audience would be accepted.
     ...(signature.audience === "" && signature.identityClaim === ""
       ? [mistake("audience", "or identity_claim is needed: these keys sign for others, too")]
       : []),
@@ -121,7 +121,7 @@ function checkHmac(signature: SignatureRules): Mistake[] {
       ? [mistake("content", "must hold the URL, in which the hash of the body stands")]
       : []),
     ...(timestampPart !== "" && part === "" ? [mistake("part", "must name the signatures beside the timestamp")] : []),
-    // A time that is not signed proves nothing.
+    // An unsigned timestamp proves nothing.
     ...(used.includes("timestamp") === hasTime
       ? []
       : [mistake("content", "must hold the timestamp where there is one, and only there")]),
@@ -138,7 +138,7 @@ function checkChallenge({ query, body, header, contentType, when, is }: Challeng
       ? []
       : [mistake(at("content_type"), "must be text/plain or application/json")]),
     ...((when === "") === (is === "") ? [] : [mistake(at("when"), "and is belong together")]),
-    // Strangers choose its value: it must not be one that means something to whoever reads the answer.
+    // Strangers choose the value, so the header must not have a meaning for the receiver of the response.
     ...(header === "" || header.startsWith("x-")
       ? []
       : [mistake(at("header"), "must be one of the provider's own, x-…")]),

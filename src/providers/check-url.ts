@@ -7,24 +7,24 @@ interface CheckedUrl {
   readonly url: string;
   readonly path: string;
   readonly fields: readonly ConnectionField[];
-  /** Paths are appended to it. */
+  /** Paths are appended to this URL. */
   readonly isBase?: boolean;
   readonly mayNameCredentials?: boolean;
-  /** No credential travels there: on this machine (RFC 8252, section 8.3) it may be http. */
+  /** No credential is sent to the URL: on the local machine it may be http (RFC 8252, section 8.3). */
   readonly isForBrowsers?: boolean;
 }
 
 const onThisMachine = /^http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d{1,5})?(?:[/?]|$)/;
 
-/** In a host, whole labels; in a path, a whole segment: what is put in cannot reach beyond. */
+/** Placeholders must be whole labels in a host and whole segments in a path: a value then cannot reach beyond. */
 const inHost = /(?<=^|\.)\$\{connectionConfig\.\w+\}(?=\.|:|$)/g;
 const inPath = /(?<=\/)\$\{(?:connectionConfig|credentials)\.\w+\}(?=\/|$)/g;
 
-/** A URL to which a secret may go, or an end user; empty, it is none. */
+/** Checks a URL that secrets or end users are sent to; an empty one is absent. */
 export function checkUrl(checked: CheckedUrl): Mistake[] {
   const { url, path, fields, isBase = false, mayNameCredentials = false, isForBrowsers = false } = checked;
   if (url === "") return [];
-  // A letter in each place: what is left must be an ordinary URL.
+  // With a letter for each placeholder, the text must be an ordinary URL.
   const filled = url.replaceAll(placeholder, "a");
   if (!URL.canParse(filled)) return [mistake(path, "must be a URL")];
   const { protocol, search, hash, username, password } = new URL(filled);

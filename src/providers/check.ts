@@ -13,7 +13,7 @@ import { checkOrigin, checkPrefix, checkUrl } from "./check-url.ts";
 import { patternMistake } from "./field-pattern.ts";
 import { mistake } from "./mistake.ts";
 
-/** What a provider's description must be beyond its schema, so that a credential cannot be led astray by it. */
+/** Checks a provider's description beyond its schema, so that it cannot send credentials to a wrong place. */
 export function checkProvider(provider: Provider): Mistake[] {
   const { auth, proxy, connectionFields, notification } = provider;
   return [
@@ -56,7 +56,7 @@ export function checkProvider(provider: Provider): Mistake[] {
   ];
 }
 
-/** Whether a message of any number can be told to have come. */
+/** Reports whether the ID of any numbered message can be computed. */
 function isCountable({ messageId = [], channel = "", number = "" }: Partial<NotificationRules> = {}): boolean {
   const isNamed = channel !== "" && number !== "" && channel !== number;
   return isNamed && messageId.length === 2 && messageId.includes(channel) && messageId.includes(number);
@@ -68,7 +68,7 @@ function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: 
   const whole = pattern === "" ? /^/ : new RegExp(`^(?:${pattern})$`, "u");
   return [
     ...suffixes.flatMap((suffix, i) =>
-      // Of one label, it would be a domain in which anybody may have a host.
+      // A suffix of one label would be a domain in which anyone can have a host.
       /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$/.test(suffix)
         ? []
         : [mistake(`${path}.suffixes.${i}`, "must be a domain of two labels or more, such as provider.com")],
@@ -82,10 +82,10 @@ function checkField({ pattern, suffixes, defaultValue }: ConnectionField, path: 
 const isWithin = (host: string, suffixes: readonly string[]) =>
   suffixes.length === 0 || suffixes.some((suffix) => `.${host}`.endsWith(`.${suffix}`));
 
-/** Where in a list something stands that stood there before. */
+/** Returns the indexes of repeated names. */
 const twice = (names: readonly string[]): number[] => names.flatMap((name, i) => (names.indexOf(name) < i ? [i] : []));
 
-/** Of a connection, what may be written by a description and looked up by it. */
+/** Checks that a field is one of a connection that a description may write and look up. */
 const checkTarget = (field: string, path: string): Mistake[] =>
   /^(metadata|connection_config)\.[^.]+$/.test(field)
     ? []
@@ -107,7 +107,7 @@ function isJson(text: string): boolean {
     JSON.parse(text);
     return true;
   } catch {
-    // How it is wrong is for its writer to find.
+    // The author of the description has to find the error.
     return false;
   }
 }
@@ -116,16 +116,16 @@ function checkOAuth2(auth: Provider["auth"]): Mistake[] {
   if (auth.case !== "oauth2" && auth.case !== "oauth2Client") return [];
   const { metadataUrl, jwksUrl, issuer, issuerAlways, scopeNotes, renewal } = auth.value;
   return [
-    // RFC 8414, 3.3: without an issuer to compare with, anybody's description would do.
+    // RFC 8414, 3.3: without an issuer to compare with, anyone's metadata would be accepted.
     ...(metadataUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a metadata URL")] : []),
-    // OpenID Connect Core, 3.1.3.7: a key set may sign for others as well.
+    // OpenID Connect Core, 3.1.3.7: a key set may sign for other issuers as well.
     ...(jwksUrl !== "" && issuer === "" ? [mistake("auth.issuer", "is needed beside a key set")] : []),
     ...(issuerAlways && issuer === "" ? [mistake("auth.issuer", "is needed to compare an answer's with")] : []),
     ...twice(scopeNotes.map(({ scope }) => scope)).map((i) => mistake(`auth.scope_notes.${i}.scope`, "is there twice")),
     ...scopeNotes.flatMap(({ scope }, i) =>
       scope === "" ? [mistake(`auth.scope_notes.${i}.scope`, "must name a scope")] : [],
     ),
-    // Another grant that renews would otherwise send a refresh token where an access token is meant.
+    // Without a grant type, a refresh token would be sent where an access token is expected.
     ...(renewal !== undefined && renewal.grantType === ""
       ? [mistake("auth.renewal.grant_type", "must say which grant renews")]
       : []),
@@ -146,7 +146,10 @@ const oauth2Endpoints = (rules: OAuth2Rules): [string, string][] => [
   ["jwks_url", rules.jwksUrl],
 ];
 
-/** Every address that a client's or a user's secret is sent to, or an end user, or that says whom to believe. */
+/**
+ * Returns every URL that receives a secret of a client or user, or an end user, or that decides which issuer or keys
+ * are trusted.
+ */
 function endpoints({ auth }: Provider): [string, string][] {
   switch (auth.case) {
     case "oauth2":

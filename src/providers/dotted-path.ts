@@ -1,12 +1,12 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 
-/** `a.0.b\.c` as its names, `a`, `0` and `b.c`; undefined where one of them is empty. */
+/** Splits `a.0.b\\.c` into its names, `a`, `0` and `b.c`; undefined if a name is empty. */
 export function stepsOf(path: string): readonly string[] | undefined {
   const steps = path.split(/(?<!\\)\./).map((step) => step.replaceAll("\\.", "."));
   return steps.includes("") ? undefined : steps;
 }
 
-/** What stands at a path of a provider's description in what the provider answered; undefined where nothing does. */
+/** Returns the value at a path in a provider's response; undefined if there is none. */
 export function valueAt(path: string, answer: JsonValue): JsonValue | undefined {
   let value: JsonValue | undefined = answer;
   for (const step of stepsOf(path) ?? []) value = within(value, step);
@@ -14,8 +14,8 @@ export function valueAt(path: string, answer: JsonValue): JsonValue | undefined 
 }
 
 /**
- * All that stands at a path in which `*` is every element of a list: as many as there are elements, undefined where one
- * has nothing there. Of an object, `*` is a field like any other.
+ * Returns all values at a path in which `*` matches every element of an array: one per element, undefined where an
+ * element has no value. In an object, `*` is an ordinary field name.
  */
 export function valuesAt(path: string, body: JsonValue): readonly (JsonValue | undefined)[] {
   let values: readonly (JsonValue | undefined)[] = [body];
@@ -30,6 +30,6 @@ export function valuesAt(path: string, body: JsonValue): readonly (JsonValue | u
 function within(value: JsonValue | undefined, step: string): JsonValue | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (Array.isArray(value)) return /^\d{1,9}$/.test(step) ? value[Number(step)] : undefined;
-  // Own fields alone: `constructor` is a field like any other.
+  // Own fields only: `constructor` is an ordinary field name here.
   return Object.hasOwn(value, step) ? value[step] : undefined;
 }

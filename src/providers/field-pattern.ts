@@ -1,10 +1,10 @@
 /**
- * Checks a field's `pattern`. Latchkey compiles it with the flag `u`, a browser's `pattern` attribute with the flag `v`
- * (HTML, "the pattern attribute"), so it must be valid under both. Returns what is wrong; undefined: nothing.
+ * Checks a field's `pattern`. Latchkey compiles it with the flag `u`, and a browser's `pattern` attribute with the flag
+ * `v` (HTML, "the pattern attribute"), so it must be valid under both. Returns what is wrong; undefined if valid.
  */
 export function patternMistake(pattern: string): string | undefined {
   const isValidInBoth = isValid(pattern, "u") && isValid(pattern, "v");
-  // With v, && and -- within a class are operators: valid, and with another meaning.
+  // With the flag v, && and -- within a class are operators: valid, but with another meaning.
   if (pattern === "" || (isValidInBoth && !/&&|--/.test(pattern))) return undefined;
   const escaped = withClassesEscaped(pattern);
   if (escaped === pattern && isValidInBoth) return undefined;
@@ -26,13 +26,13 @@ function isValid(pattern: string, flag: "u" | "v"): boolean {
   }
 }
 
-/** The pattern with a backslash before each character of a class that the flag v takes for syntax. */
+/** Adds a backslash before each character of a class that the flag v treats as syntax. */
 function withClassesEscaped(pattern: string): string {
-  // An escape, the two ends of a class, or any other character.
+  // Tokens: an escape, either end of a class, or any other character.
   const tokens = pattern.match(/\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|\[\^?|./gsu) ?? [];
   let isClass = false;
   let isAtStart = false;
-  /** Whether the token before can begin a range: a character that no range has ended with. */
+  /** The previous token can begin a range: it is a character that does not end one. */
   let canBeginRange = false;
   return tokens
     .map((token, i) => {

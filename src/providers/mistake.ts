@@ -1,4 +1,4 @@
 import type { Mistake } from "../base/fault.ts";
 
-/** By the path as a person writes it, with dots. */
+/** Creates a mistake from a dotted path. */
 export const mistake = (path: string, message: string): Mistake => ({ path: path.split("."), message });

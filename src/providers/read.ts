@@ -4,7 +4,7 @@ import type { Mistake } from "../base/fault.ts";
 import { type Provider, ProviderSchema } from "../gen/latchkey/v1/provider_pb.ts";
 import { checkProvider } from "./check.ts";
 
-/** A description of a provider that cannot be used, and every reason why. */
+/** An unusable provider description, with every reason. */
 export class ProviderMistake extends Error {
   override readonly name = "ProviderMistake";
   readonly mistakes: readonly Mistake[];
@@ -17,11 +17,11 @@ export class ProviderMistake extends Error {
 
 const validator = createValidator();
 
-/** Reads a description as the catalogue, the configuration file and the control plane write it. */
+/** Reads a description in the format of the catalogue, the configuration file and the control plane. */
 export function readProvider(json: unknown): Provider {
   let provider: Provider;
   try {
-    // Whatever it is, fromJson refuses what is not JSON of this message.
+    // fromJson rejects any value that is not JSON of this message.
     provider = fromJson(ProviderSchema, json as JsonValue);
   } catch (error) {
     throw new ProviderMistake([{ path: [], message: error instanceof Error ? error.message : "is not valid" }]);

@@ -1,15 +1,15 @@
 import type { SignatureRules } from "../gen/latchkey/v1/provider_pb.ts";
 
-/** The ways in which providers prove their webhooks. */
+/** Ways in which providers prove their webhooks. */
 export const signatureSchemes = ["hmac", "standard_webhooks", "shared_token", "channel_token", "jwt"] as const;
 export type SignatureScheme = (typeof signatureSchemes)[number];
 
 interface SchemeFacts {
-  /** The header holds a secret itself, and not what was made with one. */
+  /** The header holds a secret itself, not a signature made with one. */
   readonly sendsSecret: boolean;
-  /** Nothing can be proven before the integration has a webhook secret. */
+  /** Reports whether nothing can be proven before the integration has a webhook secret. */
   readonly needsSecret: (rules: SignatureRules) => boolean;
-  /** The header with an id of the message that the scheme signs; undefined: it has none. */
+  /** Returns the header with a message ID that the scheme signs; undefined if there is none. */
   readonly signedIdHeader: (rules: SignatureRules) => string | undefined;
 }
 
@@ -24,12 +24,15 @@ export const schemeFacts: Readonly<Record<SignatureScheme, SchemeFacts>> = {
     signedIdHeader: ({ idHeader }) => idHeader || "webhook-id",
   },
   shared_token: { sendsSecret: true, needsSecret: always, signedIdHeader: none },
-  // Each channel has a token of its own, which latchkey makes.
+  // Each channel has its own token, which Latchkey generates.
   channel_token: { sendsSecret: true, needsSecret: () => false, signedIdHeader: none },
   jwt: { sendsSecret: false, needsSecret: ({ identityClaim }) => identityClaim !== "", signedIdHeader: none },
 };
 
-/** The scheme of a provider's rules; `none`: it has no scheme; undefined: a name that this version does not know. */
+/**
+ * Returns the scheme of a provider's rules; `none` if it has no scheme; undefined for a name that this version does not
+ * know.
+ */
 export function schemeOf(rules: SignatureRules | undefined): SignatureScheme | "none" | undefined {
   const { scheme = "" } = rules ?? {};
   return scheme === "" ? "none" : signatureSchemes.find((known) => known === scheme);

@@ -1,11 +1,11 @@
 /** A part of a URL that comes from a connection, such as `${connectionConfig.subdomain}`. */
 export const placeholder = /\$\{(connectionConfig|credentials)\.([A-Za-z][A-Za-z0-9_]*)\}/g;
 
-/** A URL of a provider's description, with the places still in it. */
+/** A URL of a provider's description, with its placeholders. */
 export interface UrlTemplate {
   /** `https://` */
   readonly scheme: string;
-  /** With its port. */
+  /** Includes the port. */
   readonly host: string;
   readonly path: string;
   /** Query and fragment. */

@@ -3,12 +3,12 @@ import { type AttachRequest, type AuthScheme, CannotAttach } from "../scheme.ts"
 import { find } from "../template.ts";
 import { mintJwt } from "./mint.ts";
 
-/** A JWT as a bearer token: minted here where the provider says how, else the one that is stored. */
+/** A JWT as a bearer token: minted here if the provider's rules say how, else the stored one. */
 export const jwt: AuthScheme<"jwt"> = {
   attach(request) {
     const { credentials, rules, connectionConfig, nowMs } = request;
     const key = keyOf(request);
-    // Without a key the stored token is all there is, as after an import that brought nothing else.
+    // Without a key, only the stored token is left, as after an import of just a token.
     if (rules.jwt === undefined || (key === undefined && credentials.token !== "")) {
       return place({ what: "the token", value: credentials.token }, rules.placement);
     }

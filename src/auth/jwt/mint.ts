@@ -10,27 +10,29 @@ interface MintRequest {
   readonly rules: JwtRules;
   /** PEM, or the shared secret. */
   readonly key: string;
-  /** What the rules may name beside `iat` and `exp`. */
+  /** Values that the rules may name besides `iat` and `exp`. */
   readonly values: Values;
   readonly nowMs: number;
 }
 
 interface MintedJwt {
   readonly token: string;
-  /** When to mint another: before this one runs out by a clock that is ahead of ours. */
+  /** When to mint another token: before this one expires by a clock that is ahead of ours. */
   readonly untilMs: number;
 }
 
 const defaultLifetimeMs = 300_000;
-/** A provider whose clock is behind ours would refuse a token from its future; a tenth of a short life is enough. */
+/**
+ * A provider whose clock is behind ours would refuse a token from its future; for a short lifetime, a tenth is enough.
+ */
 const backdatedMs = (lifetimeMs: number) => Math.min(30_000, lifetimeMs / 10);
 const marginMs = (lifetimeMs: number) => Math.min(60_000, lifetimeMs / 5);
 
-/** A signed JWT (RFC 7519) in the compact form of RFC 7515, section 7.1. */
+/** Mints a signed JWT (RFC 7519) in the compact form of RFC 7515, section 7.1. */
 export function mintJwt({ rules, key, values, nowMs }: MintRequest): MintedJwt {
   const lifetimeMs = rules.lifetime === undefined ? defaultLifetimeMs : durationMs(rules.lifetime);
   const iat = Math.floor((nowMs - backdatedMs(lifetimeMs)) / 1000);
-  // Counted from `iat`: providers that bound a token's life look at the difference.
+  // Counted from `iat`: providers that limit a token's lifetime check the difference.
   const exp = iat + Math.floor(lifetimeMs / 1000);
   const all = { ...values, iat, exp };
 
@@ -58,7 +60,7 @@ function signerOf(rules: JwtRules, key: string): Sign {
       const rsa = requireKey(key, { type: "rsa", name: "an RSA key" });
       return (content) => sign("sha256", Buffer.from(content), rsa);
     }
-    // Section 3.4: the two numbers side by side, and not DER.
+    // Section 3.4: the two numbers concatenated, not DER.
     case "ES256": {
       const p256 = requireKey(key, { type: "ec", curve: "prime256v1", name: "an elliptic-curve key on P-256" });
       return (content) => sign("sha256", Buffer.from(content), { key: p256, dsaEncoding: "ieee-p1363" });
@@ -75,7 +77,7 @@ function signerOf(rules: JwtRules, key: string): Sign {
 
 function secretOf({ keyEncoding }: JwtRules, key: string): Buffer {
   if (keyEncoding !== "hex" && keyEncoding !== "base64") return Buffer.from(key, "utf8");
-  // Node decodes as far as it can: half a key would make tokens that no one accepts, and no one could say why.
+  // Node decodes as much as it can: with half a key, every token would be refused without a visible reason.
   const whole = keyEncoding === "hex" ? /^([0-9a-f]{2})+$/i : /^[A-Za-z0-9+/_-]+={0,2}$/;
   if (!whole.test(key)) throw new CannotAttach(`the key that signs the token must be ${keyEncoding}`);
   return Buffer.from(key, keyEncoding);

@@ -1,7 +1,10 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { CannotAttach } from "../scheme.ts";
 
-/** Text that was copied out of JSON has `\n` for its line breaks; a backslash is never part of PEM (RFC 7468). */
+/**
+ * Replaces `\
+ * `, found in text copied from JSON, by line breaks; PEM never contains a backslash (RFC 7468).
+ */
 export const unescapePem = (text: string): string => text.replaceAll("\\n", "\n");
 
 /** Reads a PEM key. `what` names it for an operator: "the integration's private key". */
@@ -10,7 +13,7 @@ export function readPrivateKey(pem: string, what: string): KeyObject {
   try {
     return createPrivateKey(unescapePem(pem));
   } catch {
-    /* Not even as a cause: OpenSSL says what it read. */
+    /* No cause either: OpenSSL's message may quote the input. */
     throw new CannotAttach(`${what} cannot be read: it must be PEM, and not encrypted`);
   }
 }

@@ -8,7 +8,7 @@ import { createSigner, type SignatureMethod } from "./signature.ts";
 
 interface SignedRequests {
   readonly rules: OAuth1Rules;
-  /** When the rules name none. */
+  /** Used if the rules name no method. */
   readonly defaultMethod: SignatureMethod;
   readonly client: Client | undefined;
   readonly token: string;
@@ -16,7 +16,7 @@ interface SignedRequests {
   readonly connectionConfig: JsonObject;
 }
 
-/** Requests that are signed on behalf of an end user (RFC 5849, section 3). */
+/** Signs requests on behalf of an end user (RFC 5849, section 3). */
 export function signedRequests(options: SignedRequests): SigningAttachment {
   const { rules, defaultMethod, client, token, tokenSecret, connectionConfig } = options;
   if (client === undefined || client.id === "") throw new CannotAttach("the integration has no consumer key");
@@ -49,14 +49,14 @@ interface SignedLeg {
   readonly rules: OAuth1Rules;
   readonly defaultMethod: SignatureMethod;
   readonly client: Client;
-  /** Before the first leg there is none. */
+  /** Undefined for the first leg. */
   readonly temporary: { readonly token: string; readonly secret: string } | undefined;
   readonly connectionConfig: JsonObject;
-  /** `oauth_callback` of the first leg, `oauth_verifier` of the last. */
+  /** `oauth_callback` for the first leg, `oauth_verifier` for the last. */
   readonly parameter: NameValue;
 }
 
-/** The authorization header of a step to a token (RFC 5849, sections 2.1 and 2.3). */
+/** Returns the authorization header of a leg of the token exchange (RFC 5849, sections 2.1 and 2.3). */
 export function signLeg(leg: SignedLeg, draft: RequestDraft): string {
   const { rules, defaultMethod, client, temporary, connectionConfig, parameter } = leg;
   if (client.id === "") throw new CannotAttach("the integration has no consumer key");
@@ -78,7 +78,7 @@ export function signLeg(leg: SignedLeg, draft: RequestDraft): string {
 /** Section 3.5.1. */
 const written = ([name, value]: NameValue) => `${percentEncode(name)}="${percentEncode(value)}"`;
 
-/** Not percent-encoded as the others are, but a quoted string (section 3.5.1, RFC 9110, section 5.6.4). */
+/** A quoted string, not percent-encoded like the other parameters (section 3.5.1; RFC 9110, section 5.6.4). */
 function realmOf(realm: string): string[] {
   if (realm === "") return [];
   return [`realm="${requireHeaderValue(realm, "the realm").replace(/["\\]/g, "\\$&")}"`];

@@ -9,11 +9,11 @@ export type SignatureMethod = "HMAC-SHA1" | "HMAC-SHA256" | "RSA-SHA1" | "PLAINT
 interface SignerOptions {
   readonly method: SignatureMethod;
   readonly client: Client;
-  /** Empty before there is a token (RFC 5849, section 2.1). */
+  /** Empty before a token exists (RFC 5849, section 2.1). */
   readonly tokenSecret: string;
 }
 
-/** Signs a request with its OAuth parameters (RFC 5849, section 3.4), `realm` not among them. */
+/** Signs a request with its OAuth parameters, except `realm` (RFC 5849, section 3.4). */
 export type Signer = (draft: RequestDraft, parameters: readonly NameValue[]) => string;
 
 export function createSigner({ method, client, tokenSecret }: SignerOptions): Signer {
@@ -27,12 +27,12 @@ export function createSigner({ method, client, tokenSecret }: SignerOptions): Si
   const key = `${percentEncode(client.secret)}&${percentEncode(tokenSecret)}`;
   // Section 3.4.4.
   if (method === "PLAINTEXT") return () => key;
-  // Section 3.4.2. That RFC knows SHA-1 alone; with SHA-256 all else is the same.
+  // Section 3.4.2. The RFC defines only SHA-1; with SHA-256 everything else is the same.
   const hash = method === "HMAC-SHA256" ? "sha256" : "sha1";
   return (draft, parameters) => createHmac(hash, key).update(baseString(draft, parameters)).digest("base64");
 }
 
-/** Section 3.4.1: over the URL exactly as it is sent. */
+/** Section 3.4.1: uses the URL exactly as sent. */
 function baseString(draft: RequestDraft, parameters: readonly NameValue[]): string {
   const own = parameters.map(([name, value]): NameValue => [percentEncode(name), percentEncode(value)]);
   const callers = [...recodeParameters(draft.query), ...formOf(draft)].filter(([name]) => name !== "oauth_signature");
@@ -40,7 +40,7 @@ function baseString(draft: RequestDraft, parameters: readonly NameValue[]): stri
   return parts.map(percentEncode).join("&");
 }
 
-/** Section 3.4.1.2: the port is left out where it is the scheme's own. */
+/** Section 3.4.1.2: omits the scheme's default port. */
 function baseUri({ scheme, host, path }: RequestDraft): string {
   const authority = host.toLowerCase().replace(scheme === "https" ? /:443$/ : /:80$/, "");
   return `${scheme}://${authority}${path === "" ? "/" : path}`;

@@ -13,20 +13,20 @@ import { readPrivateKey } from "../jwt/private-key.ts";
 import { CannotAttach, type Client } from "../scheme.ts";
 
 interface AuthenticationRequest {
-  /** As a provider's description has it; empty: the usual one. */
+  /** The method in the provider's description; empty: the default. */
   readonly method: string;
   readonly client: Client;
-  /** A certificate is shown when the connection is made. */
+  /** A certificate is presented when the connection is opened. */
   readonly hasCertificate: boolean;
-  /** By the provider's clock, as far as that is known. */
+  /** The provider's clock, as far as it is known. */
   readonly nowMs: () => number;
 }
 
-/** A clock that is a little ahead of the provider's would make assertions from its future. */
+/** Without this, a clock slightly ahead of the provider's would date assertions in the provider's future. */
 const backdatedS = 10;
 const lifetimeS = 60;
 
-/** How a client proves itself at a token endpoint: in one way, and never in two (RFC 6749, section 2.3). */
+/** Authenticates a client at a token endpoint: with one method, never with two (RFC 6749, section 2.3). */
 export function clientAuthentication({ method, client, hasCertificate, nowMs }: AuthenticationRequest): ClientAuth {
   const assertion = {
     [modifyAssertion](_: unknown, claims: Record<string, unknown>) {
@@ -53,7 +53,7 @@ export function clientAuthentication({ method, client, hasCertificate, nowMs }: 
   }
 }
 
-/** A client without a secret is a public one. */
+/** A client without a secret is a public client. */
 const usual = ({ secret }: Client) => (secret === "" ? "none" : "client_secret_basic");
 
 function required(value: string | undefined, what: string): string {
@@ -62,8 +62,8 @@ function required(value: string | undefined, what: string): string {
 }
 
 /**
- * RFC 6749, section 2.3.1. Not by the library: it writes `-`, `_`, `.` and `*` as escapes as well, which is the same
- * to a server that decodes, and wrong to the many that do not.
+ * RFC 6749, section 2.3.1. Replaces the library's version, which also escapes `-`, `_`, `.` and `*`: equivalent for
+ * servers that decode, but wrong for the many that do not.
  */
 const secretByBasic =
   (secret: string): ClientAuth =>
@@ -76,7 +76,10 @@ const formEncoded = (text: string) => new URLSearchParams([["", text]]).toString
 
 const curves: Readonly<Record<string, string>> = { prime256v1: "P-256", secp384r1: "P-384", secp521r1: "P-521" };
 
-/** RFC 7518, section 3.1: RS256, ES256, ES384, ES512, by what the key is; and EdDSA (RFC 8037). */
+/**
+ * Chooses the algorithm by the type of the key: RS256, ES256, ES384, ES512 (RFC 7518, section 3.1) and EdDSA (RFC
+ * 8037).
+ */
 function signingKey(pem: string): CryptoKey {
   const key = readPrivateKey(pem, "the key that signs the client's assertions");
   return key.toCryptoKey(algorithmOf(key), false, ["sign"]);

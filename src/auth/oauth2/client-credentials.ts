@@ -3,7 +3,7 @@ import { place, placedNames } from "../placement.ts";
 import type { AuthScheme } from "../scheme.ts";
 import { boundToken, dpopHeaderNames } from "./dpop.ts";
 
-/** An access token of the application's own: a bearer's (RFC 6750), or bound to a key (RFC 9449). */
+/** The application's own access token: a bearer token (RFC 6750), or bound to a key (RFC 9449). */
 export const oauth2Client: AuthScheme<"oauth2Client"> = {
   attach({ credentials, rules }) {
     const { token, dpopKey, clientCertificate: certificate, clientPrivateKey: privateKey } = credentials;
@@ -12,7 +12,7 @@ export const oauth2Client: AuthScheme<"oauth2Client"> = {
         ? place({ what: "the access token", value: token }, rules.placement)
         : boundToken({ token, key: dpopKey });
     if (certificate === "" || privateKey === "") return attachment;
-    // RFC 8705, section 3: a token that was got with a certificate may be good on no connection without it.
+    // RFC 8705, section 3: a token obtained with a certificate may be valid only on connections with the certificate.
     return { ...attachment, clientCertificate: requireCertificate({ certificate, privateKey }) };
   },
   names: ({ placement, dpop }) => (dpop ? { headers: dpopHeaderNames, query: [] } : placedNames(placement)),

@@ -4,15 +4,15 @@ import type { TokenFailureKind } from "./tokens.ts";
 const slowDownMs = 5_000;
 const longestMs = 60_000;
 
-/** How long a device waits before it asks again; undefined: never, it is decided. */
+/** Returns how long a device waits before the next poll; undefined: no more polls, the outcome is final. */
 export function nextPollMs(intervalMs: number, kind: TokenFailureKind): number | undefined {
   switch (kind) {
     case "pending":
       return intervalMs;
-    // For this request and all that follow.
+    // Applies to this poll and all later ones.
     case "slow_down":
       return intervalMs + slowDownMs;
-    // It did not hear, or could not answer: less often from now on.
+    // The provider was unreachable or failed: poll less often from now on.
     case "passing":
     case "uncertain":
       return Math.max(intervalMs, Math.min(intervalMs * 2, longestMs));

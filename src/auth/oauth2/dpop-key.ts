@@ -5,13 +5,13 @@ import { CannotAttach } from "../scheme.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256" } as const;
 
-/** A key that tokens can be bound to (RFC 9449): PKCS #8, PEM. ES256, which every server of DPoP takes. */
+/** Creates a key for binding tokens (RFC 9449): PKCS #8, PEM. ES256, which every DPoP server accepts. */
 export function newDpopKey(): string {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: algorithm.namedCurve });
   return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 }
 
-/** Whether tokens can be bound to it. */
+/** Reports whether tokens can be bound to the key. */
 export function isDpopKey(pem: string): boolean {
   try {
     readDpopKey(pem);
@@ -27,11 +27,11 @@ export function readDpopKey(pem: string): { readonly privateKey: CryptoKey; read
     const key = createPrivateKey(unescapePem(pem));
     return {
       privateKey: key.toCryptoKey(algorithm, false, ["sign"]),
-      // Its public half goes along with each proof.
+      // The public half is sent with each proof.
       publicKey: createPublicKey(key).toCryptoKey(algorithm, true, ["verify"]),
     };
   } catch {
-    /* Not even as a cause: OpenSSL says what it read. */
+    /* No cause either: OpenSSL's message may quote the input. */
     throw new CannotAttach("the key that the connection's tokens are bound to cannot be read");
   }
 }

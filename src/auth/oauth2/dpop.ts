@@ -12,8 +12,8 @@ interface DpopToken {
 }
 
 /**
- * An access token that is bound to a key: whoever sends it shows with each request that they have that, too (RFC 9449,
- * section 7.1). It goes where the RFC has it, and nowhere else, wherever others of the provider's tokens go.
+ * Attaches an access token that is bound to a key: each request proves possession of the key (RFC 9449, section 7.1).
+ * The token goes into the headers that the RFC names, wherever the provider's other tokens go.
  */
 export function boundToken({ token, key: pem }: DpopToken): SigningAttachment {
   if (token === "") throw new CannotAttach("the access token is missing");
@@ -29,7 +29,7 @@ export function boundToken({ token, key: pem }: DpopToken): SigningAttachment {
     const nonce = providerNonce === undefined ? {} : { nonce: providerNonce };
     const claims = { jti, htm: method, htu, iat: Math.floor(nowMs / 1_000), ath, ...nonce };
     const content = `${header}.${encoded(claims)}`;
-    // RFC 7518, section 3.4: the two numbers side by side, and not DER.
+    // RFC 7518, section 3.4: the two numbers concatenated, not DER.
     const signature = sign("sha256", Buffer.from(content), { key, dsaEncoding: "ieee-p1363" });
     return `${content}.${signature.toString("base64url")}`;
   }
@@ -49,14 +49,14 @@ export function boundToken({ token, key: pem }: DpopToken): SigningAttachment {
   };
 }
 
-/** RFC 9449, section 9: an answer of 401 with this challenge says that nothing was wrong but the nonce. */
+/** RFC 9449, section 9: reports whether a 401 response rejects only the nonce. */
 export const isNonceWanted = (challenge: string): boolean =>
   /(?:^|,)\s*DPoP\s[^\n]*\berror\s*=\s*"?use_dpop_nonce\b/i.test(challenge);
 
-/** Section 8.1: what a nonce consists of; of so many characters that a header can hold it beside others. */
+/** Section 8.1: reports whether the text is a valid nonce, short enough to fit into a header beside others. */
 export const isNonce = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,1024}$/.test(text);
 
-/** ES256, which every server of DPoP takes, and which `newDpopKey` makes. */
+/** Reads an ES256 key, as `newDpopKey` creates them; every DPoP server accepts ES256. */
 function keyIn(pem: string): KeyObject {
   const key = readPrivateKey(pem, "the key that the connection's tokens are bound to");
   if (key.asymmetricKeyType === "ec" && key.asymmetricKeyDetails?.namedCurve === "prime256v1") return key;

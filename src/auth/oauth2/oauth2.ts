@@ -2,7 +2,7 @@ import { place, placedNames } from "../placement.ts";
 import type { AuthScheme } from "../scheme.ts";
 import { boundToken, dpopHeaderNames } from "./dpop.ts";
 
-/** An access token on behalf of an end user: a bearer's (RFC 6750), or bound to a key (RFC 9449). */
+/** An access token on behalf of an end user: a bearer token (RFC 6750), or bound to a key (RFC 9449). */
 export const oauth2: AuthScheme<"oauth2"> = {
   attach: ({ credentials: { accessToken, dpopKey }, rules }) =>
     dpopKey === ""

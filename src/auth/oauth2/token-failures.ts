@@ -1,16 +1,16 @@
 import type { TokenFailureKind } from "./tokens.ts";
 
-/** A token endpoint's refusal, before it is known what it means. */
+/** An error response of a token endpoint, before its classification. */
 export interface TokenRefusal {
-  /** Of the answer. */
+  /** Status of the response. */
   readonly status: number;
-  /** As it stands there; undefined where it says none that is one. */
+  /** Error code as received; undefined if there is no valid one. */
   readonly code: string | undefined;
   readonly grant: string;
   readonly rules: DeadErrors;
 }
 
-/** What a provider's description says of its error codes. */
+/** The error codes that the provider's description classifies. */
 export interface DeadErrors {
   readonly deadGrantErrors: readonly string[];
   readonly deadClientErrors: readonly string[];
@@ -19,7 +19,7 @@ export interface DeadErrors {
 /** RFC 6749, section 5.2. */
 const deadGrants = ["invalid_grant"];
 const deadClients = ["invalid_client", "unauthorized_client"];
-/** Sections 4.1.2.1 and 5.2, RFC 8707, RFC 9396, RFC 9449: asked again in the same way, they come again. */
+/** Sections 4.1.2.1 and 5.2, RFC 8707, RFC 9396, RFC 9449: the same request would fail again. */
 const misconfigured = [
   "invalid_request",
   "invalid_scope",
@@ -30,21 +30,21 @@ const misconfigured = [
   "invalid_dpop_proof",
   "redirect_uri_mismatch",
 ];
-/** RFC 8628, section 3.5; elsewhere they are codes like any other. */
+/** RFC 8628, section 3.5; special only for device codes. */
 const ofDevices: Readonly<Record<string, TokenFailureKind>> = {
   authorization_pending: "pending",
   slow_down: "slow_down",
   expired_token: "grant_dead",
   access_denied: "grant_dead",
 };
-/** Nothing of OAuth listens there, or not for what was sent. */
+/** Statuses of a URL that is no token endpoint, or does not accept the request's form. */
 const wrongPlace = [404, 405, 406, 410, 411, 413, 414, 415];
-/** RFC 9110, 15.6.3 and 15.6.5: what is behind them may have done what was asked. */
+/** RFC 9110, 15.6.3 and 15.6.5: the server behind the gateway may have processed the request. */
 const ofGateways = [502, 504];
 
 /**
- * What a refusal means for what was asked with. Terminal only on proof: a code that nobody has heard of passes, as
- * does whatever comes with a status that says that something is broken or too much.
+ * Classifies an error response. Final only with proof: an unknown code counts as temporary, as does any response whose
+ * status signals a failure or an overload.
  */
 export function kindOf({ status, code, grant, rules }: TokenRefusal): TokenFailureKind {
   if (status >= 300 && status < 400) return "misconfigured";
@@ -53,7 +53,7 @@ export function kindOf({ status, code, grant, rules }: TokenRefusal): TokenFailu
   const lower = code?.toLowerCase();
   if (lower === undefined) return wrongPlace.includes(status) ? "misconfigured" : "passing";
   const isOne = (codes: readonly string[]) => codes.some((one) => one.toLowerCase() === lower);
-  // What the provider's description says of a code counts for more than the RFC.
+  // The provider's description takes precedence over the RFC.
   if (isOne(rules.deadGrantErrors)) return "grant_dead";
   if (isOne(rules.deadClientErrors)) return "client_refused";
   const ofDevice = grant === "device_code" && Object.hasOwn(ofDevices, lower) ? ofDevices[lower] : undefined;
@@ -66,13 +66,15 @@ export function kindOf({ status, code, grant, rules }: TokenRefusal): TokenFailu
 interface DescribedRefusal {
   readonly status: number;
   readonly code: string | undefined;
-  /** What is refused with a 401 is a JWT that the integration's key has signed, and nothing of the connection's. */
+  /** A 401 refuses a JWT that the integration's key signed, not anything of the connection. */
   readonly isByIntegrationKey: boolean;
-  /** The connection is named in the address: what is not found there is the connection. */
+  /** The URL names the connection, so a "not found" refers to the connection. */
   readonly isConnectionInUrl: boolean;
 }
 
-/** The same of an exchange that a provider's description makes up: no RFC names its codes, so that the status must do. */
+/**
+ * Classifies errors of an exchange defined by a provider's description: no RFC names its codes, so the status decides.
+ */
 export function describedKindOf({
   status,
   code,
@@ -84,7 +86,9 @@ export function describedKindOf({
   return kindOf({ status, code, grant: "described", rules: { deadGrantErrors: [], deadClientErrors: [] } });
 }
 
-/** OAuth 1.0a has no codes either; those of the Problem Reporting extension are all there is, in `oauth_problem`. */
+/**
+ * OAuth 1.0a defines no codes either; the only ones are those of the Problem Reporting extension, in `oauth_problem`.
+ */
 const oauth1Problems: Readonly<Record<string, TokenFailureKind>> = {
   consumer_key_unknown: "client_refused",
   consumer_key_rejected: "client_refused",
@@ -109,10 +113,10 @@ export function oauth1KindOf({ status, code }: Pick<TokenRefusal, "status" | "co
   return Object.hasOwn(oauth1Problems, code) ? (oauth1Problems[code] ?? kind) : kind;
 }
 
-/** What may be shown of a code: a word, and none that was sent. */
+/** Returns the code if it may be shown: a word that was not part of the request's secrets. */
 export function shownCode(code: string | undefined, secrets: readonly string[]): string | undefined {
   if (code === undefined || !/^[A-Za-z][A-Za-z0-9_.:-]{0,63}$/.test(code)) return undefined;
-  // Some echo what they do not like.
+  // Some providers echo the value that they reject.
   return secrets.some((secret) => secret.length > 0 && (code.includes(secret) || secret.includes(code)))
     ? undefined
     : code;

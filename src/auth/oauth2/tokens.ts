@@ -1,56 +1,60 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 
-/** What a token endpoint gave, whatever form it has there. */
+/** The result of a token request, independent of its format. */
 export interface Tokens {
   readonly accessToken: string;
-  /** Undefined: none came. After a renewal, the one that was sent is still the one to keep (RFC 6749, section 6). */
+  /**
+   * Undefined: none received. After a refresh, the refresh token that was sent then stays valid (RFC 6749, section 6).
+   */
   readonly refreshToken: string | undefined;
-  /** By our clock, counted from when the request was sent. Undefined: nobody said, and the provider has no default. */
+  /** By our clock, counted from when the request was sent. Undefined: not stated, and the provider has no default. */
   readonly expiresAtMs: number | undefined;
-  /** Of the refresh token, where the answer says so. */
+  /** Expiry of the refresh token, if the response states it. */
   readonly refreshExpiresAtMs: number | undefined;
-  /** What was granted, where the answer says so. */
+  /** Granted scopes, if the response states them. */
   readonly scopes: readonly string[] | undefined;
-  /** The answer as it came, for `raw`. */
+  /** The response as received, for `raw`. */
   readonly raw: JsonObject;
-  /** Fields of the answer that the provider's description files with the connection. */
+  /** Fields of the response that the provider's description stores with the connection. */
   readonly connectionConfig: JsonObject;
   readonly metadata: JsonObject;
-  /** Of OpenID Connect: verified where the provider's description says by which keys, else as it came. */
+  /** OpenID Connect ID token: verified if the provider's description names the keys, else as received. */
   readonly idToken: string | undefined;
   /**
-   * PEM (PKCS #8): the key that the tokens are bound to (RFC 9449). Stored, and sealed, with them: without it they are
-   * good for nothing. Undefined: they are bound to none.
+   * PEM (PKCS #8): the key that the tokens are bound to (RFC 9449). Stored with them, encrypted: they are useless
+   * without it. Undefined: not bound.
    */
   readonly dpopKey: string | undefined;
 }
 
-/** What came of asking, when it was no token. */
+/** Classes of failed token requests. */
 export type TokenFailureKind =
-  /** Proof that the grant (refresh token, code) is good for nothing any more. */
+  /** Proof that the grant (refresh token, code) is no longer valid. */
   | "grant_dead"
-  /** The provider does not take the client: every connection of the integration has the same trouble. */
+  /** The provider rejects the client: affects every connection of the integration. */
   | "client_refused"
-  /** Nobody but the operator can mend it: a scope, a grant type, an address that redirects. */
+  /** Only the operator can fix the problem: a scope, a grant type, a URL that redirects. */
   | "misconfigured"
-  /** It will pass, and the grant was certainly not used up. */
+  /** Temporary, and the grant was certainly not consumed. */
   | "passing"
-  /** It may pass, and the grant may have been used up: whether the provider acted on the request is not known. */
+  /**
+   * Maybe temporary, and the grant may have been consumed: it is unknown whether the provider processed the request.
+   */
   | "uncertain"
-  /** It answered as if all were well, with what cannot be used. */
+  /** A successful response with unusable content. */
   | "unusable"
   /** Device flow: the user has not decided yet. */
   | "pending"
-  /** The same, and it was asked too often. */
+  /** Device flow: not decided yet, and polled too often. */
   | "slow_down";
 
-/** Says nothing of what was sent or received beyond the codes that RFCs and providers' descriptions name. */
+/** Contains nothing of the request or response except codes that RFCs and providers' descriptions name. */
 export class TokenFailure extends Error {
   override readonly name = "TokenFailure";
   readonly kind: TokenFailureKind;
-  /** The provider's error code, or a word of ours: at most 64 characters of a code. */
+  /** The provider's error code, or one of our own: at most 64 characters. */
   readonly code: string;
-  /** The provider wants to be left alone for so long. */
+  /** Delay that the provider requests before the next attempt. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
