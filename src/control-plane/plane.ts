@@ -41,7 +41,7 @@ import { syncService } from "./services/syncs.ts";
 import { webhookService } from "./services/webhooks.ts";
 
 export interface ControlPlane extends Pick<ControlPort, "server" | "leave" | "drain" | "destroy"> {
-  /** From now on there is a broker to ask. Until then every call but health and reflection is answered `not_ready`. */
+  /** Starts serving with this broker. Until then, every call except health and reflection fails with `not_ready`. */
   open(broker: Broker): void;
 }
 
@@ -56,13 +56,13 @@ interface ControlPlaneOptions {
   readonly world: World;
   /** Ends the streams, so that the port can drain. */
   readonly shutdown: AbortSignal;
-  /** So long may a reader take nothing of its answer; left out: a minute. */
+  /** How long a client may leave its response unread; default: a minute. */
   readonly stallMs?: number;
   /** Undefined: any number of connections. */
   readonly connections?: ConnectionLimit | undefined;
 }
 
-/** Every service of the control plane. A method that none of these files implements answers `not_implemented`. */
+/** All services of the control plane. A method without an implementation returns `not_implemented`. */
 const services: readonly DescService[] = [
   ChannelService,
   ConnectSessionService,
@@ -81,7 +81,7 @@ interface Served {
   readonly methods: readonly DescMethod[];
 }
 
-/** A method of the proto that has no implementation does not compile. */
+/** A method that the proto lacks is a compile error. */
 const served = <S extends DescService>(service: S, methods: ServiceImpl<S>): Served => ({
   register: (router) => void router.service(service, methods),
   methods: service.methods.filter(({ localName }) => Object.hasOwn(methods, localName)),
@@ -98,7 +98,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
   function openToAll(router: ConnectRouter): void {
     router.service(Health, healthService(readiness, new Set(names)));
     router.service(ServerReflection, reflection);
-    // The two versions of reflection differ in the name of the package and in nothing else.
+    // The two versions of reflection differ only in the package name.
     router.service(ServerReflectionAlpha, reflection as unknown as ServiceImpl<typeof ServerReflectionAlpha>);
   }
 
@@ -107,7 +107,7 @@ export function createControlPlane({ readiness, shutdown, ...options }: ControlP
     openToAll(router);
   }
 
-  /** What is served once there is a broker. The shape of all other methods is settled; what they do comes with their rooms. */
+  /** The services that need the broker. */
   const servedBy = (broker: Broker): readonly Served[] => [
     served(EnvironmentService, environmentService(broker)),
     served(ProviderService, providerService(broker)),

@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 
-/** Splits `a.0.b\\.c` into its names, `a`, `0` and `b.c`; undefined if a name is empty. */
+/** Splits `a.0.b\.c` into its names, `a`, `0` and `b.c`; undefined if a name is empty. */
 export function stepsOf(path: string): readonly string[] | undefined {
   const steps = path.split(/(?<!\\)\./).map((step) => step.replaceAll("\\.", "."));
   return steps.includes("") ? undefined : steps;

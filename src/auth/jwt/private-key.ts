@@ -1,10 +1,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { CannotAttach } from "../scheme.ts";
 
-/**
- * Replaces `\
- * `, found in text copied from JSON, by line breaks; PEM never contains a backslash (RFC 7468).
- */
+/** Replaces `\n`, found in text copied from JSON, by line breaks; PEM never contains a backslash (RFC 7468). */
 export const unescapePem = (text: string): string => text.replaceAll("\\n", "\n");
 
 /** Reads a PEM key. `what` names it for an operator: "the integration's private key". */

@@ -1,10 +1,10 @@
 import type { Fault } from "../../base/fault.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 
-/** What became of one item of a batch. */
+/** Result of a batch item. */
 export type BatchOutcome<R> = { readonly value: R; readonly fault?: undefined } | { readonly fault: Fault };
 
-/** Each item for itself, in order: what goes wrong with one is its own outcome and spoils no other. */
+/** Runs each item separately, in order: a failed item does not affect the others. */
 export async function eachOf<T, R>(items: readonly T[], run: (item: T) => Promise<R>): Promise<BatchOutcome<R>[]> {
   const outcomes: BatchOutcome<R>[] = [];
   for (const item of items) {

@@ -15,7 +15,7 @@ import { boundBody } from "./body-deadline.ts";
 import type { Gate } from "./gate.ts";
 import { type NodeResponse, readerKey, type WatchedSlowReader, watchReader } from "./slow-readers.ts";
 
-/** What Node hands over, of HTTP/1.1 and of HTTP/2. */
+/** Node's requests over HTTP/1.1 and HTTP/2. */
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
 
 /** The body of a call with one request message, or of any call without a key, must go on within this time. */
@@ -23,49 +23,49 @@ const bodyMs = 30_000;
 
 export interface Handlers {
   readonly routes: (router: ConnectRouter) => void;
-  /** Judges each call before any of its body is read. */
+  /** Checks each call before its body is read. */
   readonly gate: Gate;
   readonly interceptors: readonly Interceptor[];
 }
 
 interface CallsOptions extends Handlers {
   readonly maxMessageBytes: number;
-  /** So long may a reader take nothing of its answer. */
+  /** How long a client may leave its response unread. */
   readonly stallMs: number;
   readonly world: World;
 }
 
-/** Answers a call. Returns why it is none, when no method takes it. */
+/** Handles a call. Returns a fault if no method accepts it. */
 export type Calls = (request: NodeRequest, response: NodeResponse) => Fault | undefined;
 
-/** Where each protocol says which compressions are taken. */
+/** Returns the header that announces accepted compressions in each protocol. */
 function acceptHeader({ protocolName, method }: HandlerContext): string {
   if (protocolName !== "connect") return "grpc-accept-encoding";
   return method.methodKind === "unary" ? "accept-encoding" : "connect-accept-encoding";
 }
 
-/** Joins the methods to Node's requests, in all three protocols. */
+/** Connects the methods to Node's requests, in all three protocols. */
 export function createCalls(options: CallsOptions): Calls {
   const { routes, gate, interceptors, maxMessageBytes, stallMs, world } = options;
   const router = createConnectRouter({
     requestGate(context) {
-      // The library says so only where it refuses another one, and then loses it on the way.
+      // The library sets the header only when it refuses another compression, and then loses it.
       context.responseHeader.set(acceptHeader(context), compressionGzip.name);
       return gate(context);
     },
     interceptors: [...interceptors],
     readMaxBytes: maxMessageBytes,
-    // No Brotli: at zlib's default quality a page of a megabyte would hold one of the four threads that the store
-    // needs for seconds.
+    // No Brotli: at zlib's default quality, a page of a megabyte would occupy for seconds one of the four threads that
+    // the store needs.
     acceptCompression: [compressionGzip],
-    // A field that we do not know is a mistake of the caller's, not something to pass over.
+    // Unknown fields are a mistake of the caller, so they are refused.
     jsonOptions: { ignoreUnknownFields: false },
   });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 
   async function answer(handler: UniversalHandler, request: NodeRequest, response: NodeResponse): Promise<void> {
-    // What goes wrong while sending is heard where it is waited for.
+    // Write errors are handled where the write is awaited.
     response.on("error", () => {});
     const reader = watchReader(response, { stallMs });
     const values = createContextValues().set(readerKey, reader);
@@ -108,17 +108,17 @@ interface ResponseSending {
 
 async function send({ answered: { status, header, body, trailer }, response, reader }: ResponseSending): Promise<void> {
   const chunks = body?.[Symbol.asyncIterator]();
-  // The first chunk is awaited before the head is sent: until then a method may still set headers.
+  // Wait for the first chunk before sending the head: until then, a method may still set headers.
   let chunk = await chunks?.next();
   for (const [name, value] of header ?? []) response.setHeader(name, value);
-  // By itself: a head that Node sends with the end of an answer leaves no room for trailers.
+  // Sent separately: a head that Node sends with the end of a response leaves no room for trailers.
   if ("stream" in response) response.writeHead(status);
   else response.writeHead(status);
   while (chunk !== undefined && chunk.done !== true) {
     for (const piece of piecesOf(chunk.value)) {
       const gone = write(response, piece) ? undefined : await reader.untilDrained();
       if (gone === undefined) continue;
-      // Whoever makes the answer is told that nobody takes it, and lets go of what it holds.
+      // Tell the producer that the response is not read, so that it frees its resources.
       chunks?.throw?.(gone).catch(() => undefined);
       return;
     }
@@ -129,24 +129,24 @@ async function send({ answered: { status, header, body, trailer }, response, rea
   await reader.untilClosed();
 }
 
-/** So small that a reader who takes none of it for a while takes nothing at all. */
+/** So small that a client which reads none of it for a while is certainly not reading. */
 const pieceBytes = 64 * 1024;
 
 function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {
   for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
 }
 
-/** What was not read of a request is not waited for: its stream, or its connection, ends with the answer. */
+/** Does not wait for the unread rest of a request: its stream or connection ends with the response. */
 export function leaveUnread(response: NodeResponse): void {
   if (!("stream" in response)) {
     response.setHeader("connection", "close");
     return;
   }
   const { stream } = response;
-  // In the turn after the trailers: sooner, and they would not go out any more.
+  // One tick after the trailers: earlier, they would not be sent.
   stream.once("wantTrailers", () => setImmediate(() => stream.close(http2.constants.NGHTTP2_NO_ERROR)));
 }
 
-// Two signatures that TypeScript does not join.
+// Two signatures that TypeScript cannot unify.
 const write = (response: NodeResponse, chunk: Uint8Array): boolean =>
   "stream" in response ? response.write(chunk) : response.write(chunk);

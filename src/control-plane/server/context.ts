@@ -10,7 +10,7 @@ export function callerOf({ values }: HandlerContext): Caller {
 
 const defaultPageSize = 100;
 
-/** A page as the requests of lists ask for it. */
+/** Returns the page that a list request asks for. */
 export const pageOf = ({ pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string }) => ({
   size: pageSize === 0 ? defaultPageSize : pageSize,
   token: pageToken,

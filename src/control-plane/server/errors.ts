@@ -12,10 +12,10 @@ const errorInfo = (reason: FaultCode, metadata: Readonly<Record<string, string>>
   value: { reason, domain: "latchkey", metadata: { ...metadata } },
 });
 
-/** Details travel as a header, in base64: clients read 8 KiB of headers at the least. */
+/** Details are sent in a header, in base64: clients accept at least 8 KiB of headers. */
 const maxDetailBytes = 4 * 1024;
 
-/** A fault as gRPC and Connect say it: the code as `ErrorInfo.reason`, mistakes as `BadRequest`. */
+/** Converts a fault for gRPC and Connect: its code becomes `ErrorInfo.reason`, its mistakes `BadRequest`. */
 export function connectErrorOf(fault: Fault): ConnectError {
   const violations = fault.mistakes.map(({ path, message }) => ({ field: path.join("."), description: message }));
   return new ConnectError(
@@ -46,12 +46,12 @@ const reasons: Partial<Record<Code, FaultCode>> = {
 };
 
 /**
- * Gives an error of the protocol library's own, such as a message that does not parse, the names that ours have. It
- * is changed in place: it never passes through our hands, and is written as it is.
+ * Adds our error names to the protocol library's own errors, such as for a message that does not parse. Changes the
+ * error in place, because the library writes it directly.
  */
 export function nameError(error: ConnectError): void {
   if (error.details.length > 0) return;
-  // The library takes bytes that are no message for a defect of the server's; they are a mistake of the caller's.
+  // The library reports an unparsable message as a server error, but the mistake is the caller's.
   if (error.rawMessage.startsWith("parse binary: ")) Object.assign(error, { code: Code.InvalidArgument });
   const reason = reasons[error.code];
   if (reason === undefined) return;
@@ -59,7 +59,7 @@ export function nameError(error: ConnectError): void {
   error.metadata.set("latchkey-error", reason);
 }
 
-/** A fault as the status of one item of a batch. */
+/** Converts a fault to the status of a batch item. */
 export const problemOf = ({ code, message, mistakes }: Fault): Problem =>
   create(ProblemSchema, {
     code,

@@ -5,18 +5,18 @@ import { Fault } from "../../base/fault.ts";
 import { type Access, type Caller, requireScope } from "../../broker/setup/access.ts";
 import { scope } from "../../gen/latchkey/v1/access_pb.ts";
 
-/** Judges a call by its head, before any of its body is read. Throws what the caller is answered. */
+/** Checks the head of a call before its body is read. Throws the error for the caller. */
 export type Gate = (context: HandlerContext) => void | Promise<void>;
 
-/** Who asks. Set for every method that names a scope. */
+/** The caller. Set for every method that requires a scope. */
 export const callerKey = createContextKey<Caller | undefined>(undefined, { description: "the caller" });
 
-/** Before there is a store to ask: all but health and reflection wait. */
+/** Refuses all calls except health and reflection until the store is ready. */
 export const refuseUntilReady: Gate = ({ method }) => {
   if (hasOption(method, scope)) throw new Fault("not_ready", "latchkey is starting", { retryAfterSeconds: 1 });
 };
 
-/** Methods say in the proto which scope they need. Those of health and reflection name none, and are open to all. */
+/** Checks the scope that the proto names for each method. Health and reflection name none, and are open to all. */
 export const requireKey =
   (access: Access): Gate =>
   async ({ method, requestHeader, values }) => {
@@ -29,7 +29,7 @@ interface Authorization {
   readonly header: Headers;
 }
 
-/** The caller, once it is certain that it may call the method; nobody where the method is open to all. */
+/** Returns the caller after checking that it may call the method; undefined if the method is open to all. */
 export async function authorize({ access, method, header }: Authorization): Promise<Caller | undefined> {
   if (!hasOption(method, scope)) return undefined;
   const caller = await access.authenticate(bearerOf(header));
@@ -45,7 +45,7 @@ function bearerOf(header: Headers): string {
   return secret;
 }
 
-/** A method that does nothing yet says so, whatever it is asked. */
+/** Refuses methods that are not implemented, with any arguments. */
 export const requireImplemented =
   (implemented: ReadonlySet<DescMethod>): Gate =>
   ({ method }) => {
@@ -53,11 +53,11 @@ export const requireImplemented =
     throw new Fault("not_implemented", `this version does not do ${method.parent.typeName}/${method.name} yet`);
   };
 
-/** Where a head holds bytes they are in base64: headers whose names end in `-bin`, and the message of a Connect GET. */
+/** Checks the base64 of bytes in a head: headers whose names end in `-bin`, and the message of a Connect GET. */
 export const requireBase64: Gate = ({ requestHeader, requestMethod, url }) => {
   for (const [name, value] of requestHeader) {
     if (!name.endsWith("-bin")) continue;
-    // Several of one name are joined by commas (gRPC over HTTP/2, custom metadata).
+    // Repeated headers are joined by commas (gRPC over HTTP/2, custom metadata).
     for (const part of value.split(",")) {
       if (!isBase64(part.trim())) throw new Fault("invalid_headers", `the header ${name} must be base64`);
     }

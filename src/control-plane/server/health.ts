@@ -2,7 +2,7 @@ import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import type { Readiness } from "../../base/readiness.ts";
 import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 
-/** `grpc.health.v1`: what Kubernetes and load balancers ask. One answer for the whole and for each service. */
+/** `grpc.health.v1`, for Kubernetes and load balancers. The whole server and each service have the same status. */
 export function healthService(readiness: Readiness, services: ReadonlySet<string>): ServiceImpl<typeof Health> {
   const isKnown = (service: string) => service === "" || services.has(service);
   const status = () => (readiness.phase() === "ready" ? Status.SERVING : Status.NOT_SERVING);
@@ -26,7 +26,7 @@ export function healthService(readiness: Readiness, services: ReadonlySet<string
             yield { status: now };
             continue;
           }
-          // Only now: what ends the stream may be what there is to tell, as when latchkey drains.
+          // Checked only after sending: the cause of the abort may itself be a status to send, as when Latchkey drains.
           if (signal.aborted) return;
           await new Promise<void>((resolve) => {
             wake = resolve;

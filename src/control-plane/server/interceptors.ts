@@ -5,7 +5,9 @@ import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { connectErrorOf, nameError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
 
-/** Whatever was thrown, as an error with a code; what we did not foresee is logged and says nothing. */
+/**
+ * Converts any thrown value to an error with a code; unexpected errors are logged, and reveal nothing to the caller.
+ */
 const translator =
   ({ log, metrics }: World, method: DescMethod) =>
   (thrown: unknown): ConnectError => {
@@ -22,7 +24,7 @@ const translator =
 const isAbort = (thrown: unknown) => thrown instanceof DOMException && thrown.name === "AbortError";
 const nameOf = ({ parent, name }: DescMethod) => `${parent.typeName}/${name}`;
 
-/** Several gates as one, whose faults leave as errors with a code. */
+/** Combines gates, and converts their faults to errors with a code. */
 export const translateGates =
   (world: World, gates: readonly Gate[]): Gate =>
   async (context) => {
@@ -36,7 +38,10 @@ export const translateGates =
     }
   };
 
-/** The library aborts a call with its error before it writes the error: the one place where all of them pass by. */
+/**
+ * Names the library's errors. The library aborts a call with its error before writing it: the only place where all its
+ * errors pass.
+ */
 function nameErrors({ signal }: HandlerContext): void {
   const name = () => {
     if (signal.reason instanceof ConnectError) nameError(signal.reason);
@@ -45,7 +50,7 @@ function nameErrors({ signal }: HandlerContext): void {
   else signal.addEventListener("abort", name, { once: true });
 }
 
-/** Outermost of the interceptors: whatever was thrown leaves as an error with a code, and every call is counted. */
+/** The outermost interceptor: converts any thrown value to an error with a code, and counts every call. */
 export const translateFaults =
   (world: World): Interceptor =>
   (next) =>
@@ -75,7 +80,7 @@ export const translateFaults =
     }
   };
 
-/** A caller whose deadline has passed is told so at once. What was already being committed is committed whole, or not at all. */
+/** Fails at once when the caller's deadline passes. A commit under way is still applied as a whole, or not at all. */
 async function unlessAborted<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
   if (signal.aborted) throw signal.reason;
   let stop = () => {};

@@ -1,2 +1,2 @@
-/** Clients of other languages take messages of 4 MiB unless they are told otherwise. */
+/** Below 4 MiB, the default message limit of clients in other languages. */
 export const maxPageBytes = 2 * 1024 * 1024;

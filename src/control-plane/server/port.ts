@@ -14,16 +14,16 @@ import type { World } from "../../base/world.ts";
 import { type Calls, createCalls, type Handlers, leaveUnread, type NodeRequest } from "./calls.ts";
 import type { NodeResponse } from "./slow-readers.ts";
 
-/** The control plane's port: gRPC, gRPC-Web and Connect together, over HTTP/1.1 and HTTP/2, plain or TLS. */
+/** The control plane's port: gRPC, gRPC-Web and Connect, over HTTP/1.1 and HTTP/2, with or without TLS. */
 export interface ControlPort {
   readonly server: Server;
-  /** What answers from now on. Until then everything is answered `not_ready`. */
+  /** Sets the handlers. Until then, every request fails with `not_ready`. */
   serve(handlers: Handlers): void;
-  /** Takes what comes, and has callers come anew for what they ask next: they are led to another instance. */
+  /** Still serves requests, but makes clients reconnect for further ones, so that they reach another instance. */
   leave(): void;
-  /** Takes no more; ends when what is under way has ended. */
+  /** Accepts no more requests; resolves when the pending ones have ended. */
   drain(): Promise<void>;
-  /** Ends what is still under way. */
+  /** Aborts pending requests. */
   destroy(): void;
 }
 
@@ -35,7 +35,7 @@ export interface ControlPortOptions {
   readonly tls: ListenerTls | undefined;
   readonly warn: RareWarning;
   readonly world: World;
-  /** So long may a reader take nothing of its answer. */
+  /** How long a client may leave its response unread. */
   readonly stallMs?: number;
   /** Undefined: any number of connections. */
   readonly connections?: ConnectionLimit | undefined;
@@ -44,9 +44,9 @@ export interface ControlPortOptions {
 const door = "control";
 const defaultStallMs = 60_000;
 
-/** A peer that is gone without a word is noticed by the system. */
+/** With keepalive, the system detects a peer that vanished silently. */
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 };
-/** A second one of these, and whoever stands before us may have read another one than we. */
+/** Headers that must not be repeated: an intermediary may have read a different one than we do. */
 const singleHeaders = ["authorization", "host", "content-type"];
 
 export function createControlPort(options: ControlPortOptions): ControlPort {
@@ -82,14 +82,14 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
     if (fault !== undefined) answer({ request, response, fault });
   }
 
-  /** Of HTTP/1.1, and those of them with a request to answer. */
+  /** HTTP/1.1 sockets, and those of them with a pending request. */
   const ofHttp1 = new Set<Socket>();
   const busy = new Set<Socket>();
 
   const http1 = http.createServer(
     { maxHeaderSize: maxHeadBytes, headersTimeout: 10_000, requestTimeout: 0, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      // Once it is to stop, every connection ends with its answer.
+      // While stopping, every connection closes after its response.
       if (leaving) response.setHeader("connection", "close");
       busy.add(request.socket);
       response.once("close", () => {
@@ -99,9 +99,9 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       handle(request, response);
     },
   );
-  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  // This server never listens itself, but only after this event does Node enforce its header timeouts.
   http1.emit("listening");
-  // Counted by us, and answered 431: Node would leave lines out without a word.
+  // Lines are counted here and answered with 431: Node would drop lines silently.
   http1.maxHeadersCount = 0;
   http1.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (isGone(error)) {
@@ -150,7 +150,7 @@ export function createControlPort(options: ControlPortOptions): ControlPort {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       http1.close();
       sessions.drain();
-      // Where nothing was asked, nothing is to be waited for.
+      // Close connections without a request at once.
       both.dropUndecided();
       for (const socket of ofHttp1) if (!busy.has(socket)) socket.destroy();
       await closed;

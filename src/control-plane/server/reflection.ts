@@ -6,7 +6,7 @@ import type { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_p
 type Reflection = ServiceImpl<typeof ServerReflection>;
 type ReflectionRequest = Parameters<Reflection["serverReflectionInfo"]>[0] extends AsyncIterable<infer R> ? R : never;
 
-/** Lets `buf curl` and its like learn the API from the server. The two versions of the protocol differ in name alone. */
+/** Lets tools such as `buf curl` read the API from the server. The two versions of the protocol differ only in name. */
 export function reflectionService(roots: readonly DescFile[], services: readonly string[]): Reflection {
   const files = withDependencies(roots);
   const registry = createRegistry(...files.values());
@@ -45,11 +45,11 @@ export function reflectionService(roots: readonly DescFile[], services: readonly
   };
 }
 
-/** Of a method or a field, the symbol without its last part names what it stands in. */
+/** For a method or field, the symbol without its last part names the containing type. */
 const fileOf = (registry: Registry, symbol: string): DescFile | undefined =>
   (registry.get(symbol) ?? registry.get(symbol.slice(0, Math.max(0, symbol.lastIndexOf(".")))))?.file;
 
-/** A file with all that it imports, itself first. */
+/** Returns a file with all its imports, the file itself first. */
 function describe(file: DescFile | undefined) {
   if (file === undefined) return notFound("there is no such symbol or file");
   const fileDescriptorProto = [...withDependencies([file]).values()].map(({ proto }) =>

@@ -12,10 +12,9 @@ import type { Mistake } from "../../base/fault.ts";
 import { inexactNumber } from "../../core/dialect/exact-json.ts";
 
 /**
- * What of a message cannot be kept and said again in every form: a number that JSON rounds (or, where the message
- * was JSON, has rounded), a number that is none, an instant beyond the year 9999, text that is not well-formed.
- * Stored, one of these would break every answer that shows it. What the proto leaves to be judged item by item is
- * passed over.
+ * Finds values of a message that not every format can represent: numbers that JSON rounds (or has rounded already),
+ * values that are not numbers, times beyond the year 9999, malformed text. Once stored, such a value would break every
+ * response that shows it. Skips items that the proto leaves to be checked individually.
  */
 export function findUnsayable(schema: DescMessage, message: Message): Mistake[] {
   const walk: MessageScan = { at: [], found: [] };
@@ -23,13 +22,13 @@ export function findUnsayable(schema: DescMessage, message: Message): Mistake[] 
   return walk.found;
 }
 
-/** Every request is walked, and most are in order: where we are is copied only for a mistake. */
+/** Every request is scanned, and most are valid: the path is copied only for a mistake. */
 interface MessageScan {
   readonly at: string[];
   readonly found: Mistake[];
 }
 
-/** Messages are plain objects: their fields by name, and of a oneof the case and its value. */
+/** Messages are plain objects: fields by name; a oneof has its case and value. */
 type MessageFields = Readonly<Record<string, unknown>>;
 
 function inMessage(walk: MessageScan, desc: DescMessage, message: MessageFields): void {
@@ -84,13 +83,13 @@ function inValue(walk: MessageScan, { message, parent }: DescField, value: unkno
   }
 }
 
-/** NUL parts the keys of the store, and ends a text where C reads it. */
+/** NUL separates the parts of store keys, and ends strings in C. */
 function inText(walk: MessageScan, text: string): void {
   if (text.includes("\0")) mistake(walk, "must hold no NUL");
   if (!text.isWellFormed()) mistake(walk, "must be well-formed Unicode");
 }
 
-/** What is free in form may hold any text. */
+/** Free-form JSON may contain any well-formed text. */
 function inJson(walk: MessageScan, value: JsonValue): void {
   if (typeof value === "string" && !value.isWellFormed()) mistake(walk, "must be well-formed Unicode");
   const inexact = typeof value === "number" ? inexactNumber(value) : undefined;
@@ -112,7 +111,7 @@ interface Limit {
   readonly message: string;
 }
 
-/** Of these, JSON has a form of its own that does not reach as far as their numbers do. */
+/** Types with a JSON format of their own whose range is smaller than that of their numbers. */
 const instants: Readonly<Record<string, Limit>> = {
   [TimestampSchema.typeName]: {
     least: -62_135_596_800n,
@@ -126,7 +125,7 @@ const instants: Readonly<Record<string, Limit>> = {
   },
 };
 
-/** Both messages have these two fields, and no others. */
+/** Both messages have exactly these two fields. */
 type Instant = Message & { readonly seconds: bigint; readonly nanos: number };
 
 function isWithin({ $typeName, seconds, nanos }: Instant, { least, most }: Limit): boolean {
@@ -137,7 +136,7 @@ function isWithin({ $typeName, seconds, nanos }: Instant, { least, most }: Limit
 
 const known = new WeakMap<DescMessage, readonly DescField[]>();
 
-/** The fields that can hold such a thing. */
+/** Returns the fields that can hold such values. */
 function concerned(desc: DescMessage): readonly DescField[] {
   const before = known.get(desc);
   if (before !== undefined) return before;

@@ -2,19 +2,19 @@ import type { ServerResponse } from "node:http";
 import http2 from "node:http2";
 import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 
-/** What Node answers with, over HTTP/1.1 and over HTTP/2. */
+/** Node's responses over HTTP/1.1 and HTTP/2. */
 export type NodeResponse = ServerResponse | http2.Http2ServerResponse;
 
-/** Who reads an answer, as far as the one that makes it cares. */
+/** The client that reads a response, as its producer sees it. */
 export interface SlowReader {
-  /** More waits for it than is kept: it is sent away unless it reads on within a moment. */
+  /** More data is waiting than is kept: the client is disconnected unless it reads on within a moment. */
   hurry(): void;
 }
 
 export interface WatchedSlowReader extends SlowReader {
-  /** Resolves when more may be written, or to why not: the reader has left, or was sent away for reading nothing. */
+  /** Resolves when more may be written, or with the error: the client has left, or was disconnected for not reading. */
   untilDrained(): Promise<ConnectError | undefined>;
-  /** Resolves when the answer has left for good, or never will. */
+  /** Resolves when the response is fully sent, or never will be. */
   untilClosed(): Promise<void>;
 }
 
@@ -23,9 +23,9 @@ export const readerKey = createContextKey<SlowReader | undefined>(undefined, { d
 const hurryMs = 1_000;
 
 /**
- * Waits for the reader of an answer, but for each piece of it no longer than `stallMs`: what is held for one that
- * takes nothing is held in vain. Over HTTP/2 it is told ENHANCE_YOUR_CALM, which gRPC reads as RESOURCE_EXHAUSTED;
- * over HTTP/1.1 the connection ends.
+ * Waits for the client to read, at most `stallMs` per piece: data kept for a client that does not read is wasted. Over
+ * HTTP/2, the stream ends with ENHANCE_YOUR_CALM, which gRPC maps to RESOURCE_EXHAUSTED; over HTTP/1.1, the connection
+ * ends.
  */
 export function watchReader(response: NodeResponse, { stallMs }: { readonly stallMs: number }): WatchedSlowReader {
   let closed = false;
@@ -45,7 +45,8 @@ export function watchReader(response: NodeResponse, { stallMs }: { readonly stal
     const { stream } = response;
     const { session } = stream;
     stream.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    // Who merely fell behind may have other calls to read; who stands still is taken no more of.
+    // A client that merely fell behind may have other calls on the session; a client that does not read at all loses
+    // the session.
     if (!hurried) session?.close();
   }
 

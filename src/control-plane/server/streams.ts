@@ -9,13 +9,12 @@ interface StreamsOptions {
   readonly authorize: (call: { readonly method: DescMethod; readonly header: Headers }) => Promise<unknown>;
 }
 
-/** A key that was revoked must not see more than this of what happens after it. */
+/** Maximum time for which a revoked key still receives events. */
 const recheckEveryMs = 500;
 
 /**
- * A stream lives on long after its head was judged. It ends, and says why, when its deadline passes, when its key is
- * revoked, and when the port drains; of what a caller sends, nothing more is taken from then on, and what was taken is
- * finished.
+ * Ends streams, which outlive the check of their head, with a reason: when the deadline passes, the key is revoked, or
+ * the port drains. From then on, no more messages are accepted from the caller; those already accepted are completed.
  */
 export const endStreams =
   ({ shutdown, authorize }: StreamsOptions): Interceptor =>
@@ -56,7 +55,7 @@ interface StreamEnd {
   readonly settle: () => void;
 }
 
-/** What a stream says and, where it was ended rather than at its end, why. */
+/** Yields the messages of a stream and, if the stream was ended early, throws the reason. */
 async function* told<T>(messages: AsyncIterable<T>, { signal, settle }: StreamEnd): AsyncIterable<T> {
   try {
     yield* messages;
@@ -66,7 +65,7 @@ async function* told<T>(messages: AsyncIterable<T>, { signal, settle }: StreamEn
   }
 }
 
-/** What a caller sends, for as long as it is listened to. */
+/** Yields the caller's messages until the stream is ended. */
 async function* taken<T>(messages: AsyncIterable<T>, signal: AbortSignal): AsyncIterable<T> {
   const iterator = messages[Symbol.asyncIterator]();
   let stop = () => {};
@@ -74,7 +73,7 @@ async function* taken<T>(messages: AsyncIterable<T>, signal: AbortSignal): Async
   signal.addEventListener("abort", onAbort);
   try {
     while (!signal.aborted) {
-      // Not a race with one lasting promise: every message would leave something behind in it.
+      // Not a race with a long-lived promise: every message would leave a reaction in it.
       const next = await new Promise<IteratorResult<T> | undefined>((resolve, reject) => {
         stop = () => resolve(undefined);
         iterator.next().then(resolve, reject);
@@ -84,7 +83,7 @@ async function* taken<T>(messages: AsyncIterable<T>, signal: AbortSignal): Async
     }
   } catch (error) {
     if (error instanceof ConnectError) throw error;
-    // What does not come from the protocol comes from the connection.
+    // Errors that do not come from the protocol come from the connection.
     throw new ConnectError("the caller has left", Code.Canceled, undefined, undefined, error);
   } finally {
     signal.removeEventListener("abort", onAbort);

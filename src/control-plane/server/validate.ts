@@ -4,7 +4,7 @@ import type { Interceptor } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import { findUnsayable } from "./representable.ts";
 
-/** Throws what is wrong with a message by the rules that the proto states. */
+/** Checks a message by the rules in the proto; throws the mistakes. */
 export type RequireValid = (schema: DescMessage, message: Message) => void;
 
 export function createValidation(): RequireValid {
@@ -22,7 +22,7 @@ export function createValidation(): RequireValid {
   };
 }
 
-/** Checks every request before a method sees it. */
+/** Checks every request before its method runs. */
 export const validateRequests =
   (requireValid: RequireValid): Interceptor =>
   (next) =>

@@ -15,7 +15,7 @@ export const markerOf = ({ kind, revision }: Extract<FeedStep<never>, { readonly
   revision: BigInt(revision),
 });
 
-/** Who watches: until when, and what becomes of them when they fall behind. */
+/** Returns how long a client watches, and how it is treated when it falls behind. */
 export const watcherOf = ({ signal, values }: HandlerContext): Pick<FeedRequest, "signal" | "onOverrun"> => ({
   signal,
   onOverrun: () => values.get(readerKey)?.hurry(),

@@ -28,7 +28,7 @@ type ConnectionMethods = ServiceImpl<typeof ConnectionService>;
 export const connectionService = (broker: Broker, requireValid: RequireValid): ConnectionMethods => {
   const { connections, listing, live, environments, feeds } = broker;
 
-  /** A ref with its environment filled in, if the caller may go there. Items of a batch come here unchecked. */
+  /** Fills in the environment of a ref, if the caller may access it. Batch items were not validated before. */
   async function refOf(caller: Caller, ref: ConnectionRef | undefined): Promise<ConnectionRef> {
     if (ref === undefined) throw new Fault("invalid_body", "the item does not name a connection");
     requireValid(ConnectionRefSchema, ref);
@@ -78,7 +78,7 @@ export const connectionService = (broker: Broker, requireValid: RequireValid): C
           dropped: [...explained.dropped],
         };
       } catch (error) {
-        // That there is no such connection is an answer to the call; why a request would be refused is what it asks.
+        // A missing connection fails the call; the reason why a request would be refused is the result of the call.
         const fault = faultOfStore(error);
         if (fault.code === "internal" || fault.status === 404 || fault.status === 503) throw fault;
         return { problem: problemOf(fault) };

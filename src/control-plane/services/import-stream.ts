@@ -1,9 +1,9 @@
-/** So many items share one commit. */
+/** Maximum number of items in a commit. */
 const maxBatch = 500;
 
 /**
- * Items as they come, in batches: as many as have arrived while the last batch was being written, so that a slow
- * sender waits for nothing and a fast one shares its fsyncs. No more than one batch is held.
+ * Groups incoming items into batches: all that arrived while the last batch was being written. So a slow sender never
+ * waits, and a fast one shares fsyncs. Holds at most one batch.
  */
 export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
   const iterator = items[Symbol.asyncIterator]();
@@ -23,11 +23,11 @@ export async function* batches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> 
       yield batch;
     }
   } finally {
-    // What was asked for and not taken must not fail unheard when the stream breaks.
+    // The pending read may reject when the stream breaks: handle that.
     next.catch(() => undefined);
     await iterator.return?.();
   }
 }
 
-/** Lets what has already arrived be handed over, and waits for nothing more. */
+/** Waits one tick, so that items that have already arrived are delivered. */
 const oneTurn = () => new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)));

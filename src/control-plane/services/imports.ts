@@ -28,12 +28,12 @@ interface Item {
   readonly runHooks: boolean;
 }
 
-/** The three ways to import connections: one, a batch, a stream. */
+/** The three ways to import connections: single, batch and stream. */
 export const importMethods = (
   { imports, environments, connections }: Broker,
   requireValid: RequireValid,
 ): ImportMethods => {
-  /** Items that are not valid, or name an environment the caller may not enter, fail one by one. */
+  /** Imports items. Invalid items, and those of an environment that the caller may not access, fail individually. */
   async function importItems(caller: Caller, items: readonly Item[]): Promise<ImportResult[]> {
     const placed = await eachOf(items, async ({ connection: item, runHooks }) => {
       if (item === undefined) throw new Fault("invalid_body", "the item is empty");
@@ -84,7 +84,7 @@ function resultOf(imported: ImportedItem): ImportResult {
   return create(ImportResultSchema, { ref, created, revision: connection.revision });
 }
 
-/** The result of an item that did not get as far as the import, naming it as far as it names itself. */
+/** The result of an item that was refused before the import, with the names that the item gives. */
 function refused(item: ConnectionImport | undefined, fault: Fault): ImportResult {
   const { environment = "", integration = "", id = "" } = item ?? {};
   const ref = create(ConnectionRefSchema, { environment, integration, id });

@@ -31,7 +31,7 @@ export const integrationService = ({
       ? sharedCallback(integration, provider, sharedCallbacks.othersThan(integration, 3))
       : undefined;
     const warnings = [...integrationWarnings(integration, provider), ...(shared === undefined ? [] : [shared])];
-    // Secrets are opened only for those to whom it matters whether there is one.
+    // Secrets are decrypted only if the warning depends on them.
     if (provider === undefined || !wantsWebhookSecret(provider)) return warnings;
     const { webhookSecret = "", clientSecret = "" } = (await integrations.secretsOf(integration)) ?? {};
     return [

@@ -21,7 +21,7 @@ export const logService = ({ audit, logs, environments }: Broker): ServiceImpl<t
   },
   async listAuditEvents({ environment, actor, action, target, ...request }) {
     const { items, next } = await audit.list({ environment, actor, action, target }, pageOf(request));
-    // What was done in an environment that is gone can still be read.
+    // Events of a deleted environment can still be read.
     if (environment !== "" && items.length === 0 && next === "") await environments.get(environment);
     return { events: [...items], nextPageToken: next };
   },

@@ -14,7 +14,7 @@ import { maxPageBytes } from "../server/page-bytes.ts";
 const defaultPruned = 1_000;
 const maxPruned = 10_000;
 
-/** What of the service of syncs is about records. */
+/** The methods of the sync service that concern records. */
 export const recordMethods = ({
   records,
   environments,

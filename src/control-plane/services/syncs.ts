@@ -36,7 +36,7 @@ export const syncService = (broker: Broker): Omit<SyncMethods, "listRecords" | "
     return { ref: await refIn(ref.connection, context), name: ref.name, variant: ref.variant || baseVariant };
   }
 
-  /** The one script of that name, whichever kind it is of. */
+  /** Returns the only script of that name, of any kind. */
   function scriptNamed(integration: string, name: string, kind: Script_Kind): Script {
     const found = scripts
       .all()
@@ -55,7 +55,7 @@ export const syncService = (broker: Broker): Omit<SyncMethods, "listRecords" | "
     });
   }
 
-  /** Where a run of a sync begins that is not told otherwise. */
+  /** Returns the default starting point of a sync run. */
   async function beginningOf(script: Script, ref: ConnectionRef) {
     if (script.kind !== "sync") return {};
     const { environment, integration, id: connectionId } = ref;
