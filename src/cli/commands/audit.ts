@@ -13,7 +13,7 @@ interface AuditListOptions extends Extent {
   readonly target?: string;
 }
 
-/** The verbs over the audit trail. */
+/** Adds the `audit` commands. */
 export function addAudit(program: Command, act: Act): void {
   const group = program.command("audit").summary("who did what to what");
 
@@ -61,7 +61,7 @@ export function addAudit(program: Command, act: Act): void {
     );
 }
 
-/** A bulk import names many: a table shows the first, `--json` all. */
+/** A bulk import has many targets: a table shows the first, `--json` all. */
 function summary(targets: readonly string[]): string {
   const shown = targets.slice(0, 3).join(",");
   return targets.length > 3 ? `${shown} and ${targets.length - 3} more` : shown;

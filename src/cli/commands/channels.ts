@@ -42,7 +42,7 @@ interface ChannelRevisionOption {
   readonly expectedRevision?: bigint;
 }
 
-/** The verbs over notification channels. */
+/** Adds the `channels` commands. */
 export function addChannels(program: Command, act: Act): void {
   const group = program.command("channels").summary("providers' promises to notify, which are kept alive");
   addList(group, act);
@@ -190,7 +190,7 @@ function addWatch(group: Command, act: Act): void {
         let isWhole = false;
         try {
           for await (const step of client(ChannelService).watchChannels({ environment, fromRevision })) {
-            // Within a snapshot there is nothing yet to resume from.
+            // Within a snapshot, there is no revision to resume from yet.
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = step.event.value?.revision ?? seen;
             const text = output.json
@@ -199,7 +199,7 @@ function addWatch(group: Command, act: Act): void {
             if (text !== "") await write(terminal.stdout, `${text}\n`);
           }
         } catch (error) {
-          // Being interrupted is how a watch ends.
+          // An interrupt is the normal end of a watch.
           if (terminal.signal.aborted) return;
           await output.note(`--from-revision ${seen} resumes where this ended.`);
           throw error;

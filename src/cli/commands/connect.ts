@@ -27,11 +27,11 @@ interface ConnectCommandOptions {
   readonly config?: Readonly<Record<string, string>>;
 }
 
-/** Whoever has just clicked looks at the screen again about then. */
+/** Polling interval: a user who has just clicked looks back at the terminal after about this time. */
 const lookAgainMs = 1_000;
 const pageSize = 1_000;
 
-/** `connect INTEGRATION`: has somebody authorise a connection, by a link or by a code. */
+/** Adds `connect INTEGRATION`: an end user authorizes a connection, by a link or a code. */
 export function addConnect(program: Command, act: Act): void {
   program
     .command("connect")
@@ -64,7 +64,7 @@ async function byCode(session: CommandSession, integration: string, given: Conne
     tags: { ...tag },
   });
   if (begun === undefined) throw new Error("the answer holds no device authorization");
-  // Where the answer is for a program, this is for the person beside it.
+  // Standard output may go to a program; this note is for the person.
   await output.note(`Open ${begun.verificationUri} and enter the code ${begun.userCode}`);
   if (begun.verificationUriComplete !== "") await output.note(`or open ${begun.verificationUriComplete}`);
   const ended = await untilDecided(session, begun);
@@ -123,7 +123,7 @@ async function byLink(session: CommandSession, integration: string, given: Conne
   return exitCodes.ok;
 }
 
-/** A session ends with the commit of its connection, when its time is over, or when somebody deletes it. */
+/** Waits for the end of a session: its connection was committed, it expired, or it was deleted. */
 async function untilOver({ client, terminal }: CommandSession, { id }: ConnectSession): Promise<void> {
   for (;;) {
     await sleep(lookAgainMs, undefined, { signal: terminal.signal });
@@ -142,9 +142,9 @@ interface ConnectionTarget {
 }
 
 /**
- * The last to be written of those that the link can have made: of its integration, for its end user, with its tags, and
- * later than it. No session says what came of it, so that a second link for the same person, used at the same moment,
- * cannot be told from it.
+ * Returns the latest connection that the link can have made: of its integration, for its end user, with its tags, and
+ * newer than the session. Sessions do not record their connection, so a second link for the same person, used at the
+ * same time, cannot be told apart.
  */
 async function connectionOf(
   { client, environment }: CommandSession,

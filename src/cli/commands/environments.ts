@@ -20,7 +20,7 @@ interface EnvironmentOptions {
   readonly expectedRevision?: bigint;
 }
 
-/** The verbs over environments. */
+/** Adds the `environments` commands. */
 export function addEnvironments(program: Command, act: Act): void {
   const group = program.command("environments").summary("deployments, kept apart from one another");
 
@@ -84,7 +84,7 @@ export function addEnvironments(program: Command, act: Act): void {
             ...(secondaryForwardUrl === undefined ? [] : ["secondary_forward_url"]),
             ...(allowedOrigins === undefined ? [] : ["allowed_origins"]),
           ];
-          // An empty mask would mean all fields, and so empty those that were not given.
+          // An empty mask would mean all fields, and clear those that were not given.
           if (paths.length === 0)
             throw new UsageMistake("say what to change: --forward-url, --secondary-forward-url or --allowed-origin");
           const { environment } = await client(EnvironmentService).updateEnvironment({

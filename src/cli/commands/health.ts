@@ -7,7 +7,7 @@ import {
 import type { Act } from "../session.ts";
 import { exitCodes } from "../terminal/exit-codes.ts";
 
-/** `health`: whether the sidecar takes requests. It needs no key. */
+/** Adds `health`: reports whether the sidecar accepts requests. Needs no key. */
 export function addHealth(program: Command, act: Act): void {
   program
     .command("health")

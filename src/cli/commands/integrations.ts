@@ -52,7 +52,7 @@ interface IntegrationOptions {
   readonly expectedRevision?: bigint;
 }
 
-/** The verbs over integrations. */
+/** Adds the `integrations` commands. */
 export function addIntegrations(program: Command, act: Act): void {
   const group = program.command("integrations").summary("providers set up with an OAuth app of one's own");
 
@@ -121,13 +121,13 @@ export function addIntegrations(program: Command, act: Act): void {
       act(async ({ client, output, environment, terminal }, key: string, given: IntegrationOptions) => {
         const { fields, paths } = await readSettings(given, terminal);
         if (paths.length === 0) throw new UsageMistake("say what to change, such as --client-id (see --help)");
-        // The request must name the provider, and the mask knows `channels` only as a whole: both are read first.
+        // The request must name the provider, and the mask only supports `channels` as a whole: read both first.
         const { integration: before } = await client(IntegrationService).getIntegration({ environment, key });
         const {
           automatic = before?.channels?.automatic ?? false,
           catchUpSyncs = before?.channels?.catchUpSyncs ?? [],
         } = fields.channels;
-        // What was read and is written back must still be so.
+        // Values that were read and are written back must be unchanged.
         const readRevision = paths.includes("channels") ? before?.revision : undefined;
         const { integration } = await client(IntegrationService).updateIntegration({
           integration: {
@@ -157,7 +157,7 @@ export function addIntegrations(program: Command, act: Act): void {
     );
 }
 
-/** No secret is ever an argument: arguments are seen by whoever lists the machine's processes. */
+/** Secrets are never arguments: any user who lists the machine's processes sees arguments. */
 const withSettings = (command: Command): Command =>
   command
     .option("--display-name <name>", "what a person calls it")
@@ -213,7 +213,7 @@ const withSettings = (command: Command): Command =>
 
 interface ReadSettings {
   readonly fields: IntegrationFields;
-  /** The update mask that names them. */
+  /** The update mask for the fields. */
   readonly paths: string[];
 }
 
@@ -290,7 +290,7 @@ function secretFromEnv(name: string | undefined, { env }: Terminal): string | un
   return secret;
 }
 
-/** An origin. The server ignores a prefix before it (`/gmail/=https://mail.example.com`) and warns. */
+/** Parses an origin. The server ignores a prefix before it (`/gmail/=https://mail.example.com`) and warns. */
 function hostRule(text: string): { readonly prefix: string; readonly origin: string } {
   const at = text.startsWith("/") ? text.indexOf("=") : -1;
   return { prefix: text.slice(0, Math.max(0, at)), origin: text.slice(at + 1) };

@@ -19,7 +19,7 @@ interface KeyCreateOptions {
   readonly expiresAt?: number;
 }
 
-/** The verbs over the keys that open the doors. */
+/** Adds the `keys` commands, for the keys of callers. */
 export function addKeys(program: Command, act: Act): void {
   const group = program.command("keys").summary("who may call, and what they may do");
 

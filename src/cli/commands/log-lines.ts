@@ -6,15 +6,15 @@ import { visible } from "../terminal/visible.ts";
 
 const tones: Readonly<Record<string, Tone>> = { debug: "dim", info: "plain", warn: "warning", error: "bad" };
 
-/** The sentence of a line that holds what a script said. */
+/** The sentence of a log line that holds a script's output. */
 const scriptSays = "the script says";
 
-/** A line as it is read: when, how grave, what, and below it what it was about. */
+/** Formats a log line: time, level, message, and the fields below. */
 export function told(line: LogLine, paint: Paint): string[] {
   const { at, level, message, fields = {} } = line;
   const time = at === undefined ? "" : timestampDate(at).toISOString().slice(11, 23);
   const { detail, ...others } = fields;
-  // What a script said is the line itself.
+  // Output of a script is shown as the line itself.
   if (message === scriptSays && typeof others["message"] === "string")
     return told({ ...line, message: others["message"], fields: {} }, paint);
   const beside = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
@@ -23,7 +23,7 @@ export function told(line: LogLine, paint: Paint): string[] {
   return [
     first,
     ...(beside.length === 0 ? [] : [`${indent}${paint("dim", visible(beside.join("  ")))}`]),
-    // What is said at length stands on lines of its own.
+    // Long text gets lines of its own.
     ...(typeof detail === "string" ? wrapped(visible(detail)).map((part) => `${indent}${part}`) : []),
   ];
 }

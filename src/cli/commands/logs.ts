@@ -24,7 +24,7 @@ interface LogListOptions extends Extent {
   readonly follow?: boolean;
 }
 
-/** `logs`: what happened, the newest first; `logs <id>`: one of them, as the story that it tells. */
+/** Adds `logs`, which lists logs, newest first; `logs <id>` shows one in full. */
 export function addLogs(program: Command, act: Act): void {
   program
     .command("logs")
@@ -100,7 +100,7 @@ async function listLogs(session: CommandSession, given: LogListOptions): Promise
   if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
 }
 
-/** Asks again and again: a log comes seldom, and a page of new ones costs the sidecar nothing. */
+/** Polls: logs are rare, and a page of new ones costs the sidecar nothing. */
 async function followLogs(session: CommandSession, given: LogListOptions): Promise<void> {
   const { client, output, terminal } = session;
   const newest = async () => (await client(LogService).listLogs({ ...requestOf(session, given), pageSize: 100 })).logs;
@@ -114,7 +114,7 @@ async function followLogs(session: CommandSession, given: LogListOptions): Promi
       seen = new Set(logs.map(({ id }) => id));
     }
   } catch (error) {
-    // Being interrupted is how this ends.
+    // An interrupt is the normal end.
     if (!terminal.signal.aborted) throw error;
   }
 }
@@ -128,7 +128,7 @@ const outcomeTone = ({ failed }: Log): Tone => (failed ? "bad" : "good");
 const subjectOf = ({ integration, connectionId }: Log): string =>
   connectionId === "" ? integration : `${integration}/${connectionId}`;
 
-/** The worst that it tells, or else its last line. Of several as bad, the last one knew most. */
+/** Returns the most severe line, or else the last one. Among equally severe ones, the last knew most. */
 function gistOf({ lines }: Log): string {
   const worst = lines.findLast(({ level }) => level === "error") ?? lines.findLast(({ level }) => level === "warn");
   const line = worst ?? lines.at(-1);
@@ -137,7 +137,7 @@ function gistOf({ lines }: Log): string {
   return typeof code === "string" ? `${line.message} (${code})` : line.message;
 }
 
-/** A log as it is read: what it was about, and then line by line what happened. */
+/** Formats a log: its subject, then what happened, line by line. */
 function story(log: Log, paint: Paint): string {
   const subject = subjectOf(log);
   const about = `${log.operation}${subject === "" ? "" : ` of ${subject}`} in ${log.environment}`;

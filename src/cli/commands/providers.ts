@@ -18,7 +18,7 @@ interface ProviderRevisionOption {
   readonly expectedRevision?: bigint;
 }
 
-/** The verbs over providers: the catalogue, and descriptions of one's own. */
+/** Adds the `providers` commands, for the catalogue and custom descriptions. */
 export function addProviders(program: Command, act: Act): void {
   const group = program.command("providers").summary("what is known of third parties, and descriptions of others");
 
@@ -97,10 +97,10 @@ export function addProviders(program: Command, act: Act): void {
     );
 }
 
-/** As the description itself calls it: `api_key`. */
+/** Returns the name in the description: `api_key`. */
 const authName = ({ auth }: Provider) => (auth.case === undefined ? "" : ProviderSchema.field[auth.case].name);
 
-/** YAML holds JSON too. The fields are protobuf's, by either of their names; one that is not known is refused. */
+/** Reads YAML, which includes JSON. Fields may have either of their protobuf names; unknown fields are refused. */
 async function readProvider(file: string, terminal: Terminal): Promise<Provider> {
   const document = parseDocument(await readInput(file, terminal));
   const [error] = document.errors;

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { Scope, ScopeSchema } from "../../gen/latchkey/v1/access_pb.ts";
 
-/** `SCOPE_CONNECTIONS_READ` is `connections:read` in text. */
+/** Maps names such as `connections:read` to scopes such as `SCOPE_CONNECTIONS_READ`. */
 const names = new Map(
   ScopeSchema.values
     .filter(({ number }) => number !== Scope.UNSPECIFIED)
@@ -17,7 +17,7 @@ const names = new Map(
 export const scopeName = (scope: Scope): string =>
   [...names].find(([, known]) => known === scope)?.[0] ?? `scope ${scope}`;
 
-/** Collects scopes, several at once with commas; `integrations:*` is all that begin so. */
+/** Collects scopes, also several separated by commas; `integrations:*` means all with that prefix. */
 export function scopes(text: string, before: readonly Scope[] = []): readonly Scope[] {
   const found = text.split(",").flatMap((name) => {
     const matching = [...names].filter(

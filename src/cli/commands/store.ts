@@ -15,7 +15,7 @@ interface StoreCommandContext {
   readonly keepExitCode: (code: number) => void;
 }
 
-/** `store`: what looks after a store as a whole. Some of it asks a running latchkey, some needs none. */
+/** Adds the `store` commands. Some call a running Latchkey, others need none. */
 export function addStore(program: Command, act: Act, { terminal, keepExitCode }: StoreCommandContext): void {
   const group = program.command("store").summary("back the store up, restore and move it, check it and its keys");
 

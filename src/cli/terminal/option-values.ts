@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from "commander";
 import { readInstant } from "../../core/dialect/instant.ts";
 
-/** What may stand behind an option. Each throws what commander turns into a usage error that names the option. */
+/** Parsers of option values. Each throws an error that commander converts to a usage error naming the option. */
 
 const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** `500ms`, `30s`, `5m`, `12h`, `30d`, in milliseconds. */
+/** Parses `500ms`, `30s`, `5m`, `12h`, `30d` to milliseconds. */
 export function durationMs(text: string): number {
   const [, amount, unit] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
   if (amount === undefined || !isUnit(unit)) throw new InvalidArgumentError("Write it as 30s, 5m, 12h or 30d.");
@@ -21,10 +21,10 @@ export function instant(text: string): number {
   return ms;
 }
 
-/** A time that is over: so long ago, or an instant; in milliseconds since 1970. */
+/** Parses a past time, as an age or a time; returns milliseconds since 1970. */
 export function past(text: string): number {
   if (/^\d+[a-z]+$/.test(text)) return Math.max(0, Date.now() - durationMs(text));
-  // A number alone is more likely a duration that lacks its unit than seconds since 1970.
+  // A number alone is more likely a duration without its unit than seconds since 1970.
   const ms = /^\d+$/.test(text) ? undefined : readInstant(text);
   if (ms === undefined) throw new InvalidArgumentError("Write it as 2h, for as long ago, or as 2030-01-01T00:00:00Z.");
   return ms;
@@ -35,16 +35,16 @@ export function count(text: string): number {
   return Number(text);
 }
 
-/** A revision of the store, which may be larger than a number can hold exactly. */
+/** Parses a store revision, which may exceed the exact range of a number. */
 export function revision(text: string): bigint {
   if (!/^\d{1,19}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
   return BigInt(text);
 }
 
-/** Collects an option that may be given several times. */
+/** Collects an option that may be repeated. */
 export const listed = (text: string, before: readonly string[] = []): readonly string[] => [...before, text];
 
-/** Collects `key=value`. The value may hold further `=`. */
+/** Collects `key=value`. The value may contain further `=`. */
 export function paired(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("Write it as key=value.");

@@ -5,21 +5,21 @@ import { type Column, createTable } from "./table.ts";
 import { type Terminal, write } from "./terminal.ts";
 import { visible, visibleLines } from "./visible.ts";
 
-/** What a command answers: tables and `key: value` for a person; with `--json` protobuf's JSON, by its field names. */
+/** Output of a command: tables and `key: value` for people; with `--json`, protobuf's JSON with proto field names. */
 export interface Output {
   readonly json: boolean;
   readonly paint: Paint;
-  /** One object. */
+  /** Prints an object. */
   one<S extends DescMessage>(schema: S, message: MessageShape<S>): Promise<void>;
-  /** A list, page by page; as JSON one object a line. */
+  /** Prints a list, page by page; as JSON, one object per line. */
   many<S extends DescMessage>(list: ListOutput<S>): Promise<void>;
-  /** That something was done: the answer for a program, a sentence for a person. */
+  /** Reports a completed action: the response for programs, a sentence for people. */
   done<S extends DescMessage>(schema: S, message: MessageShape<S>, sentence: string): Promise<void>;
-  /** A JSON document that is no message, such as metadata. */
+  /** Prints a JSON document that is not a message, such as metadata. */
   document(value: unknown): Promise<void>;
-  /** A line of the answer, for a person. */
+  /** Prints a line of output for people. */
   line(text: string): Promise<void>;
-  /** Beside the answer, on stderr: for a person alone. */
+  /** Prints a note for people on stderr. */
   note(text: string): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export interface ListOutput<S extends DescMessage> {
   readonly schema: S;
   readonly columns: readonly Column<MessageShape<S>>[];
   readonly pages: AsyncIterable<readonly MessageShape<S>[]>;
-  /** What to call nothing: `no connections`. */
+  /** Text for an empty list: `no connections`. */
   readonly none: string;
 }
 
@@ -38,12 +38,12 @@ export function createOutput(
   { json, paint }: { readonly json: boolean; readonly paint: Paint },
 ): Output {
   const { stdout, stderr } = terminal;
-  // Escaping what a terminal acts upon changes nothing that JSON says.
+  // Escaping control characters does not change the meaning of JSON.
   const writeJson = (text: string) => write(stdout, `${visibleLines(text)}\n`);
 
   const one = async <S extends DescMessage>(schema: S, message: MessageShape<S>) => {
     if (json) return writeJson(toJsonString(schema, message, jsonOptions));
-    // YAML is `key: value` where that says it all, and what `providers update` reads where it does not.
+    // YAML is plain `key: value` for simple objects, and valid input for `providers update`.
     return write(stdout, visibleLines(stringify(toJson(schema, message, jsonOptions), { lineWidth: 0 })));
   };
   const note = (text: string) => write(stderr, `${visible(text)}\n`);

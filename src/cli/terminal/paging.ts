@@ -1,4 +1,4 @@
-/** How much of a list is wanted. */
+/** The requested part of a list. */
 export interface Extent {
   readonly limit?: number;
   readonly all?: boolean;
@@ -13,13 +13,13 @@ export interface PageAnswer<T> {
 interface Paging<T> {
   readonly fetch: (request: { readonly pageSize: number; readonly pageToken: string }) => Promise<PageAnswer<T>>;
   readonly maxPageSize: number;
-  /** The most items; undefined for all. */
+  /** Maximum number of items; undefined for all. */
   readonly limit?: number | undefined;
   /** Called when the limit was reached and there is more. */
   readonly onMore?: () => void;
 }
 
-/** Asks for page after page. A page may be short, or empty, and not be the last one. */
+/** Fetches page after page. A page may be short or even empty without being the last. */
 export async function* pagesOf<T>({
   fetch,
   maxPageSize,

@@ -6,7 +6,7 @@ export type Paint = (tone: Tone, text: string) => string;
 // SGR: ECMA-48, section 8.3.117.
 const codes = { bold: 1, dim: 2, good: 32, warning: 33, bad: 31 } as const;
 
-/** Colours text for a person who sees colours: never in a pipe, nor where NO_COLOR (no-color.org) is set. */
+/** Colors text for people: never in a pipe, nor if NO_COLOR (no-color.org) is set. */
 export function createPaint({ isTerminal, env }: Pick<Terminal, "isTerminal" | "env">): Paint {
   if (!isTerminal || env.NO_COLOR || env.TERM === "dumb") return (_tone, text) => text;
   return (tone, text) => (tone === "plain" ? text : `\x1b[${codes[tone]}m${text}\x1b[0m`);

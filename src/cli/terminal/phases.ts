@@ -1,7 +1,7 @@
 import { type ProgressDisplay, progressOn } from "./progress.ts";
 import { type Terminal, write } from "./terminal.ts";
 
-/** A command that does several long things one after the other: says which, and how far each has come. */
+/** Runs the long phases of a command, with a title and progress for each. */
 export type Phases = <T>(title: string, run: (progress: ProgressDisplay) => Promise<T>) => Promise<T>;
 
 export const createPhases =

@@ -2,33 +2,33 @@ import type { Writable } from "node:stream";
 import { amount, span } from "./amounts.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** How far a long command has come. */
+/** Progress of a long command. */
 export interface Progress {
-  /** In bytes, or in whatever the end is known in. */
+  /** In bytes, or in the unit of the total. */
   readonly done: number;
-  /** Undefined where the end cannot be known, as of what is piped in. */
+  /** Undefined if unknown, as for piped input. */
   readonly total: number | undefined;
   readonly items: number;
-  /** Left out where items do not fail one by one. */
+  /** Absent if items do not fail individually. */
   readonly failed?: number;
 }
 
-/** Tells a person how far a long command has come, no oftener than a person can read. */
+/** Shows progress no more often than a person can read. */
 export interface ProgressDisplay {
   update(progress: Progress): void;
-  /** Writes a line that stays. */
+  /** Writes a permanent line. */
   say(line: string): void;
   end(): void;
 }
 
 interface DisplayOptions {
   readonly stderr: Writable;
-  /** A bar that is redrawn in place, lines now and then, or nothing. */
+  /** A bar redrawn in place, occasional lines, or nothing. */
   readonly as: "bar" | "lines" | "nothing";
   readonly now: () => number;
 }
 
-/** On stderr: drawn for a person, said now and then where nobody watches. */
+/** Shows progress on stderr: a bar on a terminal, occasional lines elsewhere. */
 export const progressOn = ({ stderr, isTerminal }: Terminal, { quiet }: { readonly quiet: boolean }): ProgressDisplay =>
   createProgress({ stderr, as: quiet ? "nothing" : isTerminal ? "bar" : "lines", now: () => performance.now() });
 
@@ -50,7 +50,7 @@ export function createProgress({ stderr, as, now }: DisplayOptions): ProgressDis
       stderr.write(as === "bar" ? eraseLine + shown : `${shown}\n`);
     },
     say(line) {
-      // What stays pushes the bar down: it is drawn again below.
+      // A permanent line replaces the bar, which is drawn again below.
       stderr.write(as === "bar" && shown !== "" ? `${eraseLine}${line}\n${shown}` : `${line}\n`);
     },
     end() {
@@ -63,7 +63,10 @@ export function createProgress({ stderr, as, now }: DisplayOptions): ProgressDis
 const barWidth = 20;
 const columns = 79;
 
-/** `[########------------]  42 %  420,000 items  24,390/s  3 failed  24 s left`: fits into 80 columns. */
+/**
+ * Returns a line such as `[########------------]  42 %  420,000 items  24,390/s  3 failed  24 s left`, which fits into
+ * 80 columns.
+ */
 export function progressLine(progress: Progress, elapsedMs: number, { bar }: { readonly bar: boolean }): string {
   const { done, total, items, failed } = progress;
   const share = total === undefined || total === 0 ? undefined : Math.min(1, done / total);
@@ -78,6 +81,6 @@ export function progressLine(progress: Progress, elapsedMs: number, { bar }: { r
   const text = parts.filter((part) => part !== undefined).join("  ");
   if (!bar || share === undefined) return text;
   const drawn = `[${"#".repeat(Math.floor(share * barWidth)).padEnd(barWidth, "-")}]  ${text}`;
-  // A line that wraps cannot be erased: of the two, the numbers say more.
+  // A wrapped line cannot be erased: drop the bar, since the numbers say more.
   return drawn.length > columns ? text : drawn;
 }

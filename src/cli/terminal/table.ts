@@ -1,21 +1,21 @@
 import type { Paint, Tone } from "./paint.ts";
 import { visible } from "./visible.ts";
 
-/** One column of a table: its title, and what a row shows there. */
+/** A table column: its title, and the text of each row. */
 export interface Column<Row> {
   readonly title: string;
   readonly text: (row: Row) => string;
   readonly tone?: (row: Row) => Tone;
 }
 
-/** Draws rows in aligned columns, a batch at a time: a list may be longer than memory. */
+/** Draws rows in aligned columns, in batches: a list may be larger than memory. */
 export interface Table<Row> {
   draw(rows: readonly Row[]): string;
 }
 
 const gap = "  ";
 
-/** The title stands over the first batch; later ones keep the widths and widen them where they must. */
+/** Shows titles above the first batch; later batches keep the widths, and widen them if necessary. */
 export function createTable<Row>(columns: readonly Column<Row>[], paint: Paint): Table<Row> {
   const widths = columns.map(({ title }) => widthOf(title));
   let titled = false;
@@ -60,7 +60,7 @@ const wide =
 const combining = /\p{Mark}|\u200d/u;
 const ascii = /^[\x20-\x7e]*$/;
 
-/** How many columns a terminal gives a text, near enough for names and ids in any script. */
+/** Returns the display width of text, accurately enough for names and IDs in any script. */
 function widthOf(text: string): number {
   if (ascii.test(text)) return text.length;
   return [...text].reduce(

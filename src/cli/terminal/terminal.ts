@@ -1,19 +1,19 @@
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 
-/** Everything outside of the command line that it may touch. The process gives the real one, a test its own. */
+/** Everything outside that the command line uses: the real environment of the process, or one made by a test. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** A person watches: what is written may be coloured and redrawn. */
+  /** A person is watching: output may be colored and redrawn. */
   readonly isTerminal: boolean;
-  /** Aborted when the person has had enough. */
+  /** Aborts when the user interrupts. */
   readonly signal: AbortSignal;
 }
 
-/** Writes, and waits while the reader is slower than we are, so that memory does not fill with what is unread. */
+/** Writes text, and waits for a slow reader, so that unread output does not fill memory. */
 export async function write(stream: Writable, text: string | Uint8Array): Promise<void> {
   if (stream.destroyed || stream.write(text)) return;
   // A reader that leaves (`| head`) never drains.
@@ -23,7 +23,7 @@ export async function write(stream: Writable, text: string | Uint8Array): Promis
   try {
     await once(stream, "drain", { signal: left.signal });
   } catch {
-    /* Whoever opened the stream hears of its error; there is nothing left to wait for here. */
+    /* The owner of the stream handles its error; there is nothing left to wait for. */
   } finally {
     stream.off("close", leave);
   }

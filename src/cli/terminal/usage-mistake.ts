@@ -1,4 +1,4 @@
-/** What was typed cannot be done. The sentence says what to type instead; it never quotes a secret. */
+/** A mistake in the user's input. The message says what to type instead, and never quotes a secret. */
 export class UsageMistake extends Error {
   override readonly name = "UsageMistake";
 }

@@ -4,15 +4,15 @@ import tls from "node:tls";
 import { ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 
-/** What listens at an address that is not the control plane's, or is spoken to in the wrong way. */
+/** Listeners other than the control plane, or a wrong way of connecting to it. */
 export type WrongDoor = "plain" | "tls" | "untrusted" | "data" | "ops";
 
 const withinMs = 2_000;
 
-/** Looks who answers at an address where a call failed in a way that no control plane fails; undefined: no one knows. */
+/** Finds out what listens at an address where a call failed unlike any control plane fails; undefined if unknown. */
 export async function findWrongDoor(thrown: unknown, address: string): Promise<WrongDoor | undefined> {
   if (!(thrown instanceof ConnectError) || address.startsWith("unix:")) return undefined;
-  // The control plane says of each failure what it is.
+  // The control plane adds details to each of its errors.
   if (thrown.findDetails(ErrorInfoSchema).length > 0) return undefined;
   const url = new URL(/^https?:\/\//.test(address) ? address : `http://${address}`);
   const codes = causesOf(thrown).map(({ code = "" }) => code);
@@ -26,7 +26,7 @@ export async function findWrongDoor(thrown: unknown, address: string): Promise<W
 const wrongVersion = /^(?:ERR_SSL_|EPROTO)/;
 const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS_/;
 
-/** For a person, what is wrong and what to write. */
+/** Says what is wrong and what to type. */
 export function wordsForWrongDoor(
   door: WrongDoor,
   address: string,
@@ -54,7 +54,7 @@ function causesOf(error: Error): readonly NodeJS.ErrnoException[] {
   return error.cause instanceof Error ? [error.cause, ...causesOf(error.cause)] : [];
 }
 
-/** No key is sent, and nothing of the answer but its status is used. */
+/** Sends no key, and uses only the status of the response. */
 function statusAt(url: URL, path: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const { request } = url.protocol === "https:" ? https : http;

@@ -21,7 +21,7 @@ import { type ConnectionName, connectionName, connectionNames, nameOf, refOf } f
 import { stateNames, statesNamed, stateText, stateTone } from "./states.ts";
 import { addWatch } from "./watch.ts";
 
-/** How many a list shows unless told otherwise: more than a screen, less than a wait. */
+/** Default length of a list: more than a screen, but quick to fetch. */
 const defaultLimit = 100;
 const maxPageSize = 2_000;
 const maxBatch = 1_000;
@@ -42,7 +42,7 @@ interface Changes {
   readonly expectedRevision?: bigint;
 }
 
-/** The verbs over connections. */
+/** Adds the `connections` commands. */
 export function addConnections(program: Command, act: Act): void {
   const group = program.command("connections").summary("end users' authorised links to integrations");
   addList(group, act);
@@ -200,7 +200,7 @@ function addDelete(group: Command, act: Act): void {
     );
 }
 
-/** Each for itself: one that cannot be deleted keeps no other from it. */
+/** Deletes connections individually: one that cannot be deleted does not stop the others. */
 async function deleteMany(session: CommandSession, names: readonly ConnectionName[]): Promise<number> {
   const { client, output } = session;
   let failed = 0;

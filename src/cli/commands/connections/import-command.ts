@@ -17,7 +17,7 @@ import { findWrongDoor } from "../../terminal/wrong-address.ts";
 import { createImportReport, type ImportReport, ignoredLine, settledOf, summaryLine } from "./import-report.ts";
 import { BrokenStream, importLines } from "./import-stream.ts";
 
-/** Enough that neither side waits for the other, and no more than a few megabytes of ordinary lines. */
+/** Large enough that neither side waits for the other; a few megabytes of typical lines. */
 const maxInFlight = 2_000;
 const readBytes = 256 * 1024;
 
@@ -28,7 +28,7 @@ interface ImportCommandOptions {
   readonly quiet?: true;
 }
 
-/** `connections import`: a file of any length, in constant memory. */
+/** Adds `connections import`: imports a file of any length in constant memory. */
 export function addImport(connections: Command, act: Act): void {
   connections
     .command("import")
@@ -90,7 +90,7 @@ async function importFile(session: CommandSession, file: string, given: ImportCo
 
 interface Input {
   readonly source: Readable;
-  /** Undefined where it cannot be known. */
+  /** Undefined if unknown. */
   readonly totalBytes: number | undefined;
 }
 
@@ -108,7 +108,7 @@ async function openInput(file: string, { stdin }: Terminal): Promise<Input> {
   }
 }
 
-/** Readable for its owner alone: it names the customer's users. */
+/** Readable only by its owner, since it names the customer's users. */
 function openErrors(file: string): number {
   try {
     return openSync(file, "w", 0o600);
@@ -131,7 +131,10 @@ const summaryOf = ({ counts, ignored }: ImportReport, elapsedMs: number) => ({
   seconds: Math.round(elapsedMs) / 1_000,
 });
 
-/** What is certain, what is not, and how to go on: whoever moves a million connections must not have to guess. */
+/**
+ * Reports what is certain, what is not, and how to continue: an import of a million connections must not end in
+ * guessing.
+ */
 async function tellBroken(
   { terminal, address }: CommandSession,
   { counts }: ImportReport,

@@ -3,11 +3,11 @@ import { amount, counted, span } from "../../terminal/amounts.ts";
 import { visible } from "../../terminal/visible.ts";
 import type { LineFailure, LineOutcome } from "./import-stream.ts";
 
-/** Counts what became of a file's lines, and tells what went wrong with which. */
+/** Counts the results of a file's lines, and reports failures. */
 export interface ImportReport {
   settle(outcome: LineOutcome): void;
   readonly counts: ImportCounts;
-  /** Every field that was ignored, and on how many lines. */
+  /** Ignored fields, with the number of lines of each. */
   readonly ignored: ReadonlyMap<string, number>;
 }
 
@@ -15,20 +15,20 @@ export interface ImportCounts {
   readonly created: number;
   readonly replaced: number;
   readonly failed: number;
-  /** Everything up to this line has its fate. */
+  /** All lines up to this one have a result. */
   readonly line: number;
   readonly bytes: number;
 }
 
 interface ReportOptions {
   readonly say: (line: string) => void;
-  /** An open file that takes one JSON object a failure. */
+  /** An open file that receives one JSON object per failure. */
   readonly errorsFile: number | undefined;
 }
 
-/** As many as are read by a person; of the rest the number is enough. */
+/** As many failures as a person reads; the rest are only counted. */
 const maxShownFailures = 20;
-/** A file made by a program has a handful of fields; one that has more is no such file. */
+/** A generated file has few distinct fields; a file with more is not an import file. */
 const maxIgnoredFields = 100;
 
 export function createImportReport({ say, errorsFile }: ReportOptions): ImportReport {
@@ -68,7 +68,7 @@ const failureRecord = (line: number, { code, message, violations }: LineFailure)
 
 export const settledOf = ({ created, replaced, failed }: ImportCounts): number => created + replaced + failed;
 
-/** `imported 999,990 of 1,000,000 connections (999,990 new, 10 failed) in 41 s` */
+/** Returns a line such as `imported 999,990 of 1,000,000 connections (999,990 new, 10 failed) in 41 s`. */
 export function summaryLine(counts: ImportCounts, elapsedMs: number): string {
   const { created, replaced, failed } = counts;
   const parts = [

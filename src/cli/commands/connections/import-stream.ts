@@ -7,12 +7,12 @@ import {
 } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { NdjsonLine } from "../../terminal/ndjson.ts";
 
-/** What became of one line. */
+/** Result of a line. */
 export interface LineOutcome {
   readonly line: number;
   readonly end: number;
   readonly fate: "created" | "replaced" | LineFailure;
-  /** Fields of the line that nobody asked for. */
+  /** Unknown fields of the line. */
   readonly ignored: readonly string[];
 }
 
@@ -26,27 +26,27 @@ type ImportRequest = MessageInitShape<typeof StreamImportConnectionsRequestSchem
 
 interface ImportOptions {
   readonly lines: AsyncIterable<NdjsonLine>;
-  /** Sends connections and hears of each, in their order: the control plane's StreamImportConnections. */
+  /** Sends connections and yields a result for each, in order: the control plane's StreamImportConnections. */
   readonly send: (requests: AsyncIterable<ImportRequest>) => AsyncIterable<StreamImportConnectionsResponse>;
-  /** Lines that may be read and not yet settled: what bounds memory. */
+  /** Maximum number of lines read but without a result; limits memory. */
   readonly maxInFlight: number;
-  /** For lines that name no environment of their own. */
+  /** Environment of lines that name none. */
   readonly environment: string;
-  /** What scripts have to do with a connection that is made is done for these, too. */
+  /** Runs the scripts that follow the creation of a connection. */
   readonly runHooks?: boolean;
-  /** Called once for each line, in the order of the file, as soon as its fate is certain. */
+  /** Called once for each line, in file order, as soon as its result is certain. */
   readonly settle: (outcome: LineOutcome) => void;
 }
 
-/** How far a stream had come when it broke. */
+/** State of a stream that broke. */
 export interface InterruptedImport {
-  /** Lines that were sent and never answered: each may or may not be imported. */
+  /** Lines that were sent but not answered: each may or may not be imported. */
   readonly sent: number;
-  /** Of these, those without a `connection_id`: sent once more, they would become another connection. */
+  /** Unanswered lines without a `connection_id`: sent again, each would create another connection. */
   readonly nameless: number;
 }
 
-/** The stream ended before every line was settled. What had been settled stays so. */
+/** The stream ended before every line had a result. Earlier results stay valid. */
 export class BrokenStream extends Error {
   override readonly name = "BrokenStream";
   readonly unsettled: InterruptedImport;
@@ -57,7 +57,7 @@ export class BrokenStream extends Error {
   }
 }
 
-/** A line that waits: for its answer, or, when it failed here already, for those before it. */
+/** A line that waits for its response or, if it already failed locally, for the lines before it. */
 interface QueuedLine {
   readonly line: number;
   readonly end: number;
@@ -95,7 +95,7 @@ export async function importLines(options: ImportOptions): Promise<void> {
       }
       allRead = true;
     } catch (error) {
-      // What was sent so far is answered before this is told.
+      // Reported after the lines sent so far are answered.
       readError = error;
     }
   }
@@ -128,12 +128,12 @@ function unsettledOf(waiting: readonly QueuedLine[]): InterruptedImport {
   return { sent: sent.length, nameless: sent.filter(({ nameless }) => nameless).length };
 }
 
-/** The control plane's largest message is 4 MiB; a longer one would end the stream, and with it every line behind. */
+/** The control plane's message limit is 4 MiB; a larger message would end the stream for all later lines as well. */
 const maxMessageBytes = 4 * 1024 * 1024 - 64;
-/** Protobuf needs at most eleven bytes for two of JSON (`0,`), so that shorter lines need not be measured. */
+/** Protobuf needs at most eleven bytes for two of JSON (`0,`), so shorter lines need no measuring. */
 const surelySmallBytes = 512 * 1024;
 
-/** What is sent for a line, if anything, and what is remembered of it until its answer. */
+/** Returns the request for a line, if any, and what to remember until its response. */
 function prepare(
   { line, end, content }: NdjsonLine,
   environment: string,
@@ -159,7 +159,7 @@ function prepare(
   }
 }
 
-/** Wakes whoever waits for it. A ring that no one waits for is forgotten. */
+/** Creates a signal that wakes a waiter. A ring without a waiter has no effect. */
 function createBell() {
   let wake: (() => void) | undefined;
   return {

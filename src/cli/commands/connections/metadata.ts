@@ -8,7 +8,7 @@ import { type ConnectionName, connectionName, refOf } from "./names.ts";
 
 const how = "JSON, @file or - for what is piped in";
 
-/** The verbs over a connection's metadata, which is the customer's own and free in form. */
+/** Adds the `connections metadata` commands. Metadata belongs to the customer and has any form. */
 export function addMetadata(connections: Command, act: Act): void {
   const group = connections.command("metadata").summary("what the application keeps with a connection");
 

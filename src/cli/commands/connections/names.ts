@@ -8,14 +8,14 @@ export interface ConnectionName {
   readonly id: string;
 }
 
-/** An integration's key holds no slash, a connection's id may: the first one parts them. */
+/** Splits at the first slash: an integration's key has none, a connection's ID may have some. */
 export function connectionName(text: string): ConnectionName {
   const at = text.indexOf("/");
   if (at < 1 || at === text.length - 1) throw new InvalidArgumentError("Write it as integration/connection.");
   return { integration: text.slice(0, at), id: text.slice(at + 1) };
 }
 
-/** An integration, or one connection of it: `calendar`, `calendar/ada`. An empty id: whichever it has. */
+/** Parses an integration, or one of its connections: `calendar`, `calendar/ada`. An empty ID means all connections. */
 export const placeName = (text: string): ConnectionName =>
   text.includes("/") ? connectionName(text) : { integration: text, id: "" };
 

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "commander";
 import { type Connection, Connection_State, Connection_StateSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
 import type { Tone } from "../../terminal/paint.ts";
 
-/** `STATE_REFRESH_FAILING` is `refresh_failing`. */
+/** Returns `refresh_failing` for `STATE_REFRESH_FAILING`. */
 export const stateName = (state: Connection_State): string =>
   Connection_StateSchema.value[state]?.name.replace(/^STATE_/, "").toLowerCase() ?? `state ${state}`;
 
@@ -28,6 +28,6 @@ export function statesNamed(text: string, before: readonly Connection_State[] = 
   return [...before, state];
 }
 
-/** With the reason, where there is one: `reauthorization_required: revoked`. */
+/** Adds the reason, if there is one: `reauthorization_required: revoked`. */
 export const stateText = ({ state, stateReason }: Connection): string =>
   stateReason === "" ? stateName(state) : `${stateName(state)}: ${stateReason}`;

@@ -20,7 +20,7 @@ interface WatchFrom {
   readonly changesOnly?: boolean;
 }
 
-/** `connections watch`: what there is, and from then on what changes, until it is interrupted. */
+/** Adds `connections watch`: shows current connections, then changes, until interrupted. */
 export function addWatch(connections: Command, act: Act): void {
   connections
     .command("watch")
@@ -36,7 +36,7 @@ export function addWatch(connections: Command, act: Act): void {
         let isWhole = false;
         try {
           for await (const step of client(ConnectionService).watchConnections(request)) {
-            // Within a snapshot there is nothing yet to resume from.
+            // Within a snapshot, there is no revision to resume from yet.
             isWhole ||= step.event.case === "marker" && step.event.value.kind !== WatchMarker_Kind.SNAPSHOT_BEGIN;
             if (isWhole) seen = revisionOf(step) ?? seen;
             const text = output.json
@@ -45,7 +45,7 @@ export function addWatch(connections: Command, act: Act): void {
             await write(terminal.stdout, `${text}\n`);
           }
         } catch (error) {
-          // Being interrupted is how a watch ends.
+          // An interrupt is the normal end of a watch.
           if (terminal.signal.aborted) return;
           await output.note(`--from-revision ${seen} resumes where this ended.`);
           throw error;

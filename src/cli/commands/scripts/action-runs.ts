@@ -19,7 +19,7 @@ interface ActionOptions {
 
 export const inputHelp = "what it is given: JSON, @file or - for what is piped in";
 
-/** The verb over actions. What they did is among `syncs runs`. */
+/** Adds `actions run`. Past runs are listed by `syncs runs`. */
 export function addActions(program: Command, act: Act): void {
   program
     .command("actions")
@@ -43,7 +43,7 @@ interface ActionRunRequest {
   readonly isAsync: boolean;
 }
 
-/** Its output goes out as it is, to be piped on. */
+/** Prints the output unchanged, so that it can be piped. */
 export async function runAction(
   session: CommandSession,
   place: ConnectionName,
@@ -68,7 +68,7 @@ export async function runAction(
   }
 }
 
-/** The error says why, the run says where; in JSON the run says both. */
+/** The error says why the run failed, the run says where; with --json, the run says both. */
 async function tellWhere(session: CommandSession, error: ConnectError): Promise<void> {
   const { client, output, environment } = session;
   const id = error.findDetails(ScriptErrorSchema)[0]?.runId ?? "";
@@ -83,9 +83,9 @@ async function tellWhere(session: CommandSession, error: ConnectError): Promise<
   await output.note(`\`syncs run ${run.id}\` tells what it said.`);
 }
 
-/** JSON as the wire has it; undefined where nothing was given. */
+/** Reads a JSON value for a request; undefined if none was given. */
 export async function readValue(text: string | undefined, terminal: Terminal): Promise<Value | undefined> {
   if (text === undefined) return undefined;
-  // It was parsed from JSON, and is nothing else.
+  // Parsed from JSON, so it is a JSON value.
   return fromJson(ValueSchema, (await readJsonArgument(text, terminal)) as JsonValue);
 }

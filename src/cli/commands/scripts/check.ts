@@ -13,10 +13,10 @@ import { write } from "../../terminal/terminal.ts";
 import { UsageMistake } from "../../terminal/usage-mistake.ts";
 import { visible } from "../../terminal/visible.ts";
 
-/** As `dev` has it. */
+/** Same default as `dev`. */
 const usualFolder = "./scripts";
 
-/** `scripts check`: a folder of scripts as `serve` would take it up. It needs no latchkey. */
+/** The command `scripts check`: reads a folder of scripts as `serve` would. Needs no running Latchkey. */
 export const checkCommand = (terminal: Terminal): OwnCommand => ({
   name: "check",
   summary: "read a folder of scripts as `serve` would, and print each mistake; exit code 1 when there is one",
@@ -49,9 +49,9 @@ async function requireFolder(folder: string): Promise<void> {
 }
 
 async function read(folder: string, { stderr }: Terminal) {
-  // What is wrong with a script is told below; this is for what goes wrong with reading.
+  // Mistakes in scripts are printed below; this log is for errors while reading.
   const log = createLog({ level: "error", format: "pretty", write: (line) => void write(stderr, line) });
-  // Loaded when it is wanted: it brings a compiler along.
+  // Loaded on demand, because it loads a compiler.
   const { createScriptHost } = await import("../../../scripts/host.ts");
   const host = await createScriptHost({ folder, world: { log, now: Date.now }, isOwnPath });
   try {

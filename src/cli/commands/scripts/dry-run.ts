@@ -27,7 +27,7 @@ interface DryRunOptions {
   readonly webhook?: true;
 }
 
-/** `scripts run`: a script now, for good or to see what it would do. */
+/** Adds `scripts run`: runs a script now, for real or as a dry run. */
 export function addTrial(group: Command, act: Act): void {
   group
     .command("run")
@@ -94,7 +94,7 @@ async function dryRun(
   return answer.run?.state === Run_State.SUCCEEDED ? exitCodes.ok : exitCodes.failed;
 }
 
-/** What a sync began with and would have written, record by record. */
+/** Shows a sync's starting checkpoint, and what it would have written, record by record. */
 function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointCleared }: TestScriptResponse): string {
   const records = recordChanges.flatMap(({ model, action, count, records: shown }) => [
     `would ${action} ${counted(Number(count), "record")} of ${model}:`,
@@ -111,7 +111,7 @@ function trialStory({ recordChanges, checkpoint, savedCheckpoint, checkpointClea
   return ["", began, ...records, ...left].map(visible).join("\n");
 }
 
-/** Which there is of that name; of several the person must say. */
+/** Returns the kind of the script of that name; if there are several, the user must choose. */
 async function kindOf(
   session: CommandSession,
   place: ConnectionName,

@@ -26,7 +26,7 @@ export function runStatesNamed(text: string, before: readonly Run_State[] = []):
   return [...before, state];
 }
 
-/** With the reason, where there is one: `failed: script_error`. */
+/** Adds the reason, if there is one: `failed: script_error`. */
 export function runStateText({ state, problem }: Run): string {
   const name = stateName(state) || `state ${state}`;
   return problem === undefined || problem.code === name ? name : `${name}: ${problem.code}`;
@@ -46,7 +46,7 @@ export const countsText = ({ counts }: Run): string =>
     .map(([model, { added, updated, deleted }]) => `${model} +${added} ~${updated} -${deleted}`)
     .join(", ");
 
-/** A run as it is read: what it was, how it ended, and what was said meanwhile. */
+/** Formats a run: what it was, how it ended, and its log. */
 export function runStory(run: Run, lines: readonly LogLine[], paint: Paint): string {
   const { id, script, kind, connection, cause, version, dueAt, startedAt, duration, counts, problem, output } = run;
   const about = `${kindName(kind)} ${script} of ${nameOf(connection)}`;
@@ -71,7 +71,7 @@ const changed = ({ added, updated, deleted }: RecordCounts): string =>
 
 const indented = (line: string): string => `  at ${visible(line)}`;
 
-/** Lines of the customer's own files, the innermost first, as the last line of a run's log has them. */
+/** Returns the lines of the customer's own files, innermost first, from the last line of a run's log. */
 export function stackOf(lines: readonly LogLine[]): readonly string[] {
   const stack = lines.findLast(({ fields }) => fields?.code !== undefined && fields["stack"] !== undefined)?.fields;
   const text = stack?.["stack"];

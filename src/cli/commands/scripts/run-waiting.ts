@@ -7,10 +7,10 @@ import type { CommandSession } from "../../session.ts";
 import { exitCodes } from "../../terminal/exit-codes.ts";
 import { isOver, runStory } from "./run-states.ts";
 
-/** Longer than anything runs that is waited for: actions and trials, two minutes. */
+/** Longer than any run that a caller waits for: actions and dry runs take at most two minutes. */
 export const runTimeoutMs = 130_000;
 
-/** A run is looked at so often at first, and twice as seldom each time until the other. */
+/** Polling interval: starts at the first value, doubles up to the second. */
 const firstLookMs = 100;
 const lastLookMs = 2_000;
 
@@ -24,20 +24,20 @@ export async function runOver({ client, environment, terminal }: CommandSession,
   }
 }
 
-/** What was said in it; nothing while it has no log, or when that is gone. */
+/** Returns the log lines of a run; empty if it has no log yet, or the log was deleted. */
 export async function linesOf({ client, environment }: CommandSession, { logId }: Run): Promise<readonly LogLine[]> {
   if (logId === "") return [];
   try {
     const { log } = await client(LogService).getLog({ environment, id: logId });
     return log?.lines ?? [];
   } catch (error) {
-    // Logs are kept for a while, and a run may be shown for longer.
+    // Logs may be deleted earlier than their runs.
     if (error instanceof ConnectError && error.code === Code.NotFound) return [];
     throw error;
   }
 }
 
-/** Tells of a run that is over; the exit code says how it ended. */
+/** Shows a finished run; the exit code reflects its result. */
 export async function tellRun(session: CommandSession, run: Run): Promise<number> {
   const { output } = session;
   if (output.json) await output.one(RunSchema, run);

@@ -14,7 +14,7 @@ interface ScriptCommandContext {
   readonly keepExitCode: (code: number) => void;
 }
 
-/** The verbs over the customer's scripts, as files. */
+/** Adds the `scripts` commands, for script files. */
 export function addScripts(program: Command, act: Act, { terminal, keepExitCode }: ScriptCommandContext): void {
   const group = program.command("scripts").summary("your own code on connections: which there is, is it good, try it");
   addList(group, act);
@@ -52,7 +52,7 @@ function addList(group: Command, act: Act): void {
     );
 }
 
-/** Of one that was good before, what was good goes on. */
+/** A broken script keeps running in its last valid version, if there was one. */
 function stateText({ problem, version }: Script): string {
   if (problem === undefined) return "good";
   return version === "" ? "broken" : "broken, runs as it was";

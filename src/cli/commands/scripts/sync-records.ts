@@ -22,7 +22,7 @@ interface RecordListOptions extends Extent {
   readonly since?: number;
 }
 
-/** `syncs records`: what the syncs of a connection have saved, in the order of its changes. */
+/** Adds `syncs records`: lists records that the syncs of a connection saved, in order of change. */
 export function addRecords(group: Command, act: Act): void {
   group
     .command("records")

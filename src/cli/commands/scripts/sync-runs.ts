@@ -19,7 +19,7 @@ interface RunListOptions extends Extent {
   readonly state?: readonly Run_State[];
 }
 
-/** `syncs runs`, `run` and `cancel`: what scripts did, syncs and others alike. */
+/** Adds `syncs runs`, `run` and `cancel`, for runs of all scripts. */
 export function addRuns(group: Command, act: Act): void {
   group
     .command("runs")

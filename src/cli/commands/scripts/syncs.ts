@@ -48,7 +48,7 @@ interface TriggerOptions {
   readonly wait?: true;
 }
 
-/** The verbs over syncs, and over whatever scripts did. */
+/** Adds the `syncs` commands. */
 export function addSyncs(program: Command, act: Act): void {
   const group = program.command("syncs").summary("scripts on a schedule: how they stand, what they did and saved");
   addList(group, act);
@@ -140,7 +140,7 @@ function addTrigger(group: Command, act: Act): void {
     );
 }
 
-/** What is to run, and by which runs it does. */
+/** Requests runs, and returns their IDs. */
 export const trigger = (
   { client, environment }: CommandSession,
   place: ConnectionName,
@@ -154,7 +154,7 @@ export const trigger = (
     mode: modes[mode],
   });
 
-/** Until each is over. Of one alone everything is told, of several a line. */
+/** Waits until all runs are over. Shows a single run in full, and several as one line each. */
 async function waitFor(session: CommandSession, ids: readonly string[]): Promise<number> {
   const [only] = ids;
   if (ids.length === 1 && only !== undefined) return tellRun(session, await runOver(session, only));
@@ -232,7 +232,7 @@ function syncName(text: string): SyncName {
   return { name, variant };
 }
 
-/** Empty for the wire: as the script has it. */
+/** Parses a frequency; an empty one in the request means the script's own. */
 function frequencyOf(text: string): string {
   if (/^script('?s)?$/.test(text)) return "";
   const parsed = parseFrequency(text);
@@ -260,7 +260,7 @@ const states: Readonly<Partial<Record<Sync_State, string>>> = {
   [Sync_State.FAILED]: "failed",
 };
 
-/** With the reason of a failure: `failed: script_error`. */
+/** Adds the reason of a failure: `failed: script_error`. */
 function stateText({ state, latestRun }: Sync): string {
   const name = states[state] ?? `state ${state}`;
   const why = state === Sync_State.FAILED ? latestRun?.problem?.code : undefined;

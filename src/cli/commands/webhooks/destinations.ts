@@ -10,7 +10,7 @@ import type { Act } from "../../session.ts";
 import { amount, counted, span } from "../../terminal/amounts.ts";
 import { moment } from "../../terminal/moment.ts";
 
-/** `webhooks destinations` and `webhooks resume`: the application's addresses. */
+/** Adds `webhooks destinations` and `webhooks resume`, for the application's URLs. */
 export function addDestinations(group: Command, act: Act): void {
   group
     .command("destinations")

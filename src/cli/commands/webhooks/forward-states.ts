@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "commander";
 import { type Forward, Forward_StateSchema, Forward_State as State } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import type { Tone } from "../../terminal/paint.ts";
 
-/** `STATE_NO_DESTINATION` is `no_destination`. */
+/** Returns `no_destination` for `STATE_NO_DESTINATION`. */
 const nameOf = (state: State): string =>
   Forward_StateSchema.value[state]?.name.replace(/^STATE_/, "").toLowerCase() ?? `state ${state}`;
 
@@ -21,11 +21,11 @@ export function forwardStatesNamed(text: string, before: readonly State[] = []):
   return [...before, state];
 }
 
-/** With the reason, where there is one: `dead: status_500`. */
+/** Adds the reason, if there is one: `dead: status_500`. */
 export const forwardStateText = ({ state, stateReason }: Forward): string =>
   stateReason === "" || stateReason === impliedReason ? nameOf(state) : `${nameOf(state)}: ${stateReason}`;
 
-/** Says what the state says. */
+/** A reason that only repeats the state. */
 const impliedReason = "no_forward_url";
 
 export function forwardStateTone({ state }: Forward): Tone {

@@ -31,7 +31,7 @@ export interface ForwardsFilter {
   readonly until?: number;
 }
 
-/** `webhooks forwards` and `webhooks forward`: where it went. */
+/** Adds `webhooks forwards` and `webhooks forward`. */
 export function addForwards(group: Command, act: Act): void {
   withForwardFilter(group.command("forwards"))
     .option("--limit <count>", `at most this many (default: ${defaultLimit})`, count)
@@ -61,7 +61,7 @@ export const withForwardFilter = (command: Command): Command =>
     .option("--since <time>", "only those made from then on: 2h for as long ago, or 2030-01-01T00:00:00Z", past)
     .option("--until <time>", "only those made before then", past);
 
-/** The filter as the control plane takes it. */
+/** Converts the filter to the control plane's form. */
 export function forwardFilterOf({ integration, connection, state = [], destination, since, until }: ForwardsFilter) {
   if (connection !== undefined && integration !== undefined && integration !== connection.integration)
     throw new UsageMistake("--connection names an integration already, and another one");
@@ -107,7 +107,7 @@ async function list({ client, output, environment }: CommandSession, given: Forw
   if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
 }
 
-/** A forward as it is read: what it is, what is sent, and how that went. */
+/** Formats a forward: what it is, what is sent, and the result. */
 function story(forward: Forward, attempts: readonly Attempt[], paint: Paint): string {
   const { id, type, environment, notificationId, destination, createdAt, nextAttemptAt, body } = forward;
   const about = `${type} of ${subjectOf(forward)} in ${environment}`;
@@ -124,7 +124,7 @@ function story(forward: Forward, attempts: readonly Attempt[], paint: Paint): st
   ].join("\n");
 }
 
-/** An answer in time tells a status; anything else is an error, which may have come after a status. */
+/** A response in time has a status; anything else is an error, possibly after a status. */
 const outcomeOf = ({ status, error }: Attempt): string =>
   [...(status === 0 ? [] : [String(status)]), ...(error === "" ? [] : [error])].join(" ");
 

@@ -3,16 +3,16 @@ import type { Forward, Notification } from "../../../gen/latchkey/v1/webhook_pb.
 import { counted } from "../../terminal/amounts.ts";
 import { visible, visibleLines } from "../../terminal/visible.ts";
 
-/** `calendar/ada`; of what concerns no connection, its integration. */
+/** Returns `calendar/ada`, or just the integration if no connection is concerned. */
 export const subjectOf = ({ integration, connectionId }: Forward): string =>
   connectionId === "" ? integration : `${integration}/${connectionId}`;
 
-/** Its provider's own id, which may be of several parts; empty: it has none. */
+/** Returns the provider's own ID, which may have several parts; empty if there is none. */
 export const messageOf = ({ messageId }: Notification): string => messageId.split(/\0+/).join(" ");
 
 const shownConnections = 3;
 
-/** The connections that it concerns, the first few of many by name. */
+/** Names the matching connections; if there are many, only the first few. */
 export function connectionsOf({ matches }: Pick<Notification, "matches">): string {
   const shown = matches.slice(0, shownConnections).map(({ id }) => id);
   const more = matches.length - shown.length;
@@ -21,13 +21,13 @@ export function connectionsOf({ matches }: Pick<Notification, "matches">): strin
 
 export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
 
-/** As text where it is text, of several lines. */
+/** Shows a body as text, if it is text. */
 export function bodyText(body: Uint8Array): string {
   const text = textIn(body);
   return text === undefined ? `${counted(body.length, "byte")}, which are no text; --json has them in base64` : text;
 }
 
-/** On one line, and no more of it than fits there. */
+/** Shows a body on one line, shortened to fit. */
 export function gist(body: Uint8Array): string {
   const text = textIn(body)?.replace(/\s+/g, " ").trim();
   if (text === undefined) return counted(body.length, "byte");
@@ -40,7 +40,7 @@ function textIn(body: Uint8Array): string | undefined {
   try {
     return visibleLines(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
-    /* It is something else, such as a picture. */
+    /* Not text, such as a picture. */
     return undefined;
   }
 }

@@ -28,7 +28,7 @@ interface NotificationListOptions extends Extent {
   readonly until?: number;
 }
 
-/** `webhooks list` and `webhooks show`: what came. */
+/** Adds `webhooks list` and `webhooks show`, for received notifications. */
 export function addNotifications(group: Command, act: Act): void {
   group
     .command("list")
@@ -95,7 +95,7 @@ async function list({ client, output, environment }: CommandSession, given: Noti
   if (more) await output.note(`There may be more than these ${most}: --all lists them, --limit so many.`);
 }
 
-/** A notification as it is read: what it was about, what came, and where it went. */
+/** Formats a notification: its subject, its contents, and its forwards. */
 function story(notification: Notification, forwards: readonly Forward[], paint: Paint): string {
   const { id, integration, environment, headers, body, receivedAt } = notification;
   const message = messageOf(notification);

@@ -15,7 +15,7 @@ interface ReplayOptions extends ForwardsFilter {
   readonly yes?: boolean;
 }
 
-/** `webhooks replay`: by id at once, by filter once somebody has seen how many that are. */
+/** Adds `webhooks replay`: by ID at once; by filter, after confirming the number of forwards. */
 export function addReplay(group: Command, act: Act): void {
   withForwardFilter(group.command("replay").argument("[forward...]", "their ids; or else a filter"))
     .option("-y, --yes", "by filter: do not ask first")

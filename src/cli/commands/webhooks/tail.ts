@@ -15,7 +15,7 @@ import { visibleLines } from "../../terminal/visible.ts";
 import { forwardStateText, forwardStateTone } from "./forward-states.ts";
 import { connectionsOf, messageOf, subjectOf } from "./names.ts";
 
-/** `webhooks tail`: what comes and where it goes, a line for each step, until it is interrupted. */
+/** Adds `webhooks tail`: shows notifications and forwards as they happen, one line per step, until interrupted. */
 export function addTail(group: Command, act: Act): void {
   group
     .command("tail")
@@ -34,7 +34,7 @@ export function addTail(group: Command, act: Act): void {
             await write(terminal.stdout, `${text}\n`);
           }
         } catch (error) {
-          // Being interrupted is how it ends.
+          // An interrupt is the normal end.
           if (!terminal.signal.aborted) throw error;
         }
       }),

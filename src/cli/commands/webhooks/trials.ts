@@ -19,7 +19,7 @@ interface TrialOptions {
   readonly body?: string;
 }
 
-/** `webhooks explain` and `webhooks send`: what would become of a notification, and what does. */
+/** Adds `webhooks explain` and `webhooks send`: predicts or tests the handling of a notification. */
 export function addTrials(group: Command, act: Act): void {
   withNotification(group.command("explain"))
     .summary("which connections a notification would reach, by which rule, or why it would be refused; nothing is sent")
