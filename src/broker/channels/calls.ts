@@ -29,7 +29,7 @@ export interface ChannelCalls {
     task: Pick<Extract<Task, { ask: "stop" }>, "id" | "resourceId">,
     signal?: AbortSignal,
   ): Promise<StopVerdict>;
-  /** Stops the channels that this move has claimed for its maker to stop. */
+  /** Stops the channels that the caller has claimed to stop in this move. */
   stopClaimed(place: WatchedResource, moved: ChannelChanges | undefined, claim: Claim): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ interface ChannelCallsOptions {
   readonly world: World;
 }
 
-/** Ids tried, where latchkey chooses them, when the provider says that one is taken. */
+/** Limits the IDs tried when the provider says that an ID is taken, if Latchkey chooses them. */
 const maxIds = 3;
 const storeRetryMs = 500;
 const storePatienceMs = 20_000;

@@ -24,7 +24,7 @@ import type { ChannelSlots } from "./slots.ts";
  * from what all replicas have stored.
  */
 export interface ChannelScans {
-  /** Scans some channels; the next call scans the ones behind them. */
+  /** Scans some channels; the next call scans the following ones. */
   look(scan: ScanContext): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ export function createChannelScans(options: ChannelScansOptions): ChannelScans {
     return told;
   }
 
-  /** A channel that is to be stopped and whose resource id is known by now, from a notification. */
+  /** Stores the resource ID of a channel that is to be stopped, once a notification has revealed the ID. */
   async function learnResource({ stored, heard }: ChannelObservation): Promise<void> {
     const learned = heard?.resourceId ?? "";
     if (!isStopping(stored) || shown(stored).resourceId !== "" || learned === "") return;

@@ -51,7 +51,7 @@ const pageSize = 500;
 /** Due channels that one scan reads at most in search of some that may begin. */
 const mostScanned = 20_000;
 const mostWaiting = 1_000;
-/** After an error of latchkey's own, such as a store that is away. */
+/** Pause after an error of Latchkey's own, such as an unavailable store. */
 const pauseMs = 5_000;
 const closeWithinMs = 10_000;
 const connectionsEveryMs = 60_000;
@@ -89,7 +89,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
   function isHeld(integration: string): boolean {
     const until = held.get(integration);
     if (until === undefined) return false;
-    // A clock that was set back must not hold an integration for ever.
+    // A clock that was set back must not block an integration forever.
     if (until > world.now() && until <= world.now() + longestHoldMs) return true;
     held.delete(integration);
     return false;
@@ -192,7 +192,7 @@ export function createChannelScheduler(options: ChannelSchedulerOptions): Channe
     async close() {
       ended.abort();
       await loop.stop();
-      // The answers of providers are stored. A longer call has an unknown outcome, as after a crash.
+      // Responses of providers are stored. A longer call has an unknown outcome, as after a crash.
       await Promise.race([pool.allEnded(), sleep(closeWithinMs, undefined, { ref: false })]);
       await lease.release();
     },

@@ -5,8 +5,8 @@ import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
 import { placeholder } from "../../providers/url-template.ts";
 
 /**
- * Checks that a connection's values make an address wherever the provider's URLs take them: a value of the right form
- * may still make none, such as a port that does not exist. A URL that still lacks a value is left out.
+ * Checks that a connection's values make valid addresses in the provider's URLs. A value of the right form may still
+ * make none, such as a port that does not exist. URLs that still lack a value are not checked.
  */
 export function checkAddresses({ auth, proxy, connectionFields: fields }: Provider, config: JsonObject): Mistake[] {
   const isOAuth = auth.case === "oauth2" || auth.case === "oauth1";

@@ -190,7 +190,7 @@ export async function openDescriptionScheduler(options: SchedulerOptions): Promi
 
   function isHeld(provider: string): boolean {
     const until = held.get(provider) ?? 0;
-    // A wall clock that was set back must not hold a provider for ever.
+    // A wall clock that was set back must not block a provider forever.
     return until > world.now() && until <= world.now() + longestHoldMs;
   }
 

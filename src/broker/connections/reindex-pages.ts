@@ -11,7 +11,7 @@ interface LookupPageOptions {
   readonly integration: IntegrationName;
   /** The fields that notifications find connections by. */
   readonly wanted: readonly string[];
-  /** Begins behind this connection. */
+  /** Begins after this connection. */
   readonly from: string | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface LookupPage {
 }
 
 const pageSize = 100;
-/** Yields to other work after so long: a connection with 10,000 watched resources alone may take it. */
+/** Yields to other work after this time: a connection with 10,000 watched resources alone may take as long. */
 const sliceMs = 5;
 
 /** Compares the lookup keys of a page of connections with the wanted ones, and returns what must change. */

@@ -12,13 +12,13 @@ import type { LookupFields } from "./lookup-fields.ts";
 export interface ReindexPlan {
   /** `isComplete` looks at every provider that is used; otherwise only at work that waits for its time. */
   next(isComplete: boolean): Promise<PlannedReindex>;
-  /** This process has filed, or files now, the connections of a provider by these fields. */
+  /** Notes that this process has indexed, or indexes now, the connections of a provider by these fields. */
   agree(provider: string, fields: readonly string[]): void;
 }
 
 export interface PlannedReindex {
   readonly work: readonly ReindexWork[];
-  /** A provider without connections was left out: its first connection needs another look. */
+  /** A provider without connections was left out: its first connection needs another scan. */
   readonly isLeft: boolean;
 }
 
@@ -98,7 +98,7 @@ export function createReindexPlan({ store, collections, fields, world }: Reindex
   };
 }
 
-/** Whether connections are filed by these fields already. */
+/** Whether connections are indexed by these fields already. */
 export const isFiledBy = (wanted: readonly string[], filing: Filing | undefined): boolean =>
   filing === undefined
     ? wanted.length === 0

@@ -44,7 +44,7 @@ export async function runReindex(options: ReindexRunOptions): Promise<boolean> {
     filing = { value, revision, bytes: 0 } satisfies StoredRecordOf<Filing>;
   }
 
-  /** Files the connections of one integration, page by page. False: ended before the last page. */
+  /** Indexes the connections of one integration, page by page. False: ended before the last page. */
   async function fileIntegration({ environment, integration }: IntegrationName): Promise<boolean> {
     const done = filing?.value.after;
     let from = done?.environment === environment && done.integration === integration ? done.id : undefined;

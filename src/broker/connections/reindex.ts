@@ -14,7 +14,7 @@ import { runReindex } from "./reindex-run.ts";
 export interface Reindex {
   /** Looks at all providers in use now: some may have changed. */
   look(): void;
-  /** Does what is done once a minute; resolves when nothing is left that can be done now. */
+  /** Runs the work that is otherwise done once a minute; resolves when nothing is left that can be done now. */
   run(): Promise<void>;
   /** Waits for the running commit. */
   close(): Promise<void>;

@@ -14,8 +14,9 @@ export interface RefreshPace {
 }
 
 /**
- * Refreshes that start together share reads and commits; smaller groups share less. Measured with an idle time that
- * lets a thousand start in 5 s: 1.7 s of CPU in groups of six, 1.8 to 2.3 s of four, 2.4 s of two, 2.7 s of one.
+ * Refreshes that start together share reads and commits; smaller groups share less. The idle time was set so that a
+ * thousand start in 5 s. They then took 1.7 s of CPU in groups of six, 1.8 to 2.3 s of four, 2.4 s of two, 2.7 s of
+ * one.
  */
 const few = 6;
 /**

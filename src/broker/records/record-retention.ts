@@ -28,9 +28,9 @@ interface RecordSweepRequest {
 }
 
 /**
- * Removes data that is no longer visible or too old: records deleted longer ago than the limit, and all records of a
- * model that no run has used for that long. Records that a sync keeps returning stay, however old their last change.
- * Returns the number of removed records.
+ * Removes data that is no longer visible or too old. Too old are records deleted longer ago than the limit, and all
+ * records of a model that no run has used for that long. Records that a sync keeps returning stay, however old their
+ * last change. Returns the number of removed records.
  */
 export type RecordSweep = (request: RecordSweepRequest) => Promise<number>;
 
