@@ -35,23 +35,23 @@ import { guardReflection, isReflectionGuarded } from "./reflection.ts";
 import { type AttemptResult, againAfter } from "./retries.ts";
 import type { AttemptTrace, ProxyTrace } from "./trace.ts";
 
-/** A request to be relayed, whichever lane it came by. */
+/** A request to relay, from the fast path or the general path. */
 export interface ProxyCall {
   readonly asking: CallContext;
-  /** The caller has left. */
+  /** Whether the caller has left. */
   readonly isGone: boolean;
-  /** The caller has left, or its answer has begun: there is nothing to be said to it. */
+  /** Whether the caller has left or its response has begun: no error can be sent then. */
   readonly isSettled: boolean;
-  /** The half that faces the caller. */
+  /** Returns the client side of the relay. */
   face(answering: AnswerRules): ClientSide;
-  /** Tells a caller that waits for it to send the body. */
+  /** Tells a caller that waits for `100 Continue` to send the body. */
   proceed(): void;
   answerFault(fault: Fault): void;
-  /** What follows is the head of its answer. Endless: one that nobody waits for to end. */
+  /** The head of the response follows. Endless: a response without end, for which shutdown does not wait. */
   beginAnswer(isEndless: boolean): void;
 }
 
-/** What all proxied requests have in common. */
+/** Dependencies shared by all proxied requests. */
 export interface ProxyServices {
   readonly calls: ProviderCalls;
   readonly upstream: Upstream;
@@ -60,21 +60,21 @@ export interface ProxyServices {
   readonly fail: (call: Pick<ProxyCall, "isSettled" | "answerFault">, error: unknown) => void;
 }
 
-/** One caller, who sees one answer, however many attempts that takes. A class, because there is one for each request. */
+/** A request with one response, in any number of attempts. A class, because there is one for each request. */
 export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   readonly #shared: ProxyServices;
   readonly #call: ProxyCall;
   #ready: ProviderCall;
-  /** A body that had to be known before the first byte went out. */
+  /** A body that was read before the request was sent. */
   readonly #content: Uint8Array | undefined;
   readonly #trace: ProxyTrace | undefined;
   #attempt: AttemptTrace | undefined;
   readonly #caller: ClientSide;
-  /** Sees the answer first, and hands on to the caller what that may see. */
+  /** Receives the response first, and forwards the permitted parts to the caller. */
   readonly #guard: ResponseReceiver;
   #exchange: Exchange | undefined;
   #tried = 0;
-  /** The provider has refused the credentials once: its answer, while others are looked for. */
+  /** A provider's 401 response, held while other credentials are looked up. */
   #refusal: HeldAnswer | undefined;
   #wasRefused = false;
   #wasProvenAgain = false;
@@ -142,7 +142,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     return this.#attempt?.joined(going) ?? going;
   }
 
-  /** Of a request as most are, nothing: it goes over HTTP/1.1. */
+  /** Returns undefined for most requests: they use HTTP/1.1. */
   #howToSend(): SendOptionsOf | undefined {
     const { live, asked, attachment } = this.#ready;
     const { request } = this.#call.asking;
@@ -153,7 +153,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     return asked.isHttp2 === true ? { protocol: "any", sensitive: [...namesOf(attachment)] } : undefined;
   }
 
-  /** Whether it is tried again; an answer that is never reaches the caller. */
+  /** Returns whether the request is retried; the caller does not see the response then. */
   #isTriedAgain(happened: AttemptResult): boolean {
     const { options } = this.#ready;
     const call = this.#call;
@@ -185,14 +185,14 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.#guard.onInformational({ status, reason, fields, framing, keepsAlive, idleSeconds });
   }
 
-  /** The credentials may have been withdrawn before their time: once, others are looked for (RFC 6750, section 3.1). */
+  /** The credentials may have been revoked early: look for others once (RFC 6750, section 3.1). */
   #isHeld(head: ResponseHead, hasMore: boolean): boolean {
     if (head.status !== 401 || this.#wasRefused) return false;
     this.#wasRefused = true;
     const { calls, count, world } = this.#shared;
     const looking = calls.renewed(this.#call.asking, this.#ready);
     if (!this.#maySendAgain()) {
-      // For the next one.
+      // Renew for the next request.
       looking.catch((err: unknown) => world.log.debug("refused credentials were not renewed", { err }));
       return false;
     }
@@ -213,7 +213,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     return true;
   }
 
-  /** RFC 9110, 9.2.1: asking again for nothing but an answer does no harm. */
+  /** RFC 9110, 9.2.1: repeating a safe method does no harm. */
   #maySendAgain(): boolean {
     const { asked } = this.#ready;
     return asked.body === "none" && safe.has(asked.method);
@@ -228,7 +228,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.attempt();
   }
 
-  /** The refusal is the answer, and may have changed what is known of the connection. */
+  /** Forwards the refusal, after reading the connection again, since the refusal may have changed its state. */
   #letRefusalGo(refusal: HeldAnswer): void {
     const { calls } = this.#shared;
     calls.reread(this.#ready).then((live) => {
@@ -238,21 +238,21 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     });
   }
 
-  /** The refusal is the answer. */
+  /** Forwards the refusal. */
   #letGo(): void {
     const refusal = this.#refusal;
     this.#refusal = undefined;
     refusal?.handOn(this);
   }
 
-  /** Nothing was done, and nothing is wrong with the credentials: once more, with what the provider wants to see. */
+  /** Repeats the request with the provider's nonce: the provider did nothing, and the credentials are fine. */
   #isProvenAgain(): boolean {
     const { asked, options } = this.#ready;
     const mayAsTheCallerSays = options.retries > 0 && (asked.body === "none" || this.#content !== undefined);
     if (this.#wasProvenAgain || !(mayAsTheCallerSays || this.#maySendAgain())) return false;
     this.#wasProvenAgain = true;
     this.#exchange?.abort();
-    // Not from within the connection that is being let go.
+    // Deferred, not run inside the connection that is being aborted.
     setImmediate(() => this.#sendAgain(this.#ready));
     return true;
   }
@@ -271,7 +271,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 
   onWhole(head: ResponseHead, content: string): boolean {
     const guard = this.#guard;
-    // Whether anything else is to come of it, is found out in pieces.
+    // Responses that may need a retry come in pieces.
     if (guard.onWhole === undefined || !(head.status < 400)) return false;
     if (this.#ready.ending === undefined || this.#ready.options.retries > 0) return false;
     if (!guard.onWhole(head, content)) return false;
@@ -287,7 +287,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       release?.();
       return true;
     }
-    // Larger than what is held: whoever sends so much means it.
+    // Larger than the held size: forward the response, since a long refusal is a real answer.
     this.#letGo();
     this.#shared.count.down.add(content.length);
     this.#ready.use?.down(content.length);
@@ -326,7 +326,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
       return lines + addedLines + written(this.#state);
     }
     const added = this.#incoming(notable, head);
-    // Others that go on keep their place among all of them.
+    // Other forwarded headers must keep their position among all headers.
     if (added.length > addedFields.length + this.#state.length) return this.#linesAnew(head);
     this.#call.beginAnswer(isEventStream(head));
     return lines + written(added);
@@ -336,7 +336,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     return statusLine(head.status, head.reason) + written(this.fieldsFor(head));
   }
 
-  /** Most connections are active, and their answers say nothing of it. */
+  /** Most connections are active, and their responses have no state headers. */
   get #state(): readonly string[] {
     const { connection } = this.#ready.live;
     return connection.state === Connection_State.ACTIVE ? nothing : connectionStateFields(connection);
@@ -354,7 +354,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
   }
 
   answerFailure(failure: RelayFailure): void {
-    // To a caller of gRPC the code that the provider has reset its call with is the provider's answer.
+    // For a gRPC caller, the provider's reset code is the provider's answer.
     const { resetCode } = failure;
     const isCall = isGrpc(this.#call.asking.request.headers["content-type"]);
     if (isCall && resetCode !== undefined && this.#caller instanceof Http2Client) {
@@ -378,7 +378,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
     this.#exchange?.resume();
   }
 
-  /** To gRPC, its status: a reset would be an error within latchkey, and not one that passes. */
+  /** Returns gRPC's status: a reset would look like a permanent error within Latchkey. */
   endOfCut(failure: RelayFailure): readonly string[] | undefined {
     if (!isGrpc(this.#call.asking.request.headers["content-type"])) return undefined;
     const { "content-type": _, ...fields } = grpcRefusal(faultOfRelay(failure));
@@ -394,7 +394,7 @@ export class ProxiedRequest implements AnswerRules, ResponseReceiver {
 interface RequestPreparation {
   readonly ready: ProviderCall;
   readonly content: Uint8Array | undefined;
-  /** The next one may go as this one does. */
+  /** The head may be reused for the next request. */
   readonly isKept: boolean;
 }
 
@@ -402,7 +402,7 @@ type SendOptionsOf = Pick<UpstreamRequest, "protocol" | "isGrpc" | "sensitive">;
 
 const safe = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** An event stream has no length, and looking for its type costs the others nothing. */
+/** An event stream has no length; other responses skip the check of the type. */
 function isEventStream(head: ResponseHead): boolean {
   const { framing, lines } = head;
   if (typeof framing === "number" || framing === "none") return false;
@@ -420,7 +420,7 @@ function written(fields: readonly string[]): string {
 
 const nothing: readonly string[] = [];
 const asItIs = (value: string): string => value;
-/** What every answer gets, and most get nothing else. */
+/** Headers of every response; most responses get no others. */
 const addedFields = incomingFields({
   fields: [],
   links: { reference: asItIs, links: asItIs, refresh: asItIs },
@@ -428,7 +428,7 @@ const addedFields = incomingFields({
 });
 const addedLines = written(addedFields);
 
-/** A request whose connection is at hand. */
+/** A request with its connection. */
 export interface PreparedRequest {
   readonly call: ProxyCall;
   readonly ready: ProviderCall;
@@ -436,7 +436,7 @@ export interface PreparedRequest {
   readonly trace: ProxyTrace | undefined;
 }
 
-/** What was read whole goes out with its length. */
+/** Sets the length of a body that was read in full. */
 function withLength(rawHeaders: readonly string[], content: Uint8Array): readonly string[] {
   const kept = rawHeaders.filter((_, i) => (rawHeaders[i - (i % 2)] ?? "").toLowerCase() !== "content-length");
   return [...kept, "Content-Length", String(content.length)];

@@ -28,28 +28,28 @@ import { createUseRecords } from "./use-records.ts";
 
 /** `ANY /proxy/<provider path>`: any request, streamed, with the connection's credentials attached. */
 export interface ProviderProxy {
-  /** Returns whether it was let in: then `left` is called once it is over. */
+  /** Returns whether the request was admitted: then `left` is called once it is over. */
   handle(call: HttpCall): boolean;
   /**
-   * What can go at once, and of which nothing has to be known but its head; undefined, or a throw, for whatever is
-   * to be handled or refused in full. Of the first kind the tokens of its rates are taken, and `relay` is called. A
-   * promise settles when it is known which it is.
+   * Returns a call that can be sent at once on its head alone; its rate-limit tokens are taken, and `relay` must be
+   * called. Undefined, or a throw: `handle` must handle or refuse the request. A promise settles when `ready` can be
+   * called again.
    */
   ready(asking: CallContext): ProviderCall | Promise<void> | undefined;
-  /** Then `left` is called once it is over. */
+  /** Relays the call; `left` is called once it is over. */
   relay(call: ProxyCall, ready: ProviderCall): void;
-  /** The same for a request that asks to go on as a WebSocket. */
+  /** Handles a request for a WebSocket, like `handle`. */
   upgrade(call: UpgradeCall): boolean;
   left(): void;
 }
 
-/** A request that came by `node:http`, or by a stream of HTTP/2. */
+/** A request from `node:http`, or from an HTTP/2 stream. */
 export interface HttpCall extends ObservedCall {
   readonly proceed: () => void;
   readonly answerFault: (fault: Fault) => void;
-  /** Whether the caller's connection ends with the answer, for a reason that is neither the caller's nor the answer's. */
+  /** Whether the listener closes the caller's connection after the response. */
   readonly isLast: () => boolean;
-  /** The answer has no end that could be waited for. */
+  /** Called for a response without end. */
   readonly onEndless: (response: FrontResponse) => void;
 }
 
@@ -64,7 +64,7 @@ interface ProxyOptionsOf {
   readonly world: World;
 }
 
-/** A body that has to be known before the first byte goes out: to be signed, or sent again. */
+/** Limits a body that must be read before sending: to be signed, or to be repeated. */
 const maxHeldBytes = 1024 * 1024;
 
 export function createProxy(options: ProxyOptionsOf): ProviderProxy {
@@ -107,7 +107,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   function start({ request, response }: HttpCall, begun: Omit<PreparedRequest, "content">): void {
     const { call, ready, trace } = begun;
     trace?.found(ready);
-    // Who left while the connection was looked up would never be heard to leave.
+    // A caller that left during the lookup emits no further `close`.
     if (response.closed) return;
     if (ready.isLastHop) {
       answerLastHop(response, ready);
@@ -138,7 +138,7 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
       return isPlain && calls.admit(ready) ? ready : undefined;
     },
     relay(call, ready) {
-      // There was room a moment ago.
+      // `ready` has checked that there is room.
       load.enter();
       open.add();
       new ProxiedRequest(shared, { call, ready, content: undefined, trace: undefined }).attempt();
@@ -155,7 +155,10 @@ export function createProxy(options: ProxyOptionsOf): ProviderProxy {
   };
 }
 
-/** On the general lane. A class: an object of its own with accessors has a shape of its own, and 15 µs a request go. */
+/**
+ * A call on the general path. A class: an object literal with accessors gets its own shape, which costs 15 µs a
+ * request.
+ */
 class HttpProxyCall implements ProxyCall {
   readonly asking: HttpCall;
 
@@ -194,18 +197,18 @@ const isSettled = ({ destroyed, headersSent }: FrontResponse): boolean => destro
 
 /** RFC 9110, section 7.6.2. */
 function answerLastHop(response: FrontResponse, { asked }: ProviderCall): void {
-  // Nobody reads it.
+  // The body will not be read.
   if (asked.body !== "none") response.setHeader("connection", "close");
   response.setHeader("allow", allowedMethods);
   response.setHeader("latchkey-version", version);
   response.writeHead(204).end();
 }
 
-/** Whether the body has to be known before the first byte goes out. */
+/** Returns whether the body must be read before sending. */
 function needsContent(request: FrontHead, { asked, attachment, options }: ProviderCall): boolean {
   if (asked.body === "none") return false;
   if (attachment.kind === "signing" && isSigned(attachment, request)) return true;
-  // Only what is known to be small is held back for being sent again.
+  // Only a body known to be small is kept for a retry.
   return options.retries > 0 && asked.body === "length" && Number(request.headers["content-length"]) <= maxHeldBytes;
 }
 

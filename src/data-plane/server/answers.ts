@@ -13,17 +13,17 @@ import { corsFields, preflightFields } from "../api/page-origin.ts";
 import type { FaultPage, RouteAnswer } from "./routes.ts";
 import type { DoorSockets } from "./sockets.ts";
 
-/** What is answered by the door itself, whatever the provider would have said. */
+/** Responses that the listener makes itself, not the provider. */
 export interface DoorAnswers {
-  /** A page of this origin may read the answer. */
+  /** Allows a page of this origin to read the response. */
   showTo(request: FrontRequest, origin: string): void;
   answer(asked: AnswerTarget, answer: RouteAnswer): void;
   fault(asked: AnswerTarget, fault: Fault, faultPage?: FaultPage): void;
-  /** What `fault` would answer, but for what becomes of the connection. */
+  /** Returns what `fault` would send, without headers about the connection. */
   textOf(fault: Fault): AnswerText;
-  /** What `answer` would, likewise. */
+  /** Returns what `answer` would send, without headers about the connection. */
   textOfAnswer(answer: RouteAnswer): AnswerText;
-  /** To `OPTIONS`; undefined: of the server as a whole. */
+  /** Answers `OPTIONS`; undefined: for the server as a whole. */
   options(asked: AnswerTarget, allowed: readonly string[] | undefined): void;
 }
 
@@ -34,7 +34,7 @@ interface AnswerTarget {
 
 type AnswerHeaders = Readonly<Record<string, string>>;
 
-/** Its fields but for how long it is, and for what is about the connection. */
+/** A response without headers about the length and the connection. */
 export interface AnswerText {
   readonly status: number;
   readonly headers: AnswerHeaders;
@@ -44,27 +44,29 @@ export interface AnswerText {
 interface DoorAnswersOptions {
   readonly door: string;
   readonly lines: Pick<DoorSockets, "end" | "isEnding" | "cutsOff">;
-  /** While we drain, every connection ends with its answer. */
+  /** While draining, every connection closes after its response. */
   readonly isDraining: () => boolean;
   readonly world: World;
 }
 
-/** Emitted by a response whose answer is sent though its connection has not ended. */
+/** Emitted by a response that was sent although its connection has not ended. */
 export const answered = Symbol("answered");
 
-/** Of whatever we answer ourselves. */
+/** Headers of all our own responses. */
 const ofOurs = { "latchkey-version": version, "cache-control": "no-store", "x-content-type-options": "nosniff" };
 const json = "application/json; charset=utf-8";
 const plain = { ...ofOurs, "content-type": json };
 
-/** After these nobody knows where the next request begins, or for whom it is: nothing more of the connection is read. */
+/**
+ * After these faults the start of the next request, or its target, is uncertain: the connection is not read further.
+ */
 const untrusted: ReadonlySet<FaultCode> = new Set(["malformed_request", "duplicate_header", "misdirected_request"]);
 
 export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswersOptions): DoorAnswers {
   const { metrics, log } = world;
   const pageOf = new WeakMap<FrontRequest, string>();
 
-  /** What we did not foresee says nothing to the caller but where its log is found. */
+  /** An unexpected error only tells the caller the id of its log entry. */
   function logged({ cause }: Fault): Fault {
     const id = randomId();
     metrics.unhandled.inc();
@@ -72,7 +74,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     return new Fault("internal", `internal error; the log has it as ${id}`);
   }
 
-  /** Not a session: what is wrong with one of its streams says nothing of the others. */
+  /** Ends no HTTP/2 session: an error in one stream says nothing about the others. */
   function end(request: FrontRequest): void {
     if (!(request instanceof StreamRequest)) lines.end(request.socket);
   }
@@ -84,7 +86,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
 
   function send({ request, response }: AnswerTarget, { status, body }: SentAnswer): void {
     const { socket } = request;
-    // What of the request was not read is not waited for: the connection ends with the answer.
+    // The rest of the request is not awaited: the connection closes after the response.
     const isCutOff = lines.cutsOff(request);
     if (isDraining() || isCutOff) end(request);
     if (lines.isEnding(socket)) response.setHeader("connection", "close");
@@ -114,7 +116,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
       const fault = found.code === "internal" ? logged(found) : found;
       if (untrusted.has(fault.code)) end(request);
       setAll(response, headersOf(fault));
-      // Not even that we know the page: it is no page of the environment that it asked about.
+      // Hide that the page's origin is known: the requested environment does not allow it.
       if (fault.code === "origin_not_allowed") pageOf.delete(request);
       if (response instanceof StreamResponse && isGrpc(request.headers["content-type"])) {
         response.endWith(grpcRefusal(fault), fault.status);
@@ -132,7 +134,7 @@ export function createDoorAnswers({ door, lines, isDraining, world }: DoorAnswer
     textOfAnswer(given) {
       const { status, headers } = given;
       if (headers === undefined) return { status, headers: plain, body: bodyIn(given) };
-      // As `setHeader` does it, where there is one.
+      // Same check as `setHeader`, which the fast path does not use.
       for (const [name, value] of Object.entries(headers)) validateHeaderValue(name, value);
       return { status, headers: { "content-type": json, ...headers, ...ofOurs }, body: bodyIn(given) };
     },

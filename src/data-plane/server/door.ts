@@ -41,33 +41,35 @@ import { createRouter, type Match, patternOf, type Route } from "./routes.ts";
 import { createDoorSockets } from "./sockets.ts";
 import { createDoorStreams, unmetExpectation } from "./streams.ts";
 
-/** A door that speaks HTTP and JSON. */
+/** A listener for HTTP and JSON. */
 export interface Door {
   readonly server: Server;
-  /** Takes what comes, and has every answer end its connection: who comes anew is led to another instance. */
+  /**
+   * Accepts connections, but closes each one with its next response: clients that reconnect reach another instance.
+   */
   leave(): void;
-  /** Takes no more; ends when what is under way has been answered. */
+  /** Accepts no more connections; resolves when the requests in progress have been answered. */
   drain(): Promise<void>;
-  /** Ends what has no end of its own: tunnels with a word of goodbye, streams of events by a cut. */
+  /** Ends requests without an end of their own: tunnels with a Close frame, event streams by a cut. */
   endStreams(): void;
-  /** Ends what is still under way. */
+  /** Destroys what is still in progress. */
   destroy(): void;
 }
 
 interface DoorOptions {
   readonly name: "data" | "public";
   readonly routes: readonly Route[];
-  /** Rows that come and go with the customer's scripts. */
+  /** Routes that come and go with the customer's scripts. */
   readonly otherRoutes?: (path: string) => readonly Route[];
-  /** Where requests to providers go; the public door has none. */
+  /** Handles requests to providers; the public listener has none. */
   readonly proxy?: ProviderProxy;
-  /** The connection that every request of this door is for. */
+  /** The connection for every request of this listener. */
   readonly alias?: ConnectionRef;
-  /** The connections that host names stand for. */
+  /** Connections by host name. */
   readonly aliases?: ReadonlyMap<string, ConnectionRef>;
   readonly access: Access;
   readonly guard: DoorGuard;
-  /** What browsers need, where they may come. */
+  /** Page support, on listeners that browsers may use. */
   readonly pages?: { readonly origins: PageOrigins; readonly sockets: ConnectSockets };
   readonly limits: {
     readonly jsonBodyBytes: number;
@@ -77,26 +79,26 @@ interface DoorOptions {
     readonly pathBytes: number;
   };
   readonly tls: ListenerTls | undefined;
-  /** Ordinary requests to providers do without `node:http`; not over TLS. */
+  /** Ordinary requests to providers skip `node:http`; not over TLS. */
   readonly hasFastLane?: boolean;
-  /** There, callers' connections are read into one buffer. */
+  /** On the fast path, client connections share one read buffer. */
   readonly sharesReads?: boolean;
-  /** So long may a caller over HTTP/2 take nothing of an answer that is complete. */
+  /** Limits how long an HTTP/2 client may read nothing of a complete response. */
   readonly stallMs?: number;
-  /** Undefined: any number of connections. */
+  /** Undefined: no limit. */
   readonly connections?: ConnectionLimit | undefined;
   readonly warn: RareWarning;
   readonly world: World;
 }
 
 const defaultStallMs = 60_000;
-/** A tunnel has no end of its own that a drain could wait for: it has ended when it was silent for so long. */
+/** A tunnel has no end that a drain could wait for: it ends after this long without data. */
 const silentTunnelMs = 1_000;
-/** What Node's server does not do by itself: it closes those that are idle when it is closed, and later ones never. */
+/** Node closes connections that are idle at `close`; this repeats it for those that become idle later. */
 const closeIdleEveryMs = 100;
-/** So many cost as much more in the general lane as a new connection does, a few times over. */
+/** This many requests on the general path cost a few times as much extra as a new connection. */
 const slowRequests = 100;
-/** Of webhooks that are being received: a dozen of the largest, or thousands of those that are usual. */
+/** Limits webhook bodies in memory: a dozen of the largest, or thousands of usual ones. */
 const maxBodiesBytes = 64 * 1024 * 1024;
 
 export function createDoor(options: DoorOptions): Door {
@@ -112,9 +114,11 @@ export function createDoor(options: DoorOptions): Door {
   const answers = createDoorAnswers({ door, lines, isDraining: isLast, world });
   const head = createHeadCheck({ guard, origins: pages?.origins, limits });
   const room = createBodyRoom(maxBodiesBytes);
-  /** What is no more HTTP: the server does not know them any longer. With how to say goodbye, once they stand. */
+  /**
+   * Connections that are no longer HTTP, unknown to the server. The value is the function that closes an open tunnel.
+   */
   const tunnels = new Map<Socket, () => void>();
-  /** Answers that end when somebody wants them to. */
+  /** Responses without end, which are destroyed on shutdown. */
   const endless = new Set<{ destroy(): unknown }>();
   const onEndless = (response: FrontResponse) => void endless.add(response);
 
@@ -148,7 +152,10 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
-  /** Whether pages of others may use what is there; a browser asks before it sends what no form could. */
+  /**
+   * Returns whether other sites' pages may use the route. Browsers send a preflight before a request that no form
+   * could send.
+   */
   function browserAt({ method = "", url = "", headers }: FrontRequest): Route["browser"] {
     const [path = ""] = url.split("?", 1);
     const asksFor = headers["access-control-request-method"];
@@ -165,16 +172,16 @@ export function createDoor(options: DoorOptions): Door {
   function isForProvider(request: FrontRequest): boolean {
     if (proxy === undefined) return false;
     if (aliasOf(request) !== undefined || isUnderProxy(request) || isInAbsoluteForm(request)) return true;
-    // None of the door's own routes takes calls of gRPC, and their clients can set no prefix.
+    // No other route takes gRPC calls, and gRPC clients cannot set a path prefix.
     return isStream(request) && isGrpc(request.headers["content-type"]);
   }
 
-  /** To the provider, without a promise on the way. */
+  /** Sends a request to the provider, without a promise. */
   function toProvider(to: ProviderProxy, { request, response, proceed }: DoorCall): void {
     const since = performance.now();
     count.begin();
     let isIn = false;
-    // Not `once`: it comes once anyway, and needs no wrapper that is taken off again.
+    // `on`, not `once`: the event comes once anyway, and `once` costs a wrapper.
     response.on("close", () => {
       lines.forget(response);
       if (isIn) to.left();
@@ -190,7 +197,7 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
-  /** The same for what goes on as a tunnel. */
+  /** Sends a request for a tunnel to the provider. */
   function toTunnel(to: ProviderProxy, { request, response, socket, early }: UpgradeRequest): void {
     count.begin();
     let isIn = false;
@@ -212,7 +219,7 @@ export function createDoor(options: DoorOptions): Door {
     }
   }
 
-  /** A page that is going to wait for what comes of an authorization. */
+  /** Returns whether a page asks for a WebSocket to wait for an authorization. */
   const isForPage = (request: FrontRequest): boolean =>
     pages !== undefined && !isForProvider(request) && /^\/(?:\?|$)/.test(request.url ?? "");
 
@@ -237,14 +244,14 @@ export function createDoor(options: DoorOptions): Door {
         answers.fault({ request, response }, fault);
         return;
       }
-      // A page is not shown how a handshake was answered: the frontend SDK would wait for ever.
+      // Pages cannot see the response to a handshake: the frontend SDK would wait forever.
       response.statusCode = fault.status;
       response.detachSocket(socket);
       pages.sockets.refuse(request, socket, { early, message: refusalOfPage(request, fault) });
     }
   }
 
-  /** A page that nobody let in: its operator, who may have forgotten it, finds its origin in the log. */
+  /** Logs the origin of a refused page, for an operator who forgot to allow it. */
   function noteOrigin({ headers, socket }: FrontRequest, { code, metadata }: Fault): void {
     const origin = metadata["origin"] ?? headers.origin;
     if (code !== "origin_not_allowed" || origin === undefined || pages === undefined) return;
@@ -302,25 +309,25 @@ export function createDoor(options: DoorOptions): Door {
   const serverOptions = {
     maxHeaderSize: limits.headBytes,
     headersTimeout: 10_000,
-    // A body that goes on to a provider may take as long as it takes; what reads one itself sets its own limit.
+    // A body for a provider may take any time; routes that read a body set their own limit.
     requestTimeout: proxy === undefined ? 30_000 : 0,
     connectionsCheckingInterval: 1_000,
     keepAliveTimeout: 60_000,
-    // What has no body needs no stream to be read: 1 µs less.
+    // Requests without a body need no stream: saves 1 µs.
     optimizeEmptyRequests: true,
-    // Asked for by us, so that the answer is one of ours.
+    // Checked by Latchkey, which sends its own error.
     requireHostHeader: false,
-    // Any other upgrade is answered as if nobody had asked for it, or refused by the proxy.
+    // Other upgrades are answered as plain requests, or refused by the proxy.
     shouldUpgradeCallback: (request: IncomingMessage) =>
       wantsWebSocket(request) && (isForProvider(request) || isForPage(request)),
   };
-  /** Connections that have not asked for anything yet. */
+  /** Connections that have not sent a request yet. */
   const silent = new Set<Socket>();
-  /** How many requests a connection of the general lane may still bring; that of the fast lane has no end. */
+  /** Requests left for a connection on the general path; connections on the fast path have no limit. */
   const left = new WeakMap<Socket, number>();
   /**
-   * One request that was out of the ordinary, and its connection is in the general lane. Where requests are many and
-   * ordinary again, that is worth a new connection now and then: it is told to end, with an answer, as any may be.
+   * One unusual request moves its connection to the general path. If many ordinary requests follow, a new connection
+   * is worth its cost: the old one is closed with a response, as any may be.
    */
   function endSlowLine(response: ServerResponse): void {
     if (fastLane === undefined) return;
@@ -343,16 +350,16 @@ export function createDoor(options: DoorOptions): Door {
     onAsked({ request, response, proceed });
   };
   const server = http.createServer(serverOptions, (request, response) => onRequest(request, response));
-  // It never listens itself, and only from then on does Node look after heads that do not come to their end.
+  // This server never listens itself; only after `listening` does Node enforce head timeouts.
   server.emit("listening");
-  // Counted by us, and answered 431: Node would leave lines out without a word.
+  // Latchkey counts headers and answers 431: Node would drop headers silently.
   server.maxHeadersCount = 0;
   function serveHttp1(socket: Socket): void {
     silent.add(socket);
     socket.once("close", () => silent.delete(socket));
     server.emit("connection", socket);
   }
-  // A caller that asks first is told to go on once its head has been judged, so that no body is sent in vain.
+  // `100 Continue` is sent only after the head was checked, so that no body is sent uselessly.
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     onRequest(request, response, () => response.writeContinue());
   });
@@ -375,18 +382,18 @@ export function createDoor(options: DoorOptions): Door {
     answers.fault({ request, response }, fault);
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // Gone, or cut off in mid-request: there is nobody to answer, and nothing to warn of.
+    // The client has gone or was cut off in a request: no response, no warning.
     if (isGone(error)) {
       socket.destroy();
       return;
     }
-    // It has its answer, or will have it, and that is the last one.
+    // The connection already has its last response.
     if (lines.isEnding(socket)) return;
     lines.end(socket);
     const fault = faultOfParser(error);
     metrics.refused.inc({ door, reason: fault.code });
     const { remoteAddress: peer = "unix" } = socket as TLSSocket;
-    // Who ends before the end of its request has changed its mind, and says nothing wrong.
+    // A client that closes before the end of its request has canceled; that is no error.
     if (error.code !== "HPE_INVALID_EOF_STATE") {
       warn("a peer sent what is not HTTP", { door, peer, reason: fault.code });
     }
@@ -427,7 +434,7 @@ export function createDoor(options: DoorOptions): Door {
   });
   const both = createTwoProtocols({
     tls,
-    // As Node's own server of HTTP/1.1 has it.
+    // Same as Node's own HTTP/1.1 server.
     socketOptions: { noDelay: true, allowHalfOpen: tls === undefined },
     limit: options.connections,
     ...(fastLane === undefined ? {} : { serveFirst: fastLane.open }),
@@ -458,13 +465,13 @@ export function createDoor(options: DoorOptions): Door {
       both.dropUndecided();
       server.close();
       server.closeIdleConnections();
-      // Clients open spare connections: one that has never asked anything is not idle in Node's eyes.
+      // Clients open spare connections: Node does not count a connection without requests as idle.
       for (const socket of silent) socket.destroy();
       pages?.sockets.close();
       for (const [socket, sayGoodbye] of tunnels) {
         socket.removeAllListeners("timeout").setTimeout(silentTunnelMs, sayGoodbye);
       }
-      // Whose answer had begun before we were told to stop was not told that it is the last one.
+      // Responses that began before the drain did not announce the close.
       const sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
       await closed;
       clearInterval(sweep);
@@ -472,19 +479,19 @@ export function createDoor(options: DoorOptions): Door {
     },
     endStreams() {
       for (const sayGoodbye of tunnels.values()) sayGoodbye();
-      // Not brought to an end that the provider did not give it.
+      // Cut, so as not to look complete.
       for (const response of endless) response.destroy();
     },
     destroy() {
       streams.destroy();
       fastLane?.destroy();
-      // Tunnels as well.
+      // Also destroys tunnels.
       both.destroy();
     },
   };
 }
 
-/** Of the rows that take what comes as it comes, the one that a request is for; undefined: there are none. */
+/** Returns the lookup of routes with raw bodies; undefined: there are none. */
 function rowsAsTheyCome(routes: readonly Route[]) {
   const rows = routes.filter(({ takesBody }) => takesBody === "raw");
   const prefixes = rows.map(({ path }) => path.slice(0, path.indexOf(":")));
@@ -510,11 +517,11 @@ interface UpgradeRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly socket: Socket;
-  /** What came behind the head of the request. */
+  /** Bytes that followed the head of the request. */
   readonly early: Buffer;
 }
 
-/** Programs read the status of a handshake; pages cannot. */
+/** Programs can read the status of a handshake; pages cannot. */
 const isPageRefused = (request: FrontRequest, { code }: Fault): boolean =>
   code === "origin_not_allowed" && navigationOf(request.headers).isBrowser;
 

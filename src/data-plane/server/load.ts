@@ -2,23 +2,23 @@ import { Fault } from "../../base/fault.ts";
 import type { World } from "../../base/world.ts";
 import { createOverload, type Overload, type OverloadRule } from "../../core/limits/overload.ts";
 
-/** How much may be under way to providers before more is turned away. */
+/** Limits the requests to providers. */
 export interface LoadLimits {
-  /** Requests and tunnels, all together. */
+  /** Requests and tunnels together. */
   readonly requests: number;
   readonly overload: OverloadRule;
 }
 
 /**
- * Turns requests to providers away while there are more than memory is meant for, or while the process cannot keep
- * up; those under way go on. Asked first of all, so that a refusal costs little. The control plane, the other routes
- * and the probes are never asked: readiness would take the service beside us out as well, or send what is too much
- * here to a replica that has as much already.
+ * Rejects requests to providers while there are more than memory is meant for, or while the process cannot keep up.
+ * Requests in progress continue. Checked first, so that a rejection is cheap. The control plane, other routes and
+ * probes are not limited: failing readiness would also take down the sidecar's service, or move the excess to a
+ * replica that is just as busy.
  */
 export interface Load {
-  /** Counts one more, or says why there is to be none. Whoever enters leaves, once. */
+  /** Counts a request, or returns why not. Every counted request must call `leave` once. */
   enter(): Fault | undefined;
-  /** Whether one more would be let in. Nobody is counted. */
+  /** Returns whether another request would be admitted, without counting one. */
   hasRoom(): boolean;
   leave(): void;
   configure(limits: LoadLimits): void;
@@ -27,14 +27,14 @@ export interface Load {
 
 interface LoadOptions {
   readonly limits: LoadLimits;
-  /** With each look at the loop, so that there is one timer. */
+  /** Called at each check of the loop, so that there is only one timer. */
   readonly onLook: (nowMs: number) => void;
   readonly world: World;
 }
 
 const lookEveryMs = 250;
-// Made once: to make one costs a third of turning a request away.
-/** Those turned away come back within a few seconds, and not all in the same one. */
+// Made once: creating a fault costs a third of a rejection.
+/** Rejected callers retry within a few seconds, spread over several. */
 const tooSlow = [1, 2, 3].map(
   (retryAfterSeconds) => new Fault("overloaded", "latchkey has more to do than it can", { retryAfterSeconds }),
 );
@@ -50,12 +50,12 @@ export function createLoad({ limits: first, onLook, world }: LoadOptions): Load 
   let dueAt = performance.now() + lookEveryMs;
   metrics.overloaded.set(0);
 
-  /** How late we are called, or how long the loop takes to come round once more: whichever is worse. */
+  /** Measures how late the timer fires, and how long the loop takes for one more lap; the worse counts. */
   function look(): void {
     const at = performance.now();
     const lateMs = at - dueAt;
     dueAt = at + lookEveryMs;
-    // The first is called after what has arrived by now was seen to, the second a whole lap later.
+    // The first callback runs after the handling of everything that has arrived, the second a whole lap later.
     setImmediate(() => setImmediate(() => note(Math.max(lateMs, performance.now() - at))));
     onLook(at);
   }
