@@ -31,8 +31,8 @@ function stateOf(path: string): string {
 // Restrict new files to their owner: LevelDB would make its files readable to all.
 process.umask(0o077);
 
-// Ignore write errors on stdout and stderr (closed pipe, full disk). They are no defect of ours, and reporting them
-// there would fail too, endlessly. Lost log lines are counted: each write reports its own failure to the counter.
+// Ignore write errors on stdout and stderr (closed pipe, full disk): such errors are no defect of ours, and reporting
+// them there would fail too, endlessly. Lost log lines are counted: each write reports its own failure to the counter.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
 
 const interrupted = new AbortController();

@@ -8,7 +8,7 @@ import { pageTokens } from "../stored/page-token.ts";
 import type { PageOf, PageOptions } from "../stored/paging.ts";
 import type { LogCollections } from "./log-collections.ts";
 
-/** One audit entry: actor, action and targets. Never contains the values. */
+/** An audit entry: actor, action and targets. Never contains the values. */
 export interface AuditEntry {
   readonly actor: string;
   readonly action: string;

@@ -4,7 +4,7 @@ import { type Commit, HistoryLost, type Store, type Watch } from "../../store/co
 import { under as keysUnder } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
 
-/** One step of a watch; WatchMarker in the proto says how a watcher handles each step. */
+/** A step of a watch; WatchMarker in the proto says how a watcher handles each step. */
 export type FeedStep<T> =
   | { readonly kind: "snapshot_begin" | "snapshot_end" | "resumed" | "progress"; readonly revision: number }
   | { readonly kind: "put"; readonly value: T; readonly revision: number }
@@ -116,8 +116,8 @@ async function follow({ store, backlog, from }: FeedFollower): Promise<FollowedW
       // Throws `HistoryLost` if this store has not reached revision `from`: the watcher cannot resume there.
       (await store.watch(from, { onCommit: () => {}, onLost: () => {} })).close();
       const watch = await store.watch(from - 1, {
-        // The watcher saw all of a commit with one change. It may have seen only a part of a commit with several
-        // changes when it was disconnected, so all of them are sent again.
+        // The watcher saw all of a commit with one change. When disconnected, a watcher may have seen only a part of a
+        // commit with several changes, so all changes of such a commit are sent again.
         onCommit: (commit) => {
           if (commit.revision > from || backlog.concerning(commit).length > 1) backlog.add(commit);
         },

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /**
  * Spreads runs that are due at the same time. The requests of a run use the proxy's thread, some milliseconds each:
- * runs that start all at once would delay every request. A run therefore starts when that thread has been idle for a
- * while since the last start, or after a short time however busy the thread is.
+ * runs that start all at once would delay every request. A run therefore starts once that thread has been idle for a
+ * while since the last start. If the thread stays busy, the run starts after `mostMs`.
  */
 export interface RunPace {
   /** Resolves when the next run may start. */

@@ -31,7 +31,7 @@ export interface RunScheduler {
   start(): void;
   /** Runs everything that is due now, and what becomes due as a result, without waiting for the next scan. */
   run(): Promise<void>;
-  /** Waits a while for running runs, then stops them; the next holder of the lease restarts those. */
+  /** Waits a while for running runs, then stops them; the next holder of the lease restarts them. */
   close(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import type { LogWriter } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
 
-/** Credentials that a run has used. They are redacted if a provider echoed one into the run's failure. */
+/** Credentials that a run has used. Redacted if a provider echoed a credential into the run's failure. */
 export interface UsedCredentials {
   readonly live: () => Promise<LiveConnection>;
   hideIn(log: Pick<LogWriter, "hide">): void;

@@ -185,9 +185,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   }
 
   /**
-   * Throws `overloaded` if the outbox is too full. One destination may use the whole limit if no others wait. The
-   * others share a ninth of the limit on top, and the fewer slots are left, the fewer one destination gets. A dead
-   * destination thus does not fill the outbox for others.
+   * Throws `overloaded` if the outbox is too full. A destination may use the whole limit if no forwards wait for
+   * others. Other destinations share a ninth of the limit on top, and the fewer slots are left, the fewer each gets. A
+   * dead destination thus does not fill the outbox for the others.
    */
   function requireRoom(wanted: readonly StoredForward[]): void {
     const eachAtMost = 10 * limits.maxWaiting - 9 * (outbox.size + coming + wanted.length);
