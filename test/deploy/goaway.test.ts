@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { createAuthority } from "../cases/control-plane/certificates.ts";
 import { flags, frame, frameTypes, grpcHead, literal, openFrames } from "../cases/control-plane/frames.ts";
-import { secretKey, startTestSidecar } from "../support/sidecar/harness.ts";
+import { secretKey, startTestSidecar, temporaryFolder } from "../support/sidecar/harness.ts";
+import { lacks } from "../support/sidecar/needs.ts";
 
 /** What a client over HTTP/2 reads, frame by frame, when latchkey stops (RFC 9113, section 6.8). */
 
@@ -98,4 +101,39 @@ describe.each([
     expect(client.goaways.at(-1)).toEqual({ lastStream: 1, code: 0 });
     expect(logged.filter((line) => line.includes("the grace period is over"))).toEqual([]);
   });
+});
+
+it.skipIf(lacks("openssl"))("tells a client over TLS a round trip later which streams it may repeat", async () => {
+  const authority = createAuthority(await temporaryFolder(), "authority");
+  const { cert, key } = authority.issue("localhost", { names: "IP:127.0.0.1" });
+  const { control, stop } = await startTestSidecar({
+    env: { LATCHKEY_CONFIG: "/config", LATCHKEY_DRAIN_DELAY: "4s", LATCHKEY_GRACE: "10s" },
+    files: {
+      "/config": JSON.stringify({ tls: { control: { cert, key } } }),
+      [cert]: readFileSync(cert, "utf8"),
+      [key]: readFileSync(key, "utf8"),
+    },
+  });
+  const client = await openClient(control, healthCheck);
+  client.ask(1);
+  await client.isAnswered(1);
+  const stopped = stop();
+  client.ask(3);
+  await client.isTold();
+  client.ask(5);
+  client.answerPings();
+  await client.peer.until(() => client.goaways.length > 1);
+  // Not at the end of the drain delay: until then the client would wait for an answer that never comes.
+  const other = await openClient(control, healthCheck);
+  other.ask(1);
+  await other.isAnswered(1);
+  expect(other.answered).toEqual([1]);
+  expect(client.goaways).toEqual([
+    { lastStream: highestStream, code: 0 },
+    { lastStream: 3, code: 0 },
+  ]);
+  await client.isAnswered(3);
+  for (const { peer } of [client, other]) peer.socket.end();
+  await stopped;
+  expect(client.answered).toEqual([1, 3]);
 });

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import tls from "node:tls";
 
 /** HTTP/2 without a library between: frames as RFC 9113 lays them out, well-formed or not. */
 export interface FramesPeer {
@@ -90,8 +91,11 @@ export async function openFrames(
   settings: Readonly<Record<number, number>> = {},
   onFrame: (received: ReceivedFrame) => void = () => {},
 ): Promise<FramesPeer> {
-  const { port, hostname } = new URL(address);
-  const socket = connect(Number(port), hostname);
+  const { protocol, port, hostname: host } = new URL(address);
+  const isTls = protocol === "https:";
+  const to = { port: Number(port), host };
+  // The frames are what is tested here, not the certificate.
+  const socket = isTls ? tls.connect({ ...to, ALPNProtocols: ["h2"], rejectUnauthorized: false }) : connect(to);
   const counts = new Map<number, number>();
   const resets = new Map<number, number>();
   let goaway: number | undefined;
@@ -114,7 +118,7 @@ export async function openFrames(
       onFrame({ type, flags: set, stream, payload });
     }
   });
-  await once(socket, "connect");
+  await once(socket, isTls ? "secureConnect" : "connect");
   socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   socket.write(frame("settings", { payload: settingsOf(settings) }));
   return {
