@@ -6,10 +6,10 @@ import { type Client, createClient, type Interceptor, type Transport } from "@co
 import { createGrpcTransport, type GrpcTransportOptions, Http2SessionManager } from "@connectrpc/connect-node";
 import { UsageMistake } from "./terminal/usage-mistake.ts";
 
-/** The control plane of a running latchkey, over the wire. */
+/** A client for the control plane of a running Latchkey. */
 export interface Control {
   client<S extends DescService>(service: S): Client<S>;
-  /** Takes its leave in order, so that the other side need not take us for broken. */
+  /** Closes the connections gracefully, so that the server does not log an error. */
   close(): Promise<void>;
 }
 
@@ -17,24 +17,24 @@ interface ControlOptions {
   /** `http(s)://host:port`, `host:port` or `unix:/path`. */
   readonly address: string;
   readonly key: string | undefined;
-  /** How long a call may take. Streams have no end of their own. */
+  /** Time limit of a call. Streams have none. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * Metadata may be as deep as the control plane takes it, and a level of JSON is up to three of protobuf; the
- * library's own limit of 100 is less.
+ * Metadata may be as deep as the control plane accepts, and a level of JSON takes up to three of protobuf; the
+ * library's default limit of 100 is too low.
  */
 const binaryOptions = { recursionLimit: 1_000 } as const;
 
-/** Nothing is opened before the first call. */
+/** Connects only on the first call. */
 export function openControl({ address, key, timeoutMs, signal }: ControlOptions): Control {
   const { baseUrl, socketPath } = parseAddress(address);
   const connections = new Set<ClientHttp2Session>();
   const session = new Http2SessionManager(
     baseUrl,
-    // A sidecar that was cut off without a word is noticed within half a minute, and not never.
+    // Detects a silently lost sidecar within half a minute.
     { pingIntervalMs: 20_000, pingTimeoutMs: 10_000 },
     socketPath === undefined ? {} : { createConnection: () => connect(socketPath) },
   );
@@ -44,7 +44,7 @@ export function openControl({ address, key, timeoutMs, signal }: ControlOptions)
     sessionManager: keeping(connections, session),
     interceptors,
     binaryOptions,
-    // Mostly it runs beside us: compressed, a backup takes twice as long.
+    // The sidecar is usually on the same machine: with compression, a backup takes twice as long.
     acceptCompression: [],
   });
   const transport: Transport = {
@@ -63,7 +63,7 @@ export function openControl({ address, key, timeoutMs, signal }: ControlOptions)
   };
 }
 
-/** A stream that was given up may still be open, and a peer may never answer. */
+/** Time limit for closing: a cancelled stream may still be open, and a peer may never respond. */
 const farewellMs = 500;
 
 const goodbye = (connection: ClientHttp2Session) =>
@@ -75,8 +75,8 @@ const goodbye = (connection: ClientHttp2Session) =>
 type SessionManager = NonNullable<GrpcTransportOptions["sessionManager"]>;
 
 /**
- * Remembers the connections behind the calls. One that broke says so twice: to the call, and later by an event that
- * would end the process if no one listened any more.
+ * Tracks the connections of the calls. A broken connection reports its error twice: to the call, and later by an event
+ * that would end the process without a listener.
  */
 const keeping = (connections: Set<ClientHttp2Session>, session: Http2SessionManager): SessionManager => ({
   authority: session.authority,
@@ -84,7 +84,7 @@ const keeping = (connections: Set<ClientHttp2Session>, session: Http2SessionMana
   async request(...call) {
     const stream = await session.request(...call);
     const connection = stream.session;
-    // A client's stream belongs to a client's session; the types of Node do not say so.
+    // A client's stream always belongs to a client's session; Node's types do not show that.
     if (connection !== undefined && !connections.has(connection as ClientHttp2Session)) {
       connections.add((connection as ClientHttp2Session).on("error", ignore));
     }
@@ -92,7 +92,7 @@ const keeping = (connections: Set<ClientHttp2Session>, session: Http2SessionMana
   },
 });
 
-/** The call itself has failed and said why. */
+/** The call itself has already failed with the error. */
 const ignore = () => {};
 
 const bearer =

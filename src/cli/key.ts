@@ -4,7 +4,7 @@ import { readSecret, unreadable } from "./terminal/input.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 import { UsageMistake } from "./terminal/usage-mistake.ts";
 
-/** Where a first `latchkey serve` or `dev` leaves the control plane's key: beside the store. */
+/** The file beside the store to which the first `latchkey serve` or `dev` writes the control plane's key. */
 function defaultKeyFile({ LATCHKEY_STORE: store = "" }: Terminal["env"]): string {
   const [, folder = ".latchkey"] = /^level:(.+)$/.exec(store) ?? [];
   return join(folder, "admin-key");
@@ -16,8 +16,8 @@ interface KeyOptions {
 }
 
 /**
- * The key to call with: what was typed, else what the environment holds, else the file that latchkey itself wrote
- * beside its store. Undefined when there is none, as health needs none.
+ * Returns the key to call with: the option, else the environment variable, else the file that Latchkey wrote beside its
+ * store. Undefined if there is none, since `health` needs none.
  */
 export async function findKey({ key, keyFile }: KeyOptions, terminal: Terminal): Promise<string | undefined> {
   const { env } = terminal;
@@ -41,7 +41,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-/** What travels in a header must be visible ASCII; anything else is a mistake that should not reach the wire. */
+/** Header values must be visible ASCII; other characters are a mistake, and must not be sent. */
 function checked(key: string, source: string): string {
   const trimmed = key.trim();
   if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageMistake(`${source} holds no key`);

@@ -25,8 +25,8 @@ import { type Terminal, write } from "./terminal/terminal.ts";
 import { findWrongDoor } from "./terminal/wrong-address.ts";
 
 /**
- * Runs one command line and returns its exit code. `argv` are the words behind the program's name. Everything outside
- * is reached through `terminal`; what needs more of the process than that is given as `ownCommands`.
+ * Runs a command line and returns its exit code. `argv` holds the words after the program's name. All access to the
+ * outside goes through `terminal`; commands that need more of the process are passed as `ownCommands`.
  */
 export async function runCli(
   argv: readonly string[],
@@ -35,7 +35,7 @@ export async function runCli(
 ): Promise<number> {
   const reader = new AbortController();
   const leave = () => reader.abort();
-  // Whoever reads us may leave early (`| head`): then there is no one left to answer, or to tell.
+  // The reader of our output may leave early (`| head`): then there is nothing left to print to.
   terminal.stdout.on("error", leave);
   const signal = AbortSignal.any([terminal.signal, reader.signal]);
   try {
@@ -70,7 +70,7 @@ async function run(argv: readonly string[], terminal: Terminal, ownCommands: rea
     await program.parseAsync(argv, { from: "user" });
     return { exitCode };
   } catch (error) {
-    // Commander has said itself what was wrong; asked for help, it has only done what it was told.
+    // Commander has already printed the mistake, or the help that was requested.
     if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? exitCodes.ok : exitCodes.usage };
     const address = addressOf(running ?? program, terminal);
     const { aborted: interrupted } = terminal.signal;
@@ -87,7 +87,7 @@ interface ProgramParts {
   readonly keepExitCode: (code: number) => void;
 }
 
-/** The whole tree of commands. What is set on the program here, those below inherit. */
+/** Creates the whole command tree. Subcommands inherit the program's settings. */
 export function createProgram({ terminal, act, ownCommands, keepExitCode }: ProgramParts): Command {
   const program = new Command("latchkey")
     .description("Keeps connections to third-party APIs, and calls them with credentials that are good.")
@@ -120,7 +120,7 @@ export function createProgram({ terminal, act, ownCommands, keepExitCode }: Prog
 
 const helpWidth = 100;
 
-/** Without these commander would write to, and measure, the process's own streams. */
+/** Without these, commander would write to the process's own streams, and measure them. */
 function outputOn(terminal: Terminal) {
   const hasColors = createPaint(terminal)("bold", "") !== "";
   return {

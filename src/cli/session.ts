@@ -9,20 +9,20 @@ import { createOutput, type Output } from "./terminal/output.ts";
 import { createPaint } from "./terminal/paint.ts";
 import type { Terminal } from "./terminal/terminal.ts";
 
-/** What a command over the control plane works with. */
+/** Tools of a command that calls the control plane. */
 export interface CommandSession {
   readonly terminal: Terminal;
   readonly output: Output;
-  /** Of the control plane. */
+  /** Address of the control plane. */
   readonly address: string;
-  /** Empty: the key's own. */
+  /** Empty: the key's own environment. */
   readonly environment: string;
-  /** How long a call may take, where the person has said it. */
+  /** Time limit of a call, if the user set one. */
   readonly timeoutMs: number | undefined;
   client<S extends DescService>(service: S): Client<S>;
 }
 
-/** The options that every command over the control plane takes, as commander has read them. */
+/** Parsed options shared by all commands that call the control plane. */
 interface ControlCommandOptions {
   readonly address?: string;
   readonly key?: string;
@@ -35,7 +35,7 @@ interface ControlCommandOptions {
 const defaultAddress = "http://127.0.0.1:3004";
 const defaultTimeoutMs = 30_000;
 
-/** Commander can read the environment by itself, but only the process's own: what is said here of it is done below. */
+/** Commander can read environment variables, but only those of the process: the variables shown here are read below. */
 export const controlOptions: readonly Option[] = [
   new Option(
     "--address <address>",
@@ -55,22 +55,22 @@ export type Act = <A extends readonly unknown[]>(
   perform: (session: CommandSession, ...args: A) => Promise<number> | Promise<void>,
 ) => (...args: A) => Promise<void>;
 
-/** Where the control plane is looked for. */
+/** Returns the address of the control plane. */
 export const addressOf = (command: Command, { env }: Terminal): string =>
   command.optsWithGlobals<ControlCommandOptions>().address ??
   (env.LATCHKEY_CONTROL || listeningAddress(env["LATCHKEY_CONTROL_LISTEN"]) || defaultAddress);
 
-/** Where a latchkey of this shell listens: what `serve` is told is where the commands look. */
+/** Returns the address that a Latchkey started from this shell listens on, so that `serve` and the commands agree. */
 function listeningAddress(listen: string | undefined): string | undefined {
   const address = listen === undefined || listen === "" ? undefined : parseListenAddress(listen);
   if (address?.kind === "unix") return `unix:${address.path}`;
   if (address === undefined || address.port === 0) return undefined;
-  // On every address: then also on this one.
+  // A listener on all addresses includes this one.
   const host = ["", "0.0.0.0", "::", "[::]"].includes(address.host) ? "127.0.0.1" : address.host;
   return `http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${address.port}`;
 }
 
-/** Runs something with a session, and closes the connection behind it whatever becomes of it. */
+/** Runs a function with a session, and always closes the connection afterwards. */
 export async function withSession<T>(
   command: Command,
   terminal: Terminal,

@@ -1,6 +1,6 @@
 import { type CompletedCommand, valuedFlags } from "./command-tree.ts";
 
-/** Completes a command line in bash: subcommands and closed sets of values, options behind a dash, else files. */
+/** Returns the bash completion: subcommands and fixed values, options after a dash, otherwise files. */
 export function bashCompletion(commands: readonly CompletedCommand[]): string {
   const name = ({ path }: CompletedCommand) => quote(path.join(" "));
   const below = commands.filter(({ path }) => path.length > 0);

@@ -1,26 +1,26 @@
 import type { Command } from "commander";
 
-/** One command as a shell completes it. */
+/** A command as a shell completes it. */
 export interface CompletedCommand {
-  /** The words that lead to it; none for the program itself. */
+  /** The words of the command; empty for the program itself. */
   readonly path: readonly string[];
   readonly summary: string;
-  /** What may follow: its subcommands, or the values of its first argument where they are a closed set. */
+  /** Possible next words: subcommands, or fixed values of the first argument. */
   readonly next: readonly string[];
-  /** Those of its own; the program's may stand anywhere. */
+  /** The command's own options; the program's options may be anywhere. */
   readonly options: readonly CompletedOption[];
 }
 
 export interface CompletedOption {
-  /** Every way to write it: `-e`, `--environment`. */
+  /** All forms of the option: `-e`, `--environment`. */
   readonly flags: readonly string[];
   readonly summary: string;
   readonly takesValue: boolean;
-  /** The values, where they are a closed set. */
+  /** The option's values, if they are fixed. */
   readonly choices: readonly string[];
 }
 
-/** Every command, each before those below it. */
+/** Returns all commands, each before its subcommands. */
 export function commandTree(command: Command, path: readonly string[] = []): readonly CompletedCommand[] {
   const own = {
     path,
@@ -36,7 +36,7 @@ export function commandTree(command: Command, path: readonly string[] = []): rea
   return [own, ...command.commands.flatMap((sub) => commandTree(sub, [...path, sub.name()]))];
 }
 
-/** Every option behind which a value stands, in every way to write it. */
+/** Returns all forms of options that take a value. */
 export const valuedFlags = (commands: readonly CompletedCommand[]): readonly string[] => [
   ...new Set(commands.flatMap(({ options }) => options.flatMap(({ flags, takesValue }) => (takesValue ? flags : [])))),
 ];

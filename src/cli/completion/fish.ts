@@ -1,16 +1,16 @@
 import { type CompletedCommand, type CompletedOption, valuedFlags } from "./command-tree.ts";
 
-/** Completes a command line in fish: as in bash, and says what each word means. */
+/** Returns the fish completion: as for bash, with a description of each word. */
 export function fishCompletion(commands: readonly CompletedCommand[]): string {
   const summaries = new Map(commands.map(({ path, summary }) => [path.join(" "), summary]));
   const lines = commands.flatMap(({ path, next, options }) => {
     const where = (verb: string) => ["-n", quote([verb, ...path].join(" "))];
-    // A command whose next word is known wants no file there.
+    // No files where the next words are known.
     const words = next.map((word) => {
       const meaning = summaries.get([...path, word].join(" ")) ?? "";
       return [...where("__latchkey_at"), "-f", "-a", quote(word), "-d", quote(meaning)];
     });
-    // The program's own options may stand anywhere.
+    // The program's own options may be anywhere.
     const flags = options.map((option) => [...(path.length === 0 ? [] : where("__latchkey_below")), ...flag(option)]);
     return [...words, ...flags].map((parts) => ["complete -c latchkey", ...parts].join(" "));
   });

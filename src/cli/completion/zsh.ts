@@ -1,6 +1,6 @@
 import { type CompletedCommand, valuedFlags } from "./command-tree.ts";
 
-/** Completes a command line in zsh: as in bash, and says what each word means. */
+/** Returns the zsh completion: as for bash, with a description of each word. */
 export function zshCompletion(commands: readonly CompletedCommand[]): string {
   const name = ({ path }: CompletedCommand) => quote(path.join(" "));
   const below = commands.filter(({ path }) => path.length > 0);
@@ -52,7 +52,7 @@ compdef _latchkey latchkey
 `;
 }
 
-// The first colon parts a word from what it means.
+// The first colon separates a word from its description.
 const described = (word: string, summary: string) =>
   quote(word.replaceAll(":", "\\:") + (summary === "" ? "" : `:${summary}`));
 const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

@@ -9,7 +9,7 @@ interface BackupOptions {
   readonly quiet?: boolean;
 }
 
-/** `store backup`: the store of a running latchkey as it is at one moment, in a file. */
+/** Adds `store backup`: writes a snapshot of a running Latchkey's store to a file. */
 export function addBackup(group: Command, act: Act): void {
   group
     .command("backup")
@@ -45,7 +45,7 @@ async function backup(
   }
 }
 
-/** Asked for with the first of them: who is interrupted before that has nobody who would hear of it. */
+/** Requested with the first chunk: an interrupt before that leaves no rejected promise unhandled. */
 async function* chunksOf(client: CommandSession["client"]): AsyncGenerator<Uint8Array> {
   for await (const { piece } of client(StoreService).backup({})) if (piece.case === "chunk") yield piece.value;
 }

@@ -7,12 +7,12 @@ import type { Terminal } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 import type { NamedStore } from "./location.ts";
 
-/** How many entries, and their SHA-256. */
+/** Number of entries, and their SHA-256. */
 export type ContentSummary = Pick<BackupManifest, "count" | "sha256">;
 
 interface StoreCopy {
   readonly content: SnapshotContent;
-  /** How many entries that are, where it is known. */
+  /** Number of entries, if known. */
   readonly total: number | undefined;
   readonly to: NamedStore;
   readonly target: Backend;
@@ -20,7 +20,7 @@ interface StoreCopy {
   readonly phases: Phases;
 }
 
-/** Fills a store that was never used, reads it again and compares. Returns what was copied. */
+/** Fills an unused store, reads the copy again and compares. Returns what was copied. */
 export async function copyInto({ content, total, to, target, terminal, phases }: StoreCopy): Promise<ContentSummary> {
   const { revision, pages } = content;
   const { signal } = terminal;
@@ -52,7 +52,7 @@ interface DigestRequest extends CopyReading {
   readonly digest: ContentDigest;
 }
 
-/** What passes is counted and shown, until somebody has had enough. */
+/** Counts and shows the entries that pass, until interrupted. */
 async function* digested({ pages, digest, total, progress, signal }: DigestRequest): AsyncGenerator<readonly Entry[]> {
   let items = 0;
   for await (const page of pages) {

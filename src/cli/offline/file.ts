@@ -10,23 +10,23 @@ import type { ProgressDisplay } from "../terminal/progress.ts";
 import { type Terminal, write } from "../terminal/terminal.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 
-/** A backup as a file: never read without being checked. */
+/** A backup file, which is always verified when read. */
 export interface BackupFile {
-  /** All of it. Throws `BackupDamaged` unless it is whole. */
+  /** Reads all of it. Throws `BackupDamaged` unless it is complete and intact. */
   verify(progress: ProgressDisplay): Promise<BackupManifest>;
-  /** Its entries, checked as they come. */
+  /** Its entries, verified as they are read. */
   pages(): AsyncIterable<readonly Entry[]>;
 }
 
 const readBytes = 256 * 1024;
 
-/** `-` is what is piped in, and can be read once. */
+/** `-` is standard input, and can be read only once. */
 export async function openBackup(file: string, { stdin, signal }: Terminal): Promise<BackupFile> {
   const total = file === "-" ? undefined : await sizeOf(file);
 
   async function* bytes(onRead: (length: number) => void = () => {}): AsyncGenerator<Uint8Array> {
     const source = file === "-" ? stdin : createReadStream(file, { highWaterMark: readBytes });
-    // What is piped in may say nothing for as long as it likes.
+    // Standard input may stay silent for any time, so reading must be abortable.
     for await (const chunk of addAbortSignal(signal, source)) {
       onRead(chunk.length);
       yield chunk;
@@ -67,8 +67,8 @@ interface BackupDisplay {
 }
 
 /**
- * Writes a backup as it comes, checking it on its way; `-` is what reads us. A file has its name only once it is
- * whole and on the disk, and is its owner's alone: it names the customer's users.
+ * Writes and verifies a backup as it arrives; `-` is standard output. A file gets its name only once it is complete and
+ * on disk, and is readable only by its owner, since it names the customer's users.
  */
 export async function writeBackup(
   file: string,
@@ -99,7 +99,7 @@ interface BackupWrite {
   readonly progress: ProgressDisplay;
 }
 
-/** Writes what comes, and checks that it is a backup whole. */
+/** Writes the chunks, and verifies that they form a complete backup. */
 function put({ chunks, write: writeChunk, progress }: BackupWrite): Promise<BackupManifest> {
   let items = 0;
   async function* written(): AsyncGenerator<Uint8Array> {
@@ -114,7 +114,7 @@ function put({ chunks, write: writeChunk, progress }: BackupWrite): Promise<Back
   });
 }
 
-/** New, whatever another one left there: with nobody else's permissions, and through nobody's link. */
+/** Creates a new file, replacing an existing one: keeps no permissions of another file, and follows no link. */
 async function create(path: string): Promise<FileHandle> {
   try {
     await rm(path, { force: true });
@@ -125,7 +125,7 @@ async function create(path: string): Promise<FileHandle> {
   }
 }
 
-/** Somebody who writes a backup of the same name has taken ours away, and what has its name is half of theirs. */
+/** Another process that writes a backup of the same name has replaced our file with its incomplete one. */
 async function requireOurs(handle: FileHandle, path: string): Promise<void> {
   if (!(await isOurs(handle, path))) throw new Error(`somebody else is writing ${path}`);
 }
@@ -135,7 +135,7 @@ async function isOurs(handle: FileHandle, path: string): Promise<boolean> {
   return found?.ino === ours.ino;
 }
 
-/** So that the name is as durable as what it names. */
+/** Makes the file's name as durable as its contents. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path);
   await folder.sync().finally(() => folder.close());

@@ -17,7 +17,7 @@ import { UsageMistake } from "../terminal/usage-mistake.ts";
 
 type Side = "from" | "to";
 
-/** The two ways to name a store: a password in a command line can be seen by others on the machine. */
+/** The two ways to name a store: other users of the machine can see a password in a command line. */
 export const locationOptions = (side: Side, meaning: string): readonly OwnOption[] => [
   { flags: `--${side} <location>`, summary: `${meaning}: ${storeLocationForms}` },
   { flags: `--${side}-file <file>`, summary: "a file that holds the same, where it has a password in it" },
@@ -25,7 +25,7 @@ export const locationOptions = (side: Side, meaning: string): readonly OwnOption
 
 export interface NamedStore {
   readonly location: StoreLocation;
-  /** For messages: without a password, and the same from every folder. */
+  /** For messages: without a password, and independent of the current folder. */
   readonly name: string;
 }
 
@@ -33,14 +33,14 @@ interface StoreNaming {
   readonly side: Side;
   readonly options: Readonly<Record<string, string | true>>;
   readonly terminal: Terminal;
-  /** What stands in for it when nothing was typed. */
+  /** Variable used if the option is absent. */
   readonly fallback?: "LATCHKEY_STORE";
 }
 
 export async function storeNamed({ side, options, terminal, fallback }: StoreNaming): Promise<NamedStore> {
   const [source, text] = await whatWasGiven({ side, options, terminal, ...(fallback && { fallback }) });
   const location = parseStoreLocation(text.trim());
-  // Not quoted: it may hold a password.
+  // Not quoted: the value may hold a password.
   if (location === undefined) throw new UsageMistake(`${source} must be ${storeLocationForms}`);
   if (location.kind === "postgres") return { location, name: describeStoreLocation(location) };
   const placed = { ...location, folder: resolve(location.folder) };
@@ -60,7 +60,7 @@ async function whatWasGiven({ side, options, terminal, fallback }: StoreNaming):
   throw new UsageMistake(`say ${where}: --${side} ${storeLocationForms}${fallback ? `, or set ${fallback}` : ""}`);
 }
 
-/** A folder that holds anything is not filled, be it ours or not. What a database holds, it says when it is filled. */
+/** Refuses a folder that is not empty, whoever its files belong to. A database is checked when it is filled. */
 export async function requireEmpty({ location, name }: NamedStore): Promise<void> {
   if (location.kind !== "level") return;
   const names = await readdir(join(location.folder, "store")).catch((error: NodeJS.ErrnoException) => {
@@ -70,10 +70,10 @@ export async function requireEmpty({ location, name }: NamedStore): Promise<void
   if (names.length > 0) throw new UsageMistake(`${name} is not empty: its folder "store" holds ${names.length} files`);
 }
 
-/** What goes wrong is thrown; what else a store has to say is for those who serve it. */
+/** Errors are thrown; other log lines of a store matter only to `serve`. */
 const log = createLog({ level: "error", format: "json", write: () => {} });
 
-/** Opens a store for as long as it is used. */
+/** Opens a store while `use` runs. */
 export async function withStore<T>(
   { location }: NamedStore,
   { create }: { readonly create: boolean },

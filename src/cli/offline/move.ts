@@ -19,7 +19,10 @@ Examples:
   latchkey store move --from-file /run/secrets/store --to level:/var/lib/latchkey
 `;
 
-/** `store move`: the same store in another place, and the old one never again served by accident. It needs no key. */
+/**
+ * The command `store move`: moves a store to another location, and retires the old one so that it is never served by
+ * accident. Needs no key.
+ */
 export const moveCommand = (terminal: Terminal): OwnCommand => ({
   name: "move",
   summary: "move a store that nobody uses to another place, or into PostgreSQL and back",
@@ -51,7 +54,7 @@ interface StoreMove {
   readonly phases: Phases;
 }
 
-/** How far it has come, and what that means for the two stores when it comes no further. */
+/** The stage reached, and the state of both stores if the move stops there. */
 const stages = {
   copying: "the old store is as it was; if the new one holds anything now, empty it before you try again",
   retiring: "whether the old store is retired is not known: try to serve it, and it will say; the new one is complete",
@@ -59,7 +62,7 @@ const stages = {
     "serve neither: the old store is retired, and the new one may lack its last commits. Stop what used the old one, take moved_to out of its head, empty the new one, and move again",
 } as const;
 
-/** Moves everything and returns how many entries that was. The source is retired last, when nothing can fail any more. */
+/** Moves everything, and returns the number of entries. The source is retired last, when nothing can fail any more. */
 export async function move({ from, to, source, terminal, phases }: StoreMove): Promise<number> {
   let stage: keyof typeof stages = "copying";
   const snapshot = await source.snapshot();
@@ -72,7 +75,7 @@ export async function move({ from, to, source, terminal, phases }: StoreMove): P
       if (restoration !== undefined) await target.noteRestoration(restoration);
       return copied;
     });
-    // Looked at twice: now it can still stay as it was, and only behind the retirement it is certain.
+    // Checked twice: now the source can still stay as it was; after the retirement, the result is certain.
     await requireUnchanged({ from, source, revision });
     stage = "retiring";
     await source.retire(to.name);
@@ -91,7 +94,7 @@ interface UnchangedCheck extends Pick<StoreMove, "from" | "source"> {
   readonly revision: number;
 }
 
-/** What was committed since the snapshot is not in the copy. */
+/** Commits after the snapshot are missing from the copy. */
 async function requireUnchanged({ from, source, revision }: UnchangedCheck): Promise<void> {
   const now = await source.snapshot();
   await now.close();

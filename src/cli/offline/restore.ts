@@ -17,7 +17,7 @@ Examples:
   LATCHKEY_STORE=postgres://latchkey@db/latchkey latchkey store restore latchkey.backup
 `;
 
-/** `store restore`: a store made of a backup. It needs no key and no latchkey. */
+/** The command `store restore`: creates a store from a backup. Needs no key and no running Latchkey. */
 export const restoreCommand = (terminal: Terminal): OwnCommand => ({
   name: "restore",
   summary: "make a store of a backup, where there is none yet",
@@ -36,7 +36,7 @@ export const restoreCommand = (terminal: Terminal): OwnCommand => ({
     await withStore(to, { create: true }, async (target) => {
       const copied = await copyInto({ content, total: Number(count), to, target, terminal, phases });
       if (!isSame(copied, manifest)) throw new Error(`${file} was changed while it was read; empty ${to.name}`);
-      // Refresh tokens that were renewed since the backup are older in the store than at their providers.
+      // Refresh tokens that were refreshed after the backup are outdated in the store.
       await target.noteRestoration({
         backupRevision: Number(revision),
         backupAtMs: createdAt === undefined ? 0 : timestampMs(createdAt),

@@ -15,7 +15,7 @@ interface UpkeepCommandOptions {
   readonly quiet?: boolean;
 }
 
-/** `store scrub`: reads everything once. */
+/** Adds `store scrub`: reads and checks everything once. */
 export function addScrub(group: Command, act: Act): void {
   group
     .command("scrub")
@@ -45,7 +45,7 @@ export function addScrub(group: Command, act: Act): void {
     );
 }
 
-/** `store reseal`: seals everything anew, so that nothing depends on any but the first seal key. */
+/** Adds `store reseal`: encrypts everything again, so that only the first seal key is needed. */
 export function addReseal(group: Command, act: Act): void {
   group
     .command("reseal")

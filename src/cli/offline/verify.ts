@@ -7,7 +7,10 @@ import { progressOn } from "../terminal/progress.ts";
 import type { Terminal } from "../terminal/terminal.ts";
 import { openBackup } from "./file.ts";
 
-/** `store verify`: whether a backup is whole, and what it holds. It needs no key and no latchkey. */
+/**
+ * The command `store verify`: checks that a backup is complete, and shows its contents. Needs no key and no running
+ * Latchkey.
+ */
 export const verifyCommand = (terminal: Terminal): OwnCommand => ({
   name: "verify",
   summary: "read all of a backup and say what it holds; exit code 1 when it is not whole",

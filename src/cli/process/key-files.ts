@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newSecretKey } from "../../base/ids.ts";
 
-/** A key that latchkey made for itself, in a file of mode 0600 beside the store. */
+/** A key that Latchkey generated, in a file of mode 0600 beside the store. */
 export interface KeyFile {
   readonly path: string;
   readonly value: string;
@@ -12,7 +12,7 @@ export interface KeyFile {
 
 export const secretKeyFile = (folder: string): KeyFile => keyFile(join(folder, "secret-key"), newSecretKey);
 export const adminKeyFile = (folder: string): KeyFile => keyFile(join(folder, "admin-key"), newSecretKey);
-/** In the form of LATCHKEY_SEAL_KEYS. */
+/** In the format of LATCHKEY_SEAL_KEYS. */
 export const sealKeyFile = (folder: string): KeyFile =>
   keyFile(join(folder, "seal-keys"), () => `dev:${randomBytes(32).toString("base64")}`);
 

@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { controlOptions } from "../session.ts";
 import { UsageMistake } from "../terminal/usage-mistake.ts";
 
-/** A command that is given from outside, because it needs more of the process than a terminal: `serve`, `dev`. */
+/** A command passed in from outside, because it needs more of the process than a terminal: `serve`, `dev`. */
 export interface OwnCommand {
   readonly name: string;
   /** One line, for the list of commands. */

@@ -19,7 +19,7 @@ interface ServeOptions {
   readonly process: Process;
   /** Over the environment's own variables. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Once everything runs. */
+  /** Called once everything runs. */
   readonly onStarted?: (sidecar: Sidecar, config: Config) => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     format: config.logFormat ?? (process.isTerminal ? "pretty" : "json"),
     write(line) {
       process.stdout.write(line, (error) => {
-        // Whom should it tell? It is no reason to serve nobody.
+        // Logging failed and cannot be logged: count the line and continue.
         if (error != null) metrics.logLinesLost.inc();
       });
     },
@@ -50,7 +50,7 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   for (const { path } of made) log.info("a key was made and written to a file", { path });
   const world: World = { now: Date.now, log, metrics };
 
-  // Listened for before anything starts: a signal that nobody listens for ends the process as it stands.
+  // Registered before anything starts: an unhandled signal would end the process at once.
   const signals = listenForSignals(process);
   const told = signals.untilStarted();
   let sidecar: Sidecar;
@@ -93,14 +93,14 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
     process.onUnhandled((kind, err) => {
       world.metrics.unhandled.inc();
       log.error("an error that no code caught", { kind, err });
-      // One request's promise is one request's trouble. After an exception nobody knows what state we are in.
+      // A rejected promise affects only its own request. After an exception, the state of the process is unknown.
       if (kind === "exception") sidecar.stop().finally(() => resolve(softwareExitCode));
     });
   });
   try {
     await onStarted?.(sidecar, config);
   } catch (error) {
-    // Stopped in the middle of it: nothing is amiss.
+    // Stopped during the start: not an error.
     if (isStopping) return ended;
     reloading?.end();
     await sidecar.stop();
@@ -109,13 +109,13 @@ export async function serve({ process, env: extra = {}, onStarted }: ServeOption
   return ended;
 }
 
-/** Keeps the signals that come while we start, for when they can be heeded. */
+/** Queues signals that arrive during the start, until they can be handled. */
 function listenForSignals(process: Process) {
   const early: Signal[] = [];
   let handler = (signal: Signal): void => void early.push(signal);
   process.onSignal((signal) => handler(signal));
   return {
-    /** Aborted by a signal to stop, when one comes before there is anything to stop. */
+    /** Aborts if a stop signal arrives before there is anything to stop. */
     untilStarted(): AbortSignal {
       const told = new AbortController();
       const keep = handler;
@@ -137,7 +137,7 @@ function sayMistakes({ mistakes }: ConfigMistakes, { stderr }: Pick<Process, "st
   return configExitCode;
 }
 
-/** Keys that nobody pinned are made on first start, and their files named, never their values. */
+/** Keys that are not configured are generated on the first start; their files are logged, never their values. */
 function withKeyFiles(config: Config): [Config, readonly KeyFile[]] {
   if (config.store.kind !== "level") return [config, []];
   const { folder } = config.store;

@@ -1,9 +1,9 @@
 import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 
-/** Numbers for a person: `1,000,000`. */
+/** Formats a number for people: `1,000,000`. */
 export const amount = (count: number): string => count.toLocaleString("en-US", { maximumFractionDigits: 0 });
 
-/** `0.4 s`, `41 s`, `2 min 5 s`, `1 h 3 min`. */
+/** Formats a duration: `0.4 s`, `41 s`, `2 min 5 s`, `1 h 3 min`. */
 export function span(ms: number): string {
   const seconds = Math.round(ms / 1_000);
   if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
@@ -12,10 +12,10 @@ export function span(ms: number): string {
   return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** `1 connection`, `2 connections`. */
+/** Formats a count with its noun: `1 connection`, `2 connections`. */
 export const counted = (count: number, noun: string): string => `${amount(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** Of what is mostly short: `12 ms`, `1.2 s`; empty where nobody knows. */
+/** Formats a mostly short duration: `12 ms`, `1.2 s`; empty if unknown. */
 export function took(duration: Duration | undefined): string {
   if (duration === undefined) return "";
   const ms = durationMs(duration);

@@ -3,7 +3,7 @@ import type { Terminal } from "./terminal.ts";
 import { write } from "./terminal.ts";
 import { visible } from "./visible.ts";
 
-/** Asks the person at the terminal. Anything but a yes is a no, and so is nothing at all. */
+/** Asks the user. Anything except yes means no, including no input. */
 export async function confirmed({ stdin, stderr, signal }: Terminal, question: string): Promise<boolean> {
   await write(stderr, `${visible(question)} [y/N] `);
   const lines = createInterface({ input: stdin, signal });

@@ -1,10 +1,10 @@
-/** What the process says when it ends. */
+/** Exit codes of the process. */
 export const exitCodes = {
   ok: 0,
-  /** Nothing, or not all, of what was asked is done, and it may be worth trying again. */
+  /** The action failed, fully or partly, and a retry may succeed. */
   failed: 1,
-  /** What was typed cannot be done. */
+  /** The input cannot be executed. */
   usage: 2,
-  /** A command over many things did some of them, and says which ones it did not. */
+  /** A command on many items did some of them, and reports the others. */
   partial: 3,
 } as const;

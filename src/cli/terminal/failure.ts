@@ -8,28 +8,28 @@ import { UsageMistake } from "./usage-mistake.ts";
 import { visible } from "./visible.ts";
 import { type WrongDoor, wordsForWrongDoor } from "./wrong-address.ts";
 
-/** Why a command did not do what it was asked, for a person. */
+/** Why a command failed, for people. */
 export interface Failure {
   readonly exitCode: number;
-  /** A fault code such as `unknown_connection`; absent when the mistake is on this side of the wire. */
+  /** A fault code such as `unknown_connection`; absent if the mistake is on the client's side. */
   readonly code?: string;
   readonly message: string;
   readonly violations: readonly { readonly path: string; readonly message: string }[];
-  /** What to do next, where that is known, and what else is worth saying. */
+  /** Next steps if known, and other remarks. */
   readonly notes: readonly string[];
 }
 
-/** What the command knew that the error does not. */
+/** Facts that the command knows and the error does not contain. */
 interface FailureContext {
-  /** Where the control plane was looked for. */
+  /** Address that the command used for the control plane. */
   readonly address: string;
-  /** Who answers there in place of the control plane, where that was found out. */
+  /** What responds there instead of the control plane, if known. */
   readonly wrongDoor?: WrongDoor | undefined;
-  /** The person had enough. */
+  /** The user interrupted the command. */
   readonly interrupted: boolean;
 }
 
-/** Whatever was thrown, as a Failure. */
+/** Converts any thrown value to a Failure. */
 export function describeFailure(thrown: unknown, { address, interrupted, wrongDoor }: FailureContext): Failure {
   const nothingMore = { violations: [], notes: [] };
   if (thrown instanceof UsageMistake) return { exitCode: exitCodes.usage, message: thrown.message, ...nothingMore };
@@ -56,7 +56,7 @@ export function describeFailure(thrown: unknown, { address, interrupted, wrongDo
   };
 }
 
-/** What the script threw, where a script failed. */
+/** Returns the error that a failed script threw. */
 function scriptNotes(error: ConnectError): readonly string[] {
   return error.findDetails(ScriptErrorSchema).flatMap(({ code, payload, payloadOmitted, upstreamResponse, runId }) => {
     const status = upstreamResponse === undefined ? "" : ` (the provider answered ${upstreamResponse.status})`;
@@ -73,7 +73,7 @@ function wordsFor(error: ConnectError): Pick<Failure, "code" | "message"> {
   return { code: codeOf(error), message: error.rawMessage || "the call failed" };
 }
 
-/** `latchkey: <message> (<code>)`, and below it, indented, what was wrong where and what to do. */
+/** Formats `latchkey: <message> (<code>)`, followed by indented lines with details and next steps. */
 export function failureText({ message, code, violations, notes }: Omit<Failure, "exitCode">): string {
   const lines = [
     `latchkey: ${code === undefined ? message : withCode(message, code)}`,
@@ -83,13 +83,13 @@ export function failureText({ message, code, violations, notes }: Omit<Failure, 
   return lines.map((line) => `${visible(line)}\n`).join("");
 }
 
-/** The code belongs to the first sentence; what names there are comes behind it. */
+/** Puts the code after the first sentence, before the list of existing names. */
 function withCode(message: string, code: string): string {
   const [, first = message, known = ""] = /^(.*?)(\. (?:You have: |There are none).*)$/s.exec(message) ?? [];
   return `${first} (${code})${known}`;
 }
 
-/** What latchkey itself answered names its own code; what stands between it and us has only that of gRPC. */
+/** Returns Latchkey's own code if it sent the response; intermediaries send only a gRPC code. */
 export const codeOf = (error: ConnectError): string =>
   error.findDetails(ErrorInfoSchema)[0]?.reason || error.metadata.get("latchkey-error") || snakeCase(Code[error.code]);
 
@@ -106,7 +106,7 @@ function hintFor(error: ConnectError, address: string): string | undefined {
   return hints[error.code];
 }
 
-/** Where a log tells more than the error says. */
+/** Points to a log that tells more than the error. */
 function logHint(error: ConnectError): string | undefined {
   const id = error.findDetails(ErrorInfoSchema)[0]?.metadata["log_id"];
   return id === undefined || id === "" ? undefined : `\`latchkey logs ${id}\`, of its environment, tells what happened`;
@@ -119,7 +119,7 @@ const hints: Partial<Record<Code, string>> = {
   [Code.DeadlineExceeded]: "--timeout gives it longer",
 };
 
-/** The whole call was turned away, and not something in it. */
+/** Reports whether the whole call was refused, rather than something in it. */
 export const isRefusal = (thrown: unknown): boolean =>
   thrown instanceof ConnectError && (refusals.includes(thrown.code) || unreachable(thrown));
 
@@ -127,7 +127,7 @@ const refusals: readonly Code[] = [Code.Unauthenticated, Code.PermissionDenied, 
 
 const networkErrors = ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"];
 
-/** No connection came about at all: the name, the port, the socket. Of a name, Node tries every address at once. */
+/** Reports whether no connection was made: wrong name, port or socket. For a name, Node tries all addresses. */
 const unreachable = (error: ConnectError): boolean =>
   causesOf(error).some((cause) => networkErrors.includes(cause.code ?? "") || cause instanceof AggregateError);
 

@@ -4,7 +4,7 @@ import { findInexact } from "../../core/dialect/exact-json.ts";
 import type { Terminal } from "./terminal.ts";
 import { UsageMistake } from "./usage-mistake.ts";
 
-/** The text of a file; of what is piped in, where the file is `-`. */
+/** Reads the text of a file, or standard input for `-`. */
 export async function readInput(file: string, { stdin, signal }: Pick<Terminal, "stdin" | "signal">): Promise<string> {
   if (file === "-") return text(stdin);
   try {
@@ -14,7 +14,7 @@ export async function readInput(file: string, { stdin, signal }: Pick<Terminal, 
   }
 }
 
-/** As `readInput`, byte for byte. */
+/** Like `readInput`, but returns bytes. */
 export async function readInputBytes(
   file: string,
   { stdin, signal }: Pick<Terminal, "stdin" | "signal">,
@@ -27,7 +27,7 @@ export async function readInputBytes(
   }
 }
 
-/** A secret that a file holds, without the line's end that editors put behind it. */
+/** Reads a secret from a file, without the final line break that editors add. */
 export async function readSecret(file: string, terminal: Pick<Terminal, "stdin" | "signal">): Promise<string> {
   const secret = (await readInput(file, terminal)).replace(/\r?\n$/, "");
   if (secret === "") throw new UsageMistake(`${file === "-" ? "what is piped in" : file} is empty`);
@@ -40,10 +40,10 @@ export function unreadable(file: string, error: unknown): UsageMistake {
   return new UsageMistake(`cannot read ${file}: ${why ?? "it cannot be opened"}`, { cause: error });
 }
 
-/** JSON as an argument: the text itself, `@file`, or `-` for what is piped in. */
+/** Reads JSON from an argument: the text itself, `@file`, or `-` for standard input. */
 export async function readJsonArgument(argument: string, terminal: Pick<Terminal, "stdin" | "signal">) {
   const file = argument === "-" ? "-" : argument.startsWith("@") ? argument.slice(1) : undefined;
-  // A byte order mark is no JSON, but some editors write one.
+  // A byte order mark is not valid JSON, but some editors write one.
   const json = (file === undefined ? argument : await readInput(file, terminal)).replace(/^\ufeff/, "");
   const source = file === undefined ? "the argument" : file === "-" ? "what is piped in" : file;
   const value = parseJson(json, source);
@@ -56,7 +56,7 @@ function parseJson(json: string, source: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
-    /* The parser's own message quotes what it read. */
+    /* The parser's own message would quote the input. */
     throw new UsageMistake(`${source} is not JSON`);
   }
 }

@@ -1,6 +1,6 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 
-/** A time as a table shows it, to the second: `2026-08-01T12:00:00Z`; empty where there is none. */
+/** Formats a time for a table, to the second: `2026-08-01T12:00:00Z`; empty if there is none. */
 export const moment = (at: Timestamp | undefined): string =>
   at === undefined
     ? ""

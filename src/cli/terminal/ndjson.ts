@@ -1,11 +1,11 @@
 import type { Mistake } from "../../base/fault.ts";
 import { findInexact } from "../../core/dialect/exact-json.ts";
 
-/** One line of a file of JSON objects, and how far into the file it reaches. */
+/** A line of a file of JSON objects, with its end position. */
 export interface NdjsonLine {
-  /** From 1, blank lines counted. */
+  /** Counts from 1, including blank lines. */
   readonly line: number;
-  /** Bytes from the file's beginning to the line's end. */
+  /** Bytes from the start of the file to the end of the line. */
   readonly end: number;
   readonly content: LineValue | { readonly wrong: LineMistake };
 }
@@ -13,11 +13,11 @@ export interface NdjsonLine {
 export interface LineValue {
   readonly value: unknown;
   readonly bytes: number;
-  /** What reading the line as JSON changed, such as a number with too many digits. */
+  /** Values that JSON parsing changed, such as a number with too many digits. */
   readonly inexact: readonly Mistake[];
 }
 
-/** Why a line holds no object. The code is that of the same mistake in a request. */
+/** Why a line holds no object. Uses the code of the same mistake in a request. */
 export interface LineMistake {
   readonly code: "invalid_json" | "payload_too_large";
   readonly message: string;
@@ -29,9 +29,9 @@ const newline = 0x0a;
 const carriageReturn = 0x0d;
 
 /**
- * Reads newline-delimited JSON, a line at a time and never more than a line in memory. A line that is wrong says so
- * and the next one is read; nothing is ever read out of a part of a line. A byte order mark at the very beginning,
- * CRLF and blank lines are fine.
+ * Reads newline-delimited JSON, with at most one line in memory. An invalid line is reported, and reading continues
+ * with the next; no value is ever read from part of a line. Accepts CRLF, blank lines, and a byte order mark at the
+ * very start.
  */
 export async function* readNdjson(source: AsyncIterable<Uint8Array>): AsyncGenerator<NdjsonLine> {
   const pending = createLineBuffer();
@@ -58,7 +58,7 @@ export async function* readNdjson(source: AsyncIterable<Uint8Array>): AsyncGener
   if (!pending.isEmpty()) yield* finish();
 }
 
-/** Collects the pieces of a line; of one that is too long it keeps only that it is. */
+/** Collects the pieces of a line; for an overlong line, keeps only that fact. */
 function createLineBuffer() {
   let pieces: Uint8Array[] = [];
   let bytes = 0;
@@ -69,7 +69,7 @@ function createLineBuffer() {
       else if (piece.length > 0) pieces.push(piece);
     },
     isEmpty: () => bytes === 0,
-    /** Undefined for a line that is too long. */
+    /** Undefined for an overlong line. */
     take(): Uint8Array | undefined {
       const [only, ...others] = pieces;
       const whole = only !== undefined && others.length === 0 ? only : Buffer.concat(pieces);
@@ -81,7 +81,7 @@ function createLineBuffer() {
   };
 }
 
-// The byte order mark is taken off by hand: anywhere but at the beginning it is a mistake like any other.
+// The byte order mark is removed by hand: anywhere but at the start, it is a mistake.
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Undefined for a blank line. */
@@ -104,12 +104,12 @@ function decode(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes);
   } catch {
-    /* Replacing what does not decode would change a secret without a word. */
+    /* Replacing invalid bytes would silently change a secret. */
     return undefined;
   }
 }
 
-/** What PowerShell writes on its own, and the commonest reason for a file that is not UTF-8 at all. */
+/** UTF-16, PowerShell's default, and the most common reason for a file that is not UTF-8. */
 const isUtf16 = ([first, second]: Uint8Array) =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
 
@@ -120,7 +120,7 @@ function parse(text: string, bytes: number): NdjsonLine["content"] {
     if (typeof value !== "object" || value === null) return wrong("invalid_json", "is JSON, but no object");
     return { value, bytes, inexact: findInexact(text) };
   } catch (error) {
-    // The rest of the parser's message quotes what it read, and that holds secrets.
+    // The rest of the parser's message quotes the input, which holds secrets.
     const [, position] = /at position (\d+)/.exec(error instanceof Error ? error.message : "") ?? [];
     return wrong(
       "invalid_json",

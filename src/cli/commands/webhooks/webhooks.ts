@@ -7,7 +7,7 @@ import { addReplay } from "./replay.ts";
 import { addTail } from "./tail.ts";
 import { addTrials } from "./trials.ts";
 
-/** The verbs over what providers sent, and what became of it. */
+/** Adds the `webhooks` commands. */
 export function addWebhooks(program: Command, act: Act): void {
   const group = program.command("webhooks").summary("what providers sent, where it went, and sending it again");
   addNotifications(group, act);
