@@ -7,22 +7,23 @@ export interface OwnCommand {
   readonly name: string;
   /** One line, for the list of commands. */
   readonly summary: string;
-  /** Stands below the options in its `--help` as it is, line breaks and all: such as a list of variables. */
+  /** Printed verbatim below the options in `--help`, such as a list of variables. */
   readonly helpText?: string;
-  /** The words it takes, as in `[file]` or `<name>`. */
+  /** The arguments, as in `[file]` or `<name>`. */
   readonly arguments?: readonly string[];
   readonly options?: readonly OwnOption[];
   readonly subcommands?: readonly OwnCommand[];
-  /** It answers in JSON when asked to, as those over the control plane do: `json` is among its options then. */
+  /** The command supports JSON output, like those of the control plane: `json` is then among its options. */
   readonly canJson?: true;
   /**
-   * Runs it; the number becomes the exit code. `args` are the words behind the command's name, `options` those that
-   * were given, by their long name without dashes, as text or as `true`. Without `run` it only groups subcommands.
+   * Runs the command; the result becomes the exit code. `args` are the words after the command's name; `options` are
+   * those given, by their long name without dashes, as text or `true`. Without `run`, the command only groups
+   * subcommands.
    */
   run?(args: readonly string[], options: Readonly<Record<string, string | true>>): Promise<number>;
 }
 
-/** An option as it stands in the help: `--store <url>`, `-q, --quiet`. The names of the control plane's are taken. */
+/** An option as in the help: `--store <url>`, `-q, --quiet`. Must not reuse a name of the control plane's options. */
 export interface OwnOption {
   readonly flags: string;
   readonly summary: string;
@@ -51,7 +52,7 @@ export function addOwnCommand(parent: Command, own: OwnCommand, keepExitCode: (c
 
 const isTaken = ({ canJson }: OwnCommand, option: Option): boolean => canJson === true && option.long === "--json";
 
-/** The control plane's are read wherever they stand, and would be lost here without a word. */
+/** Refuses options of the control plane: commander accepts them anywhere, and they would be ignored silently. */
 function refuseStray(own: OwnCommand, given: Readonly<Record<string, unknown>>): void {
   const stray = controlOptions.find((option) => given[option.attributeName()] !== undefined && !isTaken(own, option));
   if (stray !== undefined) throw new UsageMistake(`${stray.long ?? stray.flags} is not for \`${own.name}\``);

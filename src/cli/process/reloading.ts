@@ -3,7 +3,7 @@ import type { Changeable } from "../../config/config.ts";
 import type { FileReader } from "../../config/secrets.ts";
 import type { Process } from "./process.ts";
 
-/** Reads files, and remembers what they said. */
+/** Reads files, and remembers their contents. */
 export interface RememberingReader extends FileReader {
   readonly texts: ReadonlyMap<string, string>;
 }
@@ -21,9 +21,9 @@ export function createReader(before: (path: string) => void = () => {}): Remembe
   };
 }
 
-/** Keeps a sidecar in step with its configuration file, and with the files of secrets that this names. */
+/** Keeps a sidecar in sync with its configuration file, and with the secret files that it names. */
 export interface Reloading {
-  /** Now, whether anything has changed or not. */
+  /** Reloads now, even if nothing has changed. */
   reload(): void;
   end(): void;
 }
@@ -32,7 +32,7 @@ interface ReloadingOptions {
   readonly process: Pick<Process, "watchFile">;
   readonly read: (files: FileReader) => Changeable;
   readonly apply: (read: () => Changeable) => Promise<void>;
-  /** What the files said that are in force. */
+  /** The file contents currently in use. */
   readonly inForce: ReadonlyMap<string, string>;
 }
 
@@ -41,7 +41,10 @@ export function createReloading({ process, read, apply, inForce }: ReloadingOpti
   let isRunning = false;
   let isAsked = false;
 
-  /** Before it is read, so that no change falls in between. One that is refused too: it may be what is to be mended. */
+  /**
+   * Watches a file before it is read, so that no change is missed. Watches refused files too, since they may be fixed
+   * later.
+   */
   function watch(path: string): void {
     if (!watched.has(path)) watched.set(path, process.watchFile(path, reload));
   }
@@ -51,7 +54,7 @@ export function createReloading({ process, read, apply, inForce }: ReloadingOpti
     if (!isRunning) void untilNothingIsAsked();
   }
 
-  /** One after another: files of one folder change together, and the last reading is the one that counts. */
+  /** Reloads one after another: files of a folder change together, and only the last reload counts. */
   async function untilNothingIsAsked(): Promise<void> {
     isRunning = true;
     while (isAsked) {
@@ -66,13 +69,13 @@ export function createReloading({ process, read, apply, inForce }: ReloadingOpti
     try {
       read(reader);
     } catch {
-      /* It was good when we started; why it is not now, the reload says. */
+      /* The file was valid at the start; the reload reports why it is not any more. */
       return false;
     }
     return [...reader.texts].every(([path, text]) => inForce.get(path) === text);
   }
 
-  // Starting took its time, and who replaces a file does not wait for it.
+  // The start took time, and files may have been replaced meanwhile.
   if (!isAsInForce()) reload();
   return {
     reload,

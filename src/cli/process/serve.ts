@@ -17,7 +17,7 @@ const failedExitCode = 1;
 
 interface ServeOptions {
   readonly process: Process;
-  /** Over the environment's own variables. */
+  /** Overrides the environment's variables. */
   readonly env?: Readonly<Record<string, string>>;
   /** Called once everything runs. */
   readonly onStarted?: (sidecar: Sidecar, config: Config) => Promise<void>;
