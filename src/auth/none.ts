@@ -1,6 +1,6 @@
 import type { AuthScheme } from "./scheme.ts";
 
-/** For providers that need no credentials. */
+/** The scheme of providers that need no credentials. */
 export const none: AuthScheme<"none"> = {
   attach: () => ({ kind: "fixed", headers: [], query: [] }),
   names: () => ({ headers: [], query: [] }),

@@ -138,7 +138,7 @@ export async function createScriptHost(options: ScriptHostOptions): Promise<Scri
   }
 
   let sleep: NodeJS.Timeout | undefined;
-  /** One scan at a time; a change during the scan starts another one. */
+  /** The current scan: one runs at a time, and a change during the scan starts another one. */
   let looking: Promise<void> | undefined;
   let isAgain = false;
   async function lookInTurn(): Promise<void> {

@@ -33,7 +33,7 @@ export interface Endpoint {
 interface DescribedScript<Metadata> {
   description: string;
   version?: string;
-  /** For display only; Latchkey does not enforce them. */
+  /** Shown to people only; Latchkey does not enforce scopes. */
   scopes?: string[];
   metadata?: Metadata;
 }
@@ -158,7 +158,7 @@ export interface NangoAction<Metadata = undefined> {
   readonly provider: string;
   readonly environmentName: string;
   readonly variant: string;
-  /** ID of the run, as the logs show it. */
+  /** The ID of the run. */
   readonly activityLogId: string;
   readonly ActionError: typeof ActionError;
 

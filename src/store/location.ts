@@ -18,7 +18,7 @@ export function parseStoreLocation(text: string): StoreLocation | undefined {
 /** Parameters that identify a store: two stores in one database differ only in the schema. */
 const places = ["host", "port", "dbname", "schema"];
 
-/** For messages: without a password. */
+/** Describes a location for messages, without a password. */
 export function describeStoreLocation(location: StoreLocation): string {
   if (location.kind === "level") return `level:${location.folder}`;
   const url = new URL(location.url);

@@ -205,7 +205,7 @@ const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =
 
 export interface Decision<T> {
   readonly changes: readonly Change[];
-  /** What the decision depends on besides its changes. */
+  /** Requirements of the decision besides its changes. */
   readonly conditions?: readonly Condition[];
   readonly result: T;
 }

@@ -7,7 +7,7 @@ export interface Tokens {
    * Undefined: none received. After a refresh, the refresh token that was sent then stays valid (RFC 6749, section 6).
    */
   readonly refreshToken: string | undefined;
-  /** By our clock, counted from when the request was sent. Undefined: not stated, and the provider has no default. */
+  /** Expiry by our clock, counted from when the request was sent. Undefined: not stated, and no default is known. */
   readonly expiresAtMs: number | undefined;
   /** Expiry of the refresh token, if the response states it. */
   readonly refreshExpiresAtMs: number | undefined;

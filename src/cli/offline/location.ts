@@ -25,7 +25,7 @@ export const locationOptions = (side: Side, meaning: string): readonly OwnOption
 
 export interface NamedStore {
   readonly location: StoreLocation;
-  /** For messages: without a password, and independent of the current folder. */
+  /** Name for messages: without a password, and independent of the current folder. */
   readonly name: string;
 }
 
@@ -60,7 +60,7 @@ async function whatWasGiven({ side, options, terminal, fallback }: StoreNaming):
   throw new UsageMistake(`say ${where}: --${side} ${storeLocationForms}${fallback ? `, or set ${fallback}` : ""}`);
 }
 
-/** Refuses a folder that is not empty, whoever its files belong to. A database is checked when it is filled. */
+/** Refuses a folder that is not empty, even if its files are not ours. A database is checked when it is filled. */
 export async function requireEmpty({ location, name }: NamedStore): Promise<void> {
   if (location.kind !== "level") return;
   const names = await readdir(join(location.folder, "store")).catch((error: NodeJS.ErrnoException) => {

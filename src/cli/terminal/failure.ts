@@ -23,7 +23,7 @@ export interface Failure {
 interface FailureContext {
   /** Address that the command used for the control plane. */
   readonly address: string;
-  /** What responds there instead of the control plane, if known. */
+  /** The listener found there instead of the control plane, if known. */
   readonly wrongDoor?: WrongDoor | undefined;
   /** The user interrupted the command. */
   readonly interrupted: boolean;

@@ -129,7 +129,7 @@ async function send({ answered: { status, header, body, trailer }, response, rea
   await reader.untilClosed();
 }
 
-/** So small that a client which reads none of it for a while is certainly not reading. */
+/** Small enough that a client which reads none of it for a while is certainly not reading. */
 const pieceBytes = 64 * 1024;
 
 function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {

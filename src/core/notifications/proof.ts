@@ -10,7 +10,7 @@ import type { NotificationReading } from "./reading.ts";
 export type Proof = { readonly proven: true } | { readonly proven: false; readonly reason: ProofFailure };
 
 export type ProofFailure =
-  // Nothing to prove it by: the notification is still accepted.
+  // No means of proof: the notification is still accepted.
   | "no_scheme"
   | "no_secret"
   // The notification is refused.
@@ -101,7 +101,7 @@ export function proofOf(request: ProofRequest): Proof | Promise<Proof> {
 }
 
 /**
- * One secret per line: two during a rotation, or one for each webhook of a provider that gives every webhook its own.
+ * Splits secrets, one per line: two during a rotation, or one for each webhook of a provider that gives every webhook its own.
  */
 const secretsIn = (secret: string): readonly string[] =>
   secret

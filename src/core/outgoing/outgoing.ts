@@ -151,7 +151,7 @@ type HeadInputs = Pick<OutgoingRequest, "host" | "stamp" | "proxy" | "ending">;
 /** A cached request head: the forwarded headers and the values that invalidate it. Never holds credentials. */
 interface CachedHead extends Omit<HeadInputs, "ending"> {
   readonly middle: string;
-  /** Nothing is appended to the path. */
+  /** No parameters are appended to the path. */
   readonly isBare: boolean;
 }
 

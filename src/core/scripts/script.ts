@@ -19,7 +19,7 @@ interface ScriptManifestBase {
   readonly description: string;
   /** Time of the file's last change. */
   readonly changedMs: number;
-  /** For display only. */
+  /** Shown to people only; Latchkey does not enforce scopes. */
   readonly scopes: readonly string[];
   /** JSON Schema that validates the metadata given to the script, if declared. */
   readonly metadata: JsonObject | undefined;
@@ -104,7 +104,7 @@ export interface ScriptHost {
   close(): Promise<void>;
 }
 
-/** One execution, in an isolated environment that gets nothing else. */
+/** An execution, in an isolated environment that gets nothing else. */
 export interface ScriptJob {
   readonly entry: "exec" | "onWebhook";
   /** Input besides the tools: an action's input, or a notification's payload. */
@@ -167,7 +167,7 @@ export class ToolFailure extends Error {
 export interface ScriptLimits {
   /** Time from start to end, including waits. */
   readonly deadlineMs: number;
-  /** CPU time without waiting for a response. */
+  /** Longest time that a script may run without waiting for anything. */
   readonly busyMs: number;
   readonly memoryBytes: number;
   readonly toolCalls: number;
@@ -203,7 +203,7 @@ export interface ScriptFailure {
   readonly message: string;
   /** Lines of the customer's own files, innermost first: `syncs/events.ts:12:5`. */
   readonly stack: readonly string[];
-  /** For an ActionError, its payload; for an error response of the provider, the body; for a schema, the mistakes. */
+  /** Payload of an ActionError, body of an error response of the provider, or mistakes found by a schema. */
   readonly payload?: JsonValue;
   /** The failed provider request that the script did not catch. */
   readonly upstream?: UpstreamFailure;

@@ -77,7 +77,7 @@ export const looksRandom = (run: string): boolean =>
 
 interface Grams {
   readonly grams: ReadonlySet<string>;
-  /** One flag for each character of the text. */
+  /** Flags, one for each character of the text. */
   readonly hidden: Uint8Array;
 }
 

@@ -1,6 +1,6 @@
 /** Text with one encoding removed, as UTF-8 bytes in lower case, and the original position of each byte. */
 export interface TextView {
-  /** One letter per byte. */
+  /** Text with one letter per byte. */
   readonly letters: string;
   readonly from: readonly number[];
   readonly to: readonly number[];

@@ -11,7 +11,7 @@ export interface Mark {
   readonly value: number | null;
 }
 
-/** One of 2^48 values: exact as a number, and unlikely to repeat. */
+/** Returns one of 2^48 values: exact as a number, and unlikely to repeat. */
 export const newMark = (): number => randomInt(2 ** 48 - 1);
 export const newMarkSql = "floor(random() * 281474976710655)::bigint";
 

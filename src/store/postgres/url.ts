@@ -59,7 +59,7 @@ export function parsePostgresUrl(text: string): PostgresAddress {
   };
 }
 
-/** For messages. */
+/** Describes the address for messages. */
 export const placeOf = ({ host, port }: PostgresAddress): string =>
   host.startsWith("/") ? `${host}/.s.PGSQL.${port}` : `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
