@@ -101,7 +101,8 @@ export function proofOf(request: ProofRequest): Proof | Promise<Proof> {
 }
 
 /**
- * Splits secrets, one per line: two during a rotation, or one for each webhook of a provider that gives every webhook its own.
+ * Splits secrets, one per line: two during a rotation, or one for each webhook of a provider that gives every
+ * webhook its own.
  */
 const secretsIn = (secret: string): readonly string[] =>
   secret
