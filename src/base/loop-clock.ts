@@ -1,14 +1,17 @@
 /**
- * A clock that stands still while the event loop does. A time-out by the wall counts the time in which this process
- * was too busy to look whether the answer was there: timers come before input in each lap of the loop, so that after
- * a pause everything is late at once, though nobody was.
+ * A clock that stops while the event loop is blocked. A wall-clock timeout also counts the time in which this process
+ * was too busy to read the response. Timers run before input in each lap of the loop, so after a pause every timeout
+ * would fire, though no peer was late.
  */
 export interface LoopClock {
-  /** In milliseconds; goes on only while something is waited for. */
+  /** In milliseconds; advances only while a timeout is pending. */
   now(): number;
-  /** Calls once it is so much later, and what has arrived by then was seen to; returns what calls it off. */
+  /**
+   * Calls back after this time, once the input that has arrived was handled; returns a function that cancels the
+   * timeout.
+   */
   after(ms: number, onOver: () => void): () => void;
-  /** Nothing is called any more. */
+  /** Cancels all timeouts. */
   close(): void;
 }
 

@@ -1,20 +1,20 @@
 import { performance } from "node:perf_hooks";
 
 /**
- * Leaves the event loop idle for a while when it has been busy: for work that nobody is kept waiting by for long, in a
- * thread that others' requests need. A burst goes through at once.
+ * Leaves the event loop idle for a while when it has been busy: for background work in a thread that serves requests.
+ * A short burst runs at once.
  */
 export interface LoopShare {
-  /** How long it should rest before more of this work is begun; 0: it may be now. */
+  /** Returns how long to rest before more of this work begins; 0: it may begin now. */
   restMs(): number;
 }
 
 interface LoopShareOptions {
-  /** For each millisecond that the loop was busy, with whatever it was, it is to be idle so many. */
+  /** Idle milliseconds required for each busy millisecond, whatever the loop was busy with. */
   readonly idleForBusy: number;
-  /** So much of that may be owed. */
+  /** Limits the owed idle time. */
   readonly owedMs: number;
-  /** However busy the loop is with other things, some of this work is begun after so long. */
+  /** Maximum rest: after this time some of the work begins, however busy the loop is. */
   readonly mostMs: number;
 }
 
@@ -27,7 +27,7 @@ export function createLoopShare({ idleForBusy, owedMs, mostMs }: LoopShareOption
       const now = performance.now();
       const { active, idle } = performance.eventLoopUtilization(mark);
       const owed = active * idleForBusy - idle;
-      // What was idle is not saved up; and what was rested for is not owed any more.
+      // Idle time is not saved up, and a completed rest clears the debt.
       if (owed <= 0 || (restsUntil !== undefined && now >= restsUntil)) {
         mark = performance.eventLoopUtilization();
         restsUntil = undefined;

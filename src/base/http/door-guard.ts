@@ -1,15 +1,15 @@
 import { isIP } from "node:net";
 import { Fault } from "../fault.ts";
 
-/** What every door asks of a request before anything else looks at it. */
+/** Checks of every listener before a request is handled. */
 export interface DoorGuard {
-  /** Throws what the door answers to a request that was meant for another host, or that a foreign page sent. */
+  /** Throws for a request to another host, or from a foreign page. */
   check(head: RequestOrigin): void;
-  /** The first half of it, for what browsers are meant to reach. */
+  /** Checks only the host, for routes that browsers may use. */
   checkHost(host: string | undefined): void;
-  /** The names that are served: others once there are others. */
+  /** Returns the served host names; a new set after a change. */
   served(): ReadonlySet<string>;
-  /** The same, of a request that names its host itself and takes the door for a forward proxy. */
+  /** Checks only the page, for a request in absolute form, which uses the listener as a forward proxy. */
   checkPage(head: Omit<RequestOrigin, "host">): void;
 }
 

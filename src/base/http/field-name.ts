@@ -2,8 +2,8 @@ const maxNames = 4_096;
 const maxNameLength = 64;
 
 /**
- * What is to be known of the name of an HTTP field. Names repeat from request to request: each is folded and looked
- * at once. Bounded, because strangers choose them.
+ * Caches a value for each header name. Names repeat from request to request: each is lower-cased and judged once.
+ * Bounded, because clients choose the names.
  */
 export function byFieldName<T>(judge: (lower: string) => T): (name: string) => T {
   const judged = new Map<string, T>();
@@ -19,8 +19,8 @@ export function byFieldName<T>(judge: (lower: string) => T): (name: string) => T
 export const lowerCase = byFieldName((lower) => lower);
 
 /**
- * The few names that mean something, looked for where they stand in the text of a head: no copy is made of a name, and
- * nothing hashed. What is looked at is known to be a name: letters, and signs that no case changes.
+ * Finds the few header names with a meaning directly in the text of a head: no name is copied or hashed. The text is
+ * known to be a name: letters, and signs without upper or lower case.
  */
 export class FieldNames<T> {
   readonly #byLength: (NamedField<T>[] | undefined)[] = [];
@@ -33,7 +33,7 @@ export class FieldNames<T> {
     }
   }
 
-  /** Of the name that goes from there to there. */
+  /** Returns the meaning of the name between two positions. */
   at(text: string, from: number, to: number): T | undefined {
     const alike = this.#byLength[to - from];
     if (alike === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Of what stands between there and there: without the blanks around it, which mean nothing (RFC 9110, 5.5). */
+/** Returns the text between two positions without surrounding blanks, which have no meaning (RFC 9110, 5.5). */
 export function trimmed(text: string, from: number, to: number): string {
   const start = afterBlanks(text, from, to);
   return text.slice(start, beforeBlanks(text, start, to));

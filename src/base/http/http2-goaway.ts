@@ -3,17 +3,20 @@ import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { TLSSocket } from "node:tls";
 
-/** How one session is left so that no request is lost on the way (RFC 9113, 6.8). */
+/** Ends a session so that no request is lost (RFC 9113, 6.8). */
 export interface Http2Goaway {
-  /** Serves a stream that the peer has begun: at once, but for a moment on the way out. One that ends by then, never. */
+  /**
+   * Serves a stream that the peer has begun: at once, or after a short hold during shutdown. A stream that ends while
+   * held is never served.
+   */
   begin(stream: ServerHttp2Stream, serve: () => void): void;
-  /** The peer is told with the next stream that it begins, and served on. */
+  /** Sends GOAWAY to the peer with its next stream, and keeps serving. */
   leave(): void;
-  /** The peer is told now, and the session ends when what is under way on it has ended. */
+  /** Sends GOAWAY to the peer now; the session ends when its streams have ended. */
   drain(): void;
 }
 
-/** The highest stream that there can be: whatever is on its way is served, and nothing more is asked here. */
+/** The highest possible stream ID: streams in transit are served, and nothing more is asked here. */
 const everyStream = 2 ** 31 - 1;
 
 /** Longest wait, while streams are held, for answers to end and for a PING to come back. */

@@ -12,7 +12,7 @@ import { type Http2Goaway, prepareGoaway } from "./http2-goaway.ts";
 import { createSessionLife, type SessionLife } from "./http2-session-life.ts";
 import { isGone } from "./malformed.ts";
 
-/** HTTP/2 towards callers, on sockets that somebody else has taken, with what keeps a peer from costing more than it does. */
+/** HTTP/2 sessions with clients on accepted sockets, with limits on what a peer can cost. */
 export interface Http2Sessions {
   /** For what is asked: `stream`, of which each is to `begin`; or by `handle`. */
   readonly server: Http2Server;
@@ -20,9 +20,9 @@ export interface Http2Sessions {
   serve(socket: Socket): void;
   /** The connection of a stream; undefined when its session has ended. */
   socketOf(stream: ServerHttp2Stream): Socket | undefined;
-  /** Each session hears, with the next stream that it begins, that it is the last one to go over it; and is served on. */
+  /** Announces on each session, with its next stream, that the session is ending; streams are still served. */
   leave(): void;
-  /** Takes no more; each session ends when what is under way on it has ended. */
+  /** Accepts no more; each session ends when its streams have ended. */
   drain(): void;
   destroy(): void;
 }
@@ -33,7 +33,7 @@ interface Http2SessionsOptions {
   /** In MB: with more than that waiting on a session, it gets no new streams. */
   readonly maxSessionMemory?: number;
   readonly handle?: (request: Http2ServerRequest, response: Http2ServerResponse) => void;
-  /** A peer that broke the rules, and was sent away. */
+  /** Called for a peer that broke the rules and was disconnected. */
   readonly refuse: (fault: Fault, peer: string) => void;
 }
 

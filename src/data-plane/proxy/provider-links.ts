@@ -6,9 +6,12 @@ import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import type { FrontHead } from "../../relay/client/incoming.ts";
 import { type CallContext, type ProviderCall, proxyPrefix } from "./provider-call.ts";
 
-/** References may make an answer so many characters longer. Relative ones of few letters each become whole paths. */
+/**
+ * Limits the characters that rewritten references may add to a response. Short relative references each become whole
+ * paths.
+ */
 const maxGrowth = 64 * 1024;
-/** What a reference becomes beyond that. As it was written, it would lead to a route of this door. */
+/** Replaces references beyond the limit. Unchanged, they would lead to a route of this listener. */
 const nowhere = "about:blank";
 
 type Answered = Pick<ProviderCall, "address" | "asked" | "options" | "binding">;
@@ -32,12 +35,12 @@ export class ProviderLinks implements LinksBack {
     this.#prefix = alias === undefined ? proxyPrefix : "";
   }
 
-  /** Of `Location`: a path on this door, or a whole URL. */
+  /** Rewrites `Location`: a path on this listener, or a whole URL. */
   reference(reference: string): string {
     return this.#back(reference, "");
   }
 
-  /** Of `Link`: whole URLs, since clients put their own base URL before a path, with the prefix in it. */
+  /** Rewrites `Link` to whole URLs, since clients put their own base URL, with the prefix, before a path. */
   links(value: string): string {
     return withLinkTargets(value, (target) => this.#back(target, doorOf(this.#request)));
   }

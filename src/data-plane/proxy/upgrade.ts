@@ -27,16 +27,16 @@ import type { ProxyCount } from "./proxy-count.ts";
 import { isReflectionGuarded } from "./reflection.ts";
 import { type AttemptTrace, beginProxyTrace } from "./trace.ts";
 
-/** A request that asks to go on as a WebSocket, and the connection it came on. */
+/** A request for a WebSocket, and its connection. */
 export interface UpgradeCall extends ObservedCall {
   readonly request: IncomingMessage;
   readonly socket: Socket;
-  /** What came behind the head of the request. */
+  /** Bytes that followed the head of the request. */
   readonly early: Buffer;
-  /** On the socket, for whatever is answered in place of a tunnel. */
+  /** The response on this socket, if no tunnel is opened. */
   readonly response: ServerResponse;
   readonly answerFault: (fault: Fault) => void;
-  /** Called once the tunnel stands, with what ends it as a WebSocket ends. */
+  /** Called once the tunnel is open, with a function that closes the tunnel with Close frames. */
   readonly onTunnel: (sayGoodbye: () => void) => void;
 }
 
@@ -58,7 +58,7 @@ export function wantsUpgrade({ headers }: Pick<IncomingMessage, "headers">): boo
   return /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(connection);
 }
 
-/** What may become a tunnel; any other upgrade is refused. */
+/** Only a WebSocket may become a tunnel; other upgrades are refused. */
 export const wantsWebSocket = (request: IncomingMessage): boolean =>
   wantsUpgrade(request) &&
   request.method === "GET" &&
@@ -93,7 +93,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
     const trace = tracing === undefined ? undefined : beginProxyTrace(tracing, { request, response, over: socket });
     let attempt: AttemptTrace | undefined;
     socket.on("error", () => socket.destroy());
-    // Read, though nothing may come: else nobody would learn that the caller has left.
+    // Read the socket, though no bytes may come: otherwise a caller that leaves would go unnoticed.
     socket.once("close", leave).once("end", onEnd).on("data", onEarly);
 
     function fail(error: unknown): void {
@@ -190,7 +190,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       readonly go: () => void;
     }
 
-    /** From here on the two sides are one: whichever ends takes the other with it. */
+    /** Joins the two sides: when one ends, the other ends too. */
     function join({ there, go }: Joining): void {
       socket.off("data", onEarly).off("end", onEnd).off("close", leave);
       response.statusCode = 101;
@@ -206,7 +206,7 @@ export function createUpgrades(options: UpgradesOptions): (call: UpgradeCall) =>
       call.onTunnel(createTunnelClose({ here: socket, there }));
     }
 
-    /** The provider would rather say something else. */
+    /** Forwards the provider's response when the provider opens no tunnel. */
     function answerInstead(answer: IncomingMessage, ready: ProviderCall): void {
       const fields = fieldsOf(answer, call, ready);
       socket.off("data", onEarly).resume();

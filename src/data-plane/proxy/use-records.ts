@@ -8,9 +8,9 @@ import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts
 import { secretsOf } from "./reflection.ts";
 
 /**
- * A line in the log for each use of a connection whose integration asks for it: once its credentials were at hand, and
- * when all is over. A line and no record in the store: a durable write a request would make the disk the measure of
- * the proxy, and what is asked of a log is that it lies elsewhere, out of reach of whom it speaks of.
+ * Writes a log line for each use of a connection whose integration asks for it: after its credentials were found,
+ * when the use is over. The store holds no such record: a durable write for each request would limit the proxy to the
+ * speed of the disk. A log is also kept elsewhere, out of reach of the callers it describes.
  */
 export interface UseRecords {
   begin(asking: UseCall, used: UseContext): UseRecorder;
@@ -30,26 +30,26 @@ interface UseContext {
   readonly since: number;
 }
 
-/** What is learned of it on the way. */
+/** Collects facts about a use. */
 export interface UseRecorder {
-  /** It may go. */
+  /** The request may be sent. */
   going(where: UseTarget): void;
-  /** One attempt more is on its way, with so much of a body already. */
+  /** Another attempt was sent, with this many body bytes. */
   sent(bytes: number): void;
-  /** So many more bytes of a body that streams. */
+  /** More bytes of a streamed body were sent. */
   up(bytes: number): void;
   down(bytes: number): void;
-  /** The caller's connection is all its own from now on, and so many bytes of the provider's went there already. */
+  /** The socket is now a tunnel; the caller has already been sent this many provider bytes. */
   tunnelled(early: number): void;
   cut(by: "caller" | "provider"): void;
 }
 
 interface UseTarget {
   readonly host: string;
-  /** As the caller wrote it, with its query. */
+  /** As the caller wrote the path, with its query. */
   readonly path: string;
   readonly attachment: Attachment;
-  /** The caller's. */
+  /** The caller's key. */
   readonly key: string;
 }
 
@@ -68,7 +68,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
       let cut: "caller" | "provider" | undefined;
       let tunnel: { readonly read: number; readonly written: number } | undefined;
 
-      // Of a tunnel the connection ends; of anything else, the answer.
+      // A tunnel is over when its socket closes; other uses when the response closes.
       (socket ?? response).once("close", () => {
         if (tunnel !== undefined && socket !== undefined) {
           up = socket.bytesRead - tunnel.read;
@@ -92,7 +92,7 @@ export function createUseRecords({ log }: Pick<World, "log">): UseRecords {
         });
       });
 
-      /** Only what we answered ourselves has the field. */
+      /** Only responses that Latchkey makes itself have this header. */
       function outcome(): { readonly outcome: string; readonly reason?: unknown } {
         const reason = response.getHeader("latchkey-error");
         if (reason !== undefined) return { outcome: attempts === 0 ? "refused" : "failed", reason };

@@ -6,11 +6,11 @@ import { type FrontHead, type FrontRequest, mistakeInFraming } from "../../relay
 import { checkBrowser, type PageOrigins } from "../api/page-origin.ts";
 import type { Route } from "./routes.ts";
 
-/** Judges the head of a request before anything else looks at it. Everything here throws what the door answers. */
+/** Checks the head of a request first. Its methods throw the fault to answer. */
 export interface HeadCheck {
-  /** `browser`: pages of others may use what it asks for. Returns the origin of the page that may read the answer. */
+  /** `browser`: other sites' pages may use the route. Returns the origin of the page that may read the response. */
   check(request: FrontRequest, browser?: Route["browser"]): string | undefined;
-  /** The same, of one that goes to a provider. */
+  /** The same check for a request to a provider. */
   checkForProvider(request: FrontHead): void;
   targetOf(request: FrontRequest): { readonly path: string; readonly query: string };
 }
@@ -21,7 +21,7 @@ interface HeadCheckOptions {
   readonly limits: { readonly headLines: number; readonly pathBytes: number };
 }
 
-/** A second one of these, and the two halves of a proxy may read different things out of one request. */
+/** Headers that must not repeat: two parsers could read different values from one request. */
 export const singleHeaders = [
   "authorization",
   "base-url-override",
