@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
+import type { Attachment } from "../../auth/attachment.ts";
 import { Fault } from "../../base/fault.ts";
 import type { SendOptions, SendSmallRequest, SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { outgoingParts } from "../../core/outgoing/outgoing.ts";
 import { mistakeInPath } from "../../core/outgoing/provider-path.ts";
 import { refusedAddress } from "../../core/outgoing/refused-address.ts";
+import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
 import type { Attachments } from "./attachments.ts";
 import type { LiveConnection } from "./live-connections.ts";
 
@@ -15,8 +17,21 @@ import type { LiveConnection } from "./live-connections.ts";
 export type AskWithConnection = (
   live: LiveConnection,
   request: ConnectionRequest,
-  options: SendOptions,
+  options: ConnectionSendOptions,
 ) => Promise<SmallAnswer>;
+
+export interface ConnectionSendOptions extends SendOptions {
+  /** Called before it is sent. */
+  readonly noteSent?: NoteSent | undefined;
+}
+
+/** What a request carries of its credentials. */
+export interface SentCredentials {
+  readonly credentials: Credentials;
+  readonly attachment: Attachment;
+}
+
+export type NoteSent = (sent: SentCredentials) => void;
 
 export interface ConnectionRequest {
   readonly method: string;
@@ -38,6 +53,7 @@ interface ConnectionRequestOptions {
 export function createConnectionRequests({ attachments, send, world }: ConnectionRequestOptions): AskWithConnection {
   return async (live, { method, path, rawHeaders, content, baseUrl }, options) => {
     const { attachment, binding } = attachments(live);
+    options.noteSent?.({ credentials: live.credentials, attachment });
     const mistake = mistakeInPath(path);
     if (mistake !== undefined) throw new Fault("invalid_path", mistake);
     const address = baseUrl === undefined ? binding.addressFor(path) : binding.addressAt(baseUrl);

@@ -301,7 +301,15 @@ export function createRunExecution(options: ExecutionOptions): RunExecution {
     const used = rememberCredentials(() => live.get(ref));
     const since = sync?.lastRunAt;
     const isIncremental = script.kind === "sync" && script.syncType === "incremental" && since !== undefined;
-    const tools = toolbox.of({ ref, live: used.live, log, signal, sync: side?.tools, isDryRun: false });
+    const tools = toolbox.of({
+      ref,
+      live: used.live,
+      noteSent: used.noteSent,
+      log,
+      signal,
+      sync: side?.tools,
+      isDryRun: false,
+    });
     const outcome = await scripts.run(script, {
       entry: notificationId === "" ? "exec" : "onWebhook",
       input,

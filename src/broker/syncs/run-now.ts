@@ -117,6 +117,7 @@ export function createRunNow({
     const tools = toolbox.of({
       ref,
       live: used.live,
+      noteSent: used.noteSent,
       log,
       signal,
       sync: dryRun?.tools,

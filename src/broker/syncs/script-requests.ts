@@ -5,7 +5,7 @@ import { RequestFailed, type SmallAnswer } from "../../base/small-requests.ts";
 import type { World } from "../../base/world.ts";
 import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
 import { ToolFailure } from "../../core/scripts/script.ts";
-import type { AskWithConnection } from "../credentials/connection-request.ts";
+import type { AskWithConnection, NoteSent } from "../credentials/connection-request.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
@@ -19,6 +19,7 @@ interface ScriptRequestContext {
    * The connection is about to be created and has no replacement credentials: stored credentials are different ones.
    */
   readonly isDraft: boolean;
+  readonly noteSent?: NoteSent | undefined;
 }
 
 interface ScriptRequestsOptions {
@@ -38,10 +39,10 @@ const ofNetwork = new Set(["refused", "unreachable", "unknown_host", "connect_ti
 
 export function createScriptRequests({ live: connections, askWith, world }: ScriptRequestsOptions): SendForScript {
   async function attempt(
-    { live, signal, isDraft }: ScriptRequestContext,
+    { live, signal, isDraft, noteSent }: ScriptRequestContext,
     request: ScriptRequest,
   ): Promise<SmallAnswer> {
-    const options = { deadlineMs, maxBytes, signal };
+    const options = { deadlineMs, maxBytes, signal, noteSent };
     const found = await live();
     const answer = await askWith(found, request, options);
     if (answer.status !== 401 || isDraft) return answer;

@@ -13,6 +13,7 @@ import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.t
 import type { LogWriter } from "../audit/logs.ts";
 import { secretValues } from "../audit/secret-values.ts";
 import type { Connections } from "../connections/connections.ts";
+import type { NoteSent } from "../credentials/connection-request.ts";
 import type { LiveConnection } from "../credentials/live-connections.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
@@ -37,6 +38,8 @@ export interface ToolsRun {
   readonly ref: ConnectionRef;
   /** Returns the connection to use; a draft for a connection that is about to be created. */
   readonly live: () => Promise<LiveConnection>;
+  /** Is told of the credentials of each request. */
+  readonly noteSent?: NoteSent | undefined;
   readonly log: LogWriter;
   readonly signal: AbortSignal;
   /** Tools of a sync's run; undefined for other scripts, which keep no records and have no checkpoint. */
@@ -151,8 +154,8 @@ export function createScriptToolbox(options: ToolboxOptions): ScriptToolbox {
   }
 
   const tools: Readonly<Record<string, Tool>> = {
-    proxy: async ({ live, signal, isDraft = false }, [request]) =>
-      send({ live, signal, isDraft }, scriptRequest(request)),
+    proxy: async ({ live, signal, noteSent, isDraft = false }, [request]) =>
+      send({ live, signal, noteSent, isDraft }, scriptRequest(request)),
     getConnection: (run) => viewed(run),
     async getMetadata({ live, ref, isDryRun }) {
       const { connection } = await live();

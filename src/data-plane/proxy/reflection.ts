@@ -3,7 +3,8 @@ import { GrowingBytes } from "../../base/growing-bytes.ts";
 import { lowerCase } from "../../base/http/field-name.ts";
 import { secretValues } from "../../broker/audit/secret-values.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
-import { createSecretSearch, minSecretLength, type SecretSearch } from "../../core/secrets/secret-search.ts";
+import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
+import { createSecretSearch, type SecretSearch } from "../../core/secrets/secret-search.ts";
 import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
 import { type Integration, Integration_Reflection } from "../../gen/latchkey/v1/integration_pb.ts";
 import { handedOn, type ResponseReceiver } from "../../relay/http1/connection.ts";
@@ -53,26 +54,9 @@ function searchFor({ attachment, live }: SentCredentials): SecretSearch {
   const known = searches.get(attachment);
   if (known !== undefined) return known;
   const stored = secretValues(CredentialsSchema, live.credentials);
-  const sent = secretsOf(attachment).map((secret) => secret.toString("latin1"));
-  const made = createSecretSearch([...sent, ...stored, live.secrets?.clientSecret ?? ""]);
+  const made = createSecretSearch([...attachedSecrets(attachment), ...stored, live.secrets?.clientSecret ?? ""]);
   searches.set(attachment, made);
   return made;
-}
-
-/** The bytes that were sent, and what of them is the secret: a scheme before it is none. */
-export function secretsOf(attachment: Attachment): readonly Buffer[] {
-  const sent =
-    attachment.kind === "fixed"
-      ? [...attachment.headers, ...attachment.query].map(([, value]) => value)
-      : (attachment.shown ?? []);
-  const values = sent.flatMap((value) => {
-    const bare = value.replace(/^[A-Za-z]+ +/, "");
-    // As in `Token token=…`.
-    const alone = bare.replace(/^[\w-]+=/, "");
-    return [value, bare, alone, encodeURIComponent(bare), encodeURIComponent(alone)];
-  });
-  const long = [...new Set(values)].filter((value) => value.length >= minSecretLength);
-  return long.toSorted((a, b) => b.length - a.length).map((value) => Buffer.from(value, "latin1"));
 }
 
 const fieldOf = ({ fields }: ResponseHead, name: string): string =>

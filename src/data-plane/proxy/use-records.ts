@@ -3,9 +3,9 @@ import type { Attachment } from "../../auth/attachment.ts";
 import type { World } from "../../base/world.ts";
 import type { LiveConnection } from "../../broker/credentials/live-connections.ts";
 import type { Caller } from "../../broker/setup/access.ts";
+import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
 import { Integration_UseRecord } from "../../gen/latchkey/v1/integration_pb.ts";
 import type { FrontRequest, FrontResponse } from "../../relay/client/incoming.ts";
-import { secretsOf } from "./reflection.ts";
 
 /**
  * Writes a log line for each use of a connection whose integration asks for it: after its credentials were found,
@@ -140,7 +140,7 @@ const texts = new WeakMap<Attachment, readonly string[]>();
 function textsOf(attachment: Attachment): readonly string[] {
   const known = texts.get(attachment);
   if (known !== undefined) return known;
-  const made = secretsOf(attachment).map((secret) => secret.toString("latin1"));
+  const made = attachedSecrets(attachment);
   texts.set(attachment, made);
   return made;
 }

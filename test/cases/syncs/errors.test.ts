@@ -161,4 +161,64 @@ describe("an action that fails", () => {
       expect(toJsonString(GetRunResponseSchema, shown)).not.toContain(apiKey);
     }
   });
+
+  it("shows no token that was minted for a request", async () => {
+    const folder = await temporaryFolder();
+    const sent: string[] = [];
+    const echo = await startProvider((request, socket) => {
+      const token = request.fields.find(([name]) => name === "authorization")?.[1]?.replace("Bearer ", "") ?? "";
+      sent.push(token);
+      const body = JSON.stringify({ got: token, part: token.split(".")[2] });
+      socket.write(`HTTP/1.1 422 No\r\nX-Token: ${token}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    });
+    writeScripts(folder, { "actions/echo.ts": action("await nango.get({ endpoint: '/' });") }, "here");
+    const running = await startProxied(echo.port, {
+      env: { LATCHKEY_SCRIPTS: folder },
+      provider: { auth: { case: "jwt", value: { jwt: { algorithm: "HS256", keyField: "key" } } } },
+      credentials: { type: "JWT", key: "the-signing-key-of-ada-0123456789" },
+    });
+    const { status, body } = await running.rest("POST", "/action/trigger", {
+      headers: { "provider-config-key": "here", "connection-id": "ada" },
+      body: { action_name: "echo" },
+    });
+    expect([status, body.error.code]).toEqual([424, "script_http_error"]);
+    const [token = ""] = sent;
+    expect(token.split(".")).toHaveLength(3);
+    for (const part of [token, token.split(".")[2]]) expect(JSON.stringify(body)).not.toContain(part);
+  });
+
+  it("shows no token that took the place of one that the provider refused", async () => {
+    const folder = await temporaryFolder();
+    const renewed = "the-renewed-token-0123456789";
+    const echo = await startProvider((request, socket) => {
+      const { line, fields } = request;
+      const [, token = ""] = fields.find(([name]) => name === "authorization")?.[1]?.split(" ") ?? [];
+      const [status, body] = line.includes("/token")
+        ? ["200 OK", { access_token: renewed, token_type: "bearer", expires_in: 3_600 }]
+        : [token === renewed ? "422 No" : "401 No", { got: token }];
+      const text = JSON.stringify(body);
+      socket.write(
+        `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      );
+    });
+    writeScripts(folder, { "actions/echo.ts": action("await nango.get({ endpoint: '/' });") }, "here");
+    const tokenUrl = `https://127.0.0.1:${echo.port}/token`;
+    const running = await startProxied(echo.port, {
+      env: { LATCHKEY_SCRIPTS: folder },
+      provider: { auth: { case: "oauth2", value: { authorizationUrl: "https://a.example/a", tokenUrl } } },
+      integration: { credentials: { type: "OAUTH2", client_id: "them", client_secret: "their-client-secret" } },
+      credentials: {
+        type: "OAUTH2",
+        access_token: "the-refused-token-9876543210",
+        refresh_token: "the-refresh-token-0123456789",
+        expires_at: "2100-01-01T00:00:00Z",
+      },
+    });
+    const { status, body } = await running.rest("POST", "/action/trigger", {
+      headers: { "provider-config-key": "here", "connection-id": "ada" },
+      body: { action_name: "echo" },
+    });
+    expect([status, body.error.additional_properties.upstream_response.status]).toEqual([424, 422]);
+    expect(body.error.payload).toEqual({ got: "[redacted]" });
+  });
 });
