@@ -14,8 +14,8 @@ export interface ConnectSockets {
   join(request: IncomingMessage, socket: Duplex, early: Buffer): void;
   /** Tells a refused page why, over the requested WebSocket, and closes the WebSocket. */
   refuse(request: IncomingMessage, socket: Duplex, told: Refused): void;
-  /** An authorization has begun whose result this page will receive. */
-  begun(listener: string): void;
+  /** An authorization of this session has begun whose result this page will receive. */
+  begun(listener: string, sessionId: string): void;
   /** Sends a message to the page with this id. Returns false: no page waits under the id in this process. */
   tell(listener: string, message: SocketMessage): boolean;
   /** Returns the origin of the waiting page; undefined: no page waits, or the page has no origin. */
@@ -48,7 +48,9 @@ interface Refused {
   readonly message: SocketMessage;
 }
 
-const maxSockets = 2_000;
+const usualMaxPages = 2_000;
+/** A session makes one connection, and its holder may begin in a few tabs. */
+const maxNamedBySession = 8;
 /** As long as the session of a waiting page can last. */
 const lifetimeMs = 30 * 60_000;
 const lookEveryMs = 30_000;
@@ -60,10 +62,8 @@ interface WaitingPage {
   readonly origin: string | undefined;
   readonly since: number;
   isAlive: boolean;
-  /**
-   * An authorization names this page. Until one does, a moment later, the page has only shown that it can connect.
-   */
-  isNamed: boolean;
+  /** The session of an authorization that names this page. Until one does, the page has only shown that it can connect. */
+  namedBy: string | undefined;
 }
 
 interface ConnectSocketsOptions {
@@ -71,9 +71,11 @@ interface ConnectSocketsOptions {
   /** Results from the other processes that share the store. */
   readonly outcomes: Pick<Outcomes, "onPassed">;
   readonly world: World;
+  readonly maxPages?: number;
 }
 
-export function createConnectSockets({ cookies, outcomes, world }: ConnectSocketsOptions): ConnectSockets {
+export function createConnectSockets(options: ConnectSocketsOptions): ConnectSockets {
+  const { cookies, outcomes, world, maxPages = usualMaxPages } = options;
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -104,10 +106,10 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
 
   /** Makes room for one more page: the oldest page without an authorization is closed for a new one. */
   function makeRoom(): boolean {
-    if (waiting.size < maxSockets) return true;
+    if (waiting.size < maxPages) return true;
     // Iterates in order of arrival.
-    for (const [id, { page, isNamed }] of waiting) {
-      if (isNamed) continue;
+    for (const [id, { page, namedBy }] of waiting) {
+      if (namedBy !== undefined) continue;
       forget(id);
       page.close(1013, "too many pages wait, and this one for nothing yet");
       return true;
@@ -138,7 +140,7 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
           origin: request.headers.origin,
           since: performance.now(),
           isAlive: true,
-          isNamed: false,
+          namedBy: undefined,
         };
         waiting.set(id, one);
         byHash.set(digestOf(id), page);
@@ -161,9 +163,13 @@ export function createConnectSockets({ cookies, outcomes, world }: ConnectSocket
         page.close(1008, "this page is not let in");
       });
     },
-    begun(listener) {
+    begun(listener, sessionId) {
       const found = waiting.get(listener);
-      if (found !== undefined) found.isNamed = true;
+      if (found === undefined) return;
+      found.namedBy = sessionId;
+      // With one session nobody holds the places of all others.
+      const others = [...waiting.values()].filter((one) => one !== found && one.namedBy === sessionId);
+      for (const one of others.slice(0, 1 - maxNamedBySession)) one.namedBy = undefined;
     },
     tell(listener, message) {
       const found = waiting.get(listener);

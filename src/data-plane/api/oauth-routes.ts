@@ -92,14 +92,14 @@ export function oauthRoutes(options: OAuthRoutesOptions): Route[] {
       const { isBrowser, isFromOwnPage } = navigationOf(headers);
       if (isConfirmed && !isProven) throw otherBrowser();
       if (isBrowser && !isFromOwnPage && !isProven && !isVouched(stored.value, { listener, secret: own })) {
-        sockets.begun(listener);
+        sockets.begun(listener, stored.value.id);
         return await confirmed(stored, { token, integration, headers, given, settings });
       }
       acting = await browsers.act(stored, headers);
       const { session, secret, setCookie } = acting;
       const { lang: language = "", theme = "" } = settings.carried;
       const { location } = await authorizations.begin({ ...asked, session, browser: secret, language, theme });
-      sockets.begun(listener);
+      sockets.begun(listener, stored.value.id);
       return redirect(location, { "set-cookie": setCookie });
     } catch (error) {
       const fault = faultOfStore(error);

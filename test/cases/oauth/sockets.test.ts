@@ -1,6 +1,10 @@
 import { once } from "node:events";
-import { expect, it } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
+import { createBrowserCookies } from "../../../src/data-plane/api/browser-cookie.ts";
+import { createConnectSockets } from "../../../src/data-plane/api/connect-sockets.ts";
 import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.ts";
 import { appOrigin, broughtBackTo, type Connecting, connecting, departure } from "../../support/sidecar/connecting.ts";
 
@@ -142,3 +146,44 @@ it("counts those that are open, and lets go of them when it stops", async () => 
   expect((await closed)[0]).toBe(1001);
   expect(await all.sidecar.metric("latchkey_connect_sockets_open")).toBe(0);
 });
+
+it("lets the holder of one session take no more than a few of the places", async () => {
+  const all = await connecting();
+  const { sidecar, world, data } = all.sidecar;
+  const cookies = createBrowserCookies(() => data);
+  const sockets = createConnectSockets({ cookies, outcomes: sidecar.broker.outcomes, world, maxPages: 12 });
+  const server = createServer().on("upgrade", (request, socket, early) => {
+    try {
+      sockets.join(request, socket, early);
+    } catch {
+      socket.end("HTTP/1.1 503 Service Unavailable\r\n\r\n");
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    sockets.close();
+    server.close();
+  });
+  const open = async () => {
+    const socket = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const [text] = await once(socket, "message");
+    return { socket, id: String(JSON.parse(String(text)).ws_client_id) };
+  };
+  const first = await open();
+  sockets.begun(first.id, "of-somebody-else");
+  for (let i = 0; i < 11; i += 1) sockets.begun((await open()).id, "of-one-holder");
+  // Each finds a place, and takes none of those that others wait at.
+  for (let i = 0; i < 3; i += 1) sockets.begun((await open()).id, "of-one-holder");
+  const late = await open();
+  sockets.begun(late.id, "of-a-third");
+  expect([first, late].map(({ id }) => sockets.tell(id, denied))).toEqual([true, true]);
+});
+
+const denied = {
+  message_type: "error",
+  provider_config_key: "x",
+  connection_id: "",
+  error_type: "denied",
+  error_desc: "",
+} as const;
