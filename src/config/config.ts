@@ -15,6 +15,7 @@ import { type RetentionConfig, retentionOf } from "./retention.ts";
 import { type ScriptsConfig, scriptsOf } from "./scripts.ts";
 import { createSecretSource, type FileReader } from "./secrets.ts";
 import { type TracingVariable, tracingOf } from "./tracing.ts";
+import { describeUnreadable } from "./unreadable.ts";
 import {
   allowPrivateOf,
   choice,
@@ -354,9 +355,7 @@ function providerCaOf({ path, files, refuse }: CaSource): string | undefined {
     if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
     refuse(`LATCHKEY_PROVIDER_CA: ${path} holds no certificate in PEM`);
   } catch (error) {
-    refuse(
-      `LATCHKEY_PROVIDER_CA: ${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`,
-    );
+    refuse(`LATCHKEY_PROVIDER_CA: ${describeUnreadable(path, error)}`);
   }
   return undefined;
 }
@@ -371,18 +370,18 @@ interface TlsSource {
 function tlsOf({ file, door, files, refuse }: TlsSource): ListenerTls | undefined {
   const paths = file.tls?.[door];
   if (paths === undefined) return undefined;
-  const read = (path: string): string => {
+  const read = (field: keyof typeof paths & string, path: string): string => {
     try {
       return files.read(path).text;
     } catch (error) {
-      refuse(`tls.${door}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`);
+      refuse(`tls.${door}.${field}: ${describeUnreadable(path, error)}`);
       return "";
     }
   };
   return {
-    cert: read(paths.cert),
-    key: read(paths.key),
-    clientCa: paths.client_ca === undefined ? undefined : read(paths.client_ca),
+    cert: read("cert", paths.cert),
+    key: read("key", paths.key),
+    clientCa: paths.client_ca === undefined ? undefined : read("client_ca", paths.client_ca),
     clientNames: paths.client_names,
   };
 }

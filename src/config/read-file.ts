@@ -1,8 +1,9 @@
 import * as v from "valibot";
-import { type Document, LineCounter, parseDocument, YAMLParseError } from "yaml";
-import { suggestion } from "../base/similar.ts";
+import { type Document, LineCounter, parseDocument, type YAMLError } from "yaml";
 import { type ConfigFile, fileSchema } from "./file.ts";
+import { describeIssue, listsInPlaceOfMaps } from "./file-issue.ts";
 import type { FileReader } from "./secrets.ts";
+import { describeUnreadable } from "./unreadable.ts";
 import type { Refuse } from "./values.ts";
 
 /** `latchkey.yaml:7:5`: where something stands in the file, or what is nearest around it. */
@@ -22,17 +23,27 @@ export const emptyFile: ReadFile = { file: {}, locate: Object.assign(() => "", {
 /** The configuration file, or an empty one after everything that is wrong with it was said. */
 export function readConfigFile({ path, files, refuse }: { path: string; files: FileReader; refuse: Refuse }): ReadFile {
   const lines = new LineCounter();
-  let document: Document;
+  let text: string;
+  try {
+    ({ text } = files.read(path));
+  } catch (error) {
+    refuse(describeUnreadable(path, error));
+    return emptyFile;
+  }
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const [wrong] = document.errors;
+  if (wrong !== undefined) {
+    const { line, col } = lines.linePos(wrong.pos[0]);
+    refuse(`${path}:${line}:${col}: the file cannot be read: ${describeYamlError(wrong, text)}`);
+    return emptyFile;
+  }
   let written: unknown;
   try {
-    document = parseDocument(files.read(path).text, { lineCounter: lines });
-    const [wrong] = document.errors;
-    if (wrong !== undefined) throw wrong;
     written = document.toJS();
   } catch (error) {
-    const reason =
-      error instanceof YAMLParseError ? error.message.split("\n")[0] : (error as NodeJS.ErrnoException).code;
-    refuse(`${path} cannot be read: ${reason}`);
+    // A reference to an anchor that the file does not have, or too many references.
+    if (!(error instanceof ReferenceError)) throw error;
+    refuse(`${path} cannot be read: ${error.message}`);
     return emptyFile;
   }
   const locate = createLocate({ path, document, lines });
@@ -40,17 +51,28 @@ export function readConfigFile({ path, files, refuse }: { path: string; files: F
     refuse(`${path} is empty: declare something in it, or write {} to declare nothing`);
     return emptyFile;
   }
+  const lists = listsInPlaceOfMaps(written);
+  for (const at of lists) refuse(`${locate(at)}: ${at.join(".") || "the file"}: must be a map of keys`);
+  if (lists.length > 0) return { ...emptyFile, locate };
   const result = v.safeParse(fileSchema, written);
   if (result.success) return { file: result.output, locate };
   for (const issue of result.issues) {
     const at = (issue.path ?? []).map(({ key }) => key as string | number);
-    refuse(`${locate(at)}: ${v.getDotPath(issue) ?? "the file"}: ${sayIssue(issue)}`);
+    refuse(`${locate(at)}: ${v.getDotPath(issue) ?? "the file"}: ${describeIssue(issue)}`);
   }
   // What is wrong is left out, so that the rest is judged as well: the file is refused whatever comes of it.
   const rest = structuredClone(written);
   if (!result.issues.every((issue) => leftOut(rest, issue))) return { ...emptyFile, locate };
   const again = v.safeParse(fileSchema, rest);
   return { file: again.success ? again.output : {}, locate };
+}
+
+/** The parser's words name neither the key that is there twice nor what to do about two documents. */
+function describeYamlError({ code, message, pos }: YAMLError, text: string): string {
+  const [name] = /^[\w.-]+/.exec(text.slice(pos[0])) ?? [];
+  if (code === "DUPLICATE_KEY" && name !== undefined) return `the key "${name}" is there twice`;
+  if (code === "MULTIPLE_DOCS") return "a second document begins here (---); the file must have one";
+  return message;
 }
 
 /** Takes the value that an issue is about out of the object that holds it; false: it is in none. */
@@ -103,41 +125,3 @@ function pairIn(map: unknown, name: string | number | undefined): unknown {
 }
 
 const rangeOf = (node: unknown): readonly number[] | undefined => (Object(node) as { range?: readonly number[] }).range;
-
-/** Valibot quotes what it received; a secret written where none belongs must not be shown. */
-function sayIssue(issue: v.BaseIssue<unknown>): string {
-  if (issue.type === "strict_object" && issue.expected === "never") {
-    return `is not a key of latchkey's configuration${suggestion(keyOf(issue), knownKeys(issue))}`;
-  }
-  if (issue.type === "strict_object" && issue.received === "undefined") return "is required";
-  if (issue.kind === "schema" && issue.message.startsWith("Invalid"))
-    return `must be ${issue.expected ?? "something else"}`;
-  return issue.message.startsWith("Invalid")
-    ? `must be ${issue.requirement ?? issue.expected ?? "something else"}`
-    : issue.message;
-}
-
-const keyOf = ({ path }: v.BaseIssue<unknown>): string => String(path?.at(-1)?.key ?? "");
-
-interface Schema {
-  readonly type?: string;
-  readonly entries?: Readonly<Record<string, Schema>>;
-  readonly item?: Schema;
-  readonly wrapped?: Schema;
-  readonly pipe?: readonly Schema[];
-}
-
-/** The keys that the object has around the one that is not known. */
-function knownKeys({ path }: v.BaseIssue<unknown>): string[] {
-  let schema: Schema | undefined = bare(fileSchema as Schema);
-  for (const { key } of path?.slice(0, -1) ?? []) {
-    schema = bare(typeof key === "number" ? schema?.item : schema?.entries?.[String(key)]);
-  }
-  return Object.keys(schema?.entries ?? {});
-}
-
-/** Without what only says that it may be absent, or adds to it. */
-function bare(schema: Schema | undefined): Schema | undefined {
-  if (schema?.entries !== undefined || schema?.item !== undefined) return schema;
-  return schema?.wrapped === undefined ? schema : bare(schema.wrapped);
-}

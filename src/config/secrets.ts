@@ -1,3 +1,5 @@
+import { describeUnreadable } from "./unreadable.ts";
+
 /** Reads files for the configuration; a test gives its own. */
 export interface FileReader {
   /** Throws when the file cannot be read. */
@@ -31,8 +33,7 @@ export const createSecretSource = ({ env, files }: SecretSourceOptions): SecretS
       const value = text.replace(/\r?\n$/, "");
       return value === "" ? { mistake: `${path} is empty` } : { value };
     } catch (error) {
-      const { code = "unknown error" } = error as NodeJS.ErrnoException;
-      return { mistake: `${path} cannot be read (${code})` };
+      return { mistake: describeUnreadable(path, error) };
     }
   },
   fromVariable(name) {

@@ -3,6 +3,7 @@ import { version } from "../base/version.ts";
 import type { SamplerConfig } from "../tracing/sampler.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
 import type { FileReader } from "./secrets.ts";
+import { describeUnreadable } from "./unreadable.ts";
 import { choice, type Refuse } from "./values.ts";
 import type { VariableName } from "./variables.ts";
 
@@ -79,7 +80,7 @@ function authorityOf({ text, files, refuse }: TracingSource): string | undefined
     if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
     refuse(`${name}: ${path} holds no certificate in PEM`);
   } catch (error) {
-    refuse(`${name}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`);
+    refuse(`${name}: ${describeUnreadable(path, error)}`);
   }
   return undefined;
 }

@@ -61,7 +61,9 @@ it("checks a file: all mistakes at once, and nothing else happens", { timeout: 6
   ]);
   const misplaced = write("misplaced.yaml", good.replace("client_id: abc", `client_id: { value: ${secret} }`));
   expect((await run(["config", "check", misplaced])).code).toBe(78);
-  expect((await run(["config", "check", join(folder, "none.yaml")])).err).toContain("cannot be read: ENOENT");
+  expect((await run(["config", "check", join(folder, "none.yaml")])).err).toContain(
+    "cannot be read (ENOENT): there is no such file",
+  );
   // Neither a store nor a key was made.
   expect(readdirSync(folder).filter((name) => !/yaml$|^app-key$/.test(name))).toEqual([]);
   expect(existsSync(join(folder, "store"))).toBe(false);

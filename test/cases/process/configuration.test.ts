@@ -115,7 +115,7 @@ it("minds nothing of OpenTelemetry's while no spans are wanted: other programs o
 it.each([
   ["an unknown key", "enviroments: []", /enviroments: is not a key/],
   ["an unknown key within", "environments: [{ name: prod, colour: blue }]", /environments\.0\.colour: is not a key/],
-  ["a wrong type", "limits: { head_lines: many }", /limits\.head_lines: must be number/],
+  ["a wrong type", "limits: { head_lines: many }", /limits\.head_lines: must be a number/],
   [
     "a secret that stands in it",
     "environments: [{ name: prod, keys: [{ id: app, key: lk_sesame }] }]",

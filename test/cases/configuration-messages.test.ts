@@ -1,0 +1,57 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { temporaryFolder } from "../harness.ts";
+import { launch } from "../process.ts";
+
+/** What `serve` says about a file that it refuses. */
+async function refusal(text: string) {
+  const folder = await temporaryFolder();
+  const path = join(folder, "latchkey.yaml");
+  await writeFile(path, text);
+  const running = launch(["serve"], { env: { LATCHKEY_CONFIG: path }, folder: join(folder, "data") });
+  const code = await running.exited;
+  return { code, said: running.stderr().replaceAll(path, "latchkey.yaml") };
+}
+
+it.each([
+  ["a list", "[]", "latchkey.yaml:1:1: the file: must be a map of keys"],
+  ["text", "hello", "latchkey.yaml:1:1: the file: must be a map of keys"],
+  ["a key without a value", "environments:\n", "latchkey.yaml:1:1: environments: must be a list"],
+  ["a list of limits", "limits:\n  - path_bytes: 2048\n", "latchkey.yaml:1:1: limits: must be a map of keys"],
+  ["a number too small", "limits: { path_bytes: 1 }", "limits.path_bytes: must be at least 1024\n"],
+  ["a number too large", "limits: { head_lines: 9999 }", "limits.head_lines: must be at most 2000\n"],
+  ["a fraction", "limits: { head_lines: 10.5 }", "limits.head_lines: must be a whole number\n"],
+  ["text for a number", "limits: { head_lines: many }", "limits.head_lines: must be a number\n"],
+  [
+    "a word that is none of those known",
+    "environments: [{ name: a }]\nintegrations: [{ environment: a, key: k, provider: slack, reflection: on }]",
+    "integrations.0.reflection: must be one of off, mask, refuse\n",
+  ],
+  [
+    "a key twice",
+    "limits: {}\nlimits: {}\n",
+    'latchkey.yaml:2:1: the file cannot be read: the key "limits" is there twice\n',
+  ],
+  ["an anchor that is not there", "limits: *usual\n", "latchkey.yaml cannot be read: Unresolved alias"],
+  [
+    "two documents",
+    "limits: {}\n---\nlimits: {}\n",
+    "latchkey.yaml:2:1: the file cannot be read: a second document begins here",
+  ],
+  [
+    "a nested map in a line",
+    "limits: a: b\n",
+    "latchkey.yaml:1:9: the file cannot be read: Nested mappings are not allowed",
+  ],
+  [
+    "TLS files that are not there",
+    "tls: { ops: { cert: /nowhere/crt, key: /nowhere/key } }",
+    "tls.ops.key: /nowhere/key cannot be read (ENOENT): there is no such file\n",
+  ],
+])("says what must be there instead of %s", async (_, text, message) => {
+  const { code, said } = await refusal(text);
+  expect(code).toBe(78);
+  expect(said).toContain(message);
+  expect(said).not.toMatch(/undefined|Object|Array|\n\s+at /);
+});
