@@ -4,6 +4,7 @@ import type { DeclaredSetup } from "../core/declared.ts";
 import type { UpstreamLimits } from "../relay/upstream.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { TracingConfig } from "../tracing/tracing.ts";
+import { refuseSharedKeys } from "./check-keys.ts";
 import { checkNames, type UndeclaredAlias, undeclaredAliases } from "./check-names.ts";
 import { declaredIn } from "./declare.ts";
 import type { ConfigFile } from "./file.ts";
@@ -178,6 +179,7 @@ export function parseConfig({ env, files }: ConfigSource): Config {
   const { file } = read;
   checkNames({ ...read, refuse });
   const declared = declaredIn({ file, secrets, refuse });
+  refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const aliases = aliasesOf({ file, refuse });
   checkSamePort(
@@ -270,7 +272,9 @@ export function parseChangeable({ path, env, files }: ConfigSource & { readonly 
   const read = readConfigFile({ path, files, refuse });
   const { file } = read;
   checkNames({ ...read, refuse });
-  const declared = declaredIn({ file, secrets: createSecretSource({ env, files }), refuse });
+  const secrets = createSecretSource({ env, files });
+  const declared = declaredIn({ file, secrets, refuse });
+  refuseSharedKeys({ declared, env, secrets, refuse });
   refuseForwardTwice({ declared, env, refuse });
   const proxy = proxyLimitsOf({ file, refuse });
   const webhooks = webhooksOf({ file, refuse });

@@ -1,15 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { temporaryFolder } from "../harness.ts";
-import { launch } from "../process.ts";
+import { temporaryFolder } from "../../support/sidecar/harness.ts";
+import { launch } from "../../support/sidecar/process.ts";
 
 /** What `serve` says about a file that it refuses. */
-async function refusal(text: string) {
+async function refusal(text: string, env: Readonly<Record<string, string>> = {}) {
   const folder = await temporaryFolder();
   const path = join(folder, "latchkey.yaml");
   await writeFile(path, text);
-  const running = launch(["serve"], { env: { LATCHKEY_CONFIG: path }, folder: join(folder, "data") });
+  const running = launch(["serve"], { env: { LATCHKEY_CONFIG: path, ...env }, folder: join(folder, "data") });
   const code = await running.exited;
   return { code, said: running.stderr().replaceAll(path, "latchkey.yaml") };
 }
@@ -54,4 +54,31 @@ it.each([
   expect(code).toBe(78);
   expect(said).toContain(message);
   expect(said).not.toMatch(/undefined|Object|Array|\n\s+at /);
+});
+
+const secret = "a-secret-that-two-keys-have";
+const twoKeys = (more: string) => `environments:
+  - { name: prod, keys: [{ id: app, key: { env: ONE } }] }
+  - { name: stage, keys: [{ id: other, key: { env: ${more} } }] }
+`;
+
+it.each([
+  ["two keys of the file", twoKeys("TWO"), { TWO: secret }, 'the key "app" and the key "other"'],
+  [
+    "a key and the control key",
+    twoKeys("ONE_MORE"),
+    { LATCHKEY_ADMIN_KEY: secret },
+    'the key "app" and LATCHKEY_ADMIN_KEY',
+  ],
+  [
+    "the two variables",
+    "{}",
+    { LATCHKEY_SECRET_KEY: secret, LATCHKEY_ADMIN_KEY: secret },
+    "LATCHKEY_SECRET_KEY and LATCHKEY_ADMIN_KEY",
+  ],
+])("refuses one secret for %s", async (_, text, env, names) => {
+  const { code, said } = await refusal(text, { ONE: secret, ONE_MORE: "a-secret-of-its-own", ...env });
+  expect(code).toBe(78);
+  expect(said).toContain(`${names} have the same secret; each key needs its own`);
+  expect(said).not.toContain(secret);
 });
