@@ -38,7 +38,7 @@ export function createImportReport({ say, errorsFile }: ReportOptions): ImportRe
   const fail = (line: number, failure: LineFailure) => {
     counts.failed += 1;
     if (errorsFile !== undefined) appendFileSync(errorsFile, `${JSON.stringify(failureRecord(line, failure))}\n`);
-    if (counts.failed <= maxShownFailures) say(visible(`line ${line}: ${failure.message} (${failure.code})`));
+    if (counts.failed <= maxShownFailures) say(visible(`line ${line}: ${failureText(failure)} (${failure.code})`));
     if (counts.failed === maxShownFailures + 1) {
       say(`further failures are counted${errorsFile === undefined ? "; --errors FILE writes all of them" : ""}`);
     }
@@ -57,6 +57,13 @@ export function createImportReport({ say, errorsFile }: ReportOptions): ImportRe
       else fail(line, fate);
     },
   };
+}
+
+/** The fields that are wrong, where the message does not name them. */
+function failureText({ message, violations }: LineFailure): string {
+  const unsaid = violations.filter((violation) => !message.includes(violation.message));
+  if (unsaid.length === 0) return message;
+  return `${message}: ${unsaid.map(({ path, message: wrong }) => `${path} ${wrong}`).join("; ")}`;
 }
 
 const failureRecord = (line: number, { code, message, violations }: LineFailure) => ({
