@@ -48,7 +48,7 @@ export function checkNames({ file, locate, refuse }: Named): void {
   );
   twice(providers.map(({ name }, i) => named("provider", name, ["providers", i, "name"])));
   twice(aliases.map(({ name }, i) => named("alias", name, ["aliases", i, "name"])));
-  const names = environments.map(({ name }) => name);
+  const names = environmentNames(file);
   for (const [i, { key, environment }] of integrations.entries()) {
     if (names.includes(environment)) continue;
     const near = suggestion(environment, names);
@@ -60,7 +60,7 @@ export function checkNames({ file, locate, refuse }: Named): void {
 /** The aliases of what the file does not declare. */
 export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): UndeclaredAlias[] {
   const { environments = [], integrations = [], aliases = [] } = file;
-  const names = environments.length === 0 ? [defaultEnvironment] : environments.map(({ name }) => name);
+  const names = environmentNames(file);
   return aliases.flatMap(({ name, environment, integration, connection }, i): UndeclaredAlias[] => {
     const alias = { name, environment, integration, connection };
     const say = (field: string, wrong: string) => `${locate(["aliases", i, field])}: the alias "${name}": ${wrong}`;
@@ -75,6 +75,10 @@ export function undeclaredAliases({ file, locate }: Omit<Named, "refuse">): Unde
     return [{ ...alias, mistake: say("integration", wrong), isCertain: keys.length > 0 }];
   });
 }
+
+/** A file that declares no environment is about `dev`, which latchkey makes then. */
+const environmentNames = ({ environments = [] }: ConfigFile): string[] =>
+  environments.length === 0 ? [defaultEnvironment] : environments.map(({ name }) => name);
 
 type Path = readonly (string | number)[];
 

@@ -149,6 +149,26 @@ it("names the aliases of connections that do not exist, at start and on a reload
   expect(warnings()[1]).toEqual(["of-bob: dev/ours/bob"]);
 });
 
+it("takes integrations of the environment dev from a file that declares no environment", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "latchkey.yaml");
+  await writeFile(path, "integrations:\n  - { environment: dev, key: chat, provider: slack }\n");
+  const env = { LATCHKEY_CONFIG: path, LATCHKEY_SECRET_KEY: K };
+  const running = await serveInProcess({ folder: join(folder, "data"), env });
+  const shown = async () => {
+    const headers = { authorization: `Bearer ${K}` };
+    const answer = await fetch(`${running.address("data")}/integrations`, { headers });
+    return ((await answer.json()) as { data: readonly { unique_key: string }[] }).data.map((one) => one.unique_key);
+  };
+  expect(await shown()).toEqual(["chat"]);
+  await writeFile(`${path}.new`, "integrations:\n  - { environment: dev, key: talk, provider: slack }\n");
+  await rename(`${path}.new`, path);
+  running.child.kill("SIGHUP");
+  await expect.poll(shown).toEqual(["chat", "talk"]);
+  const typo = await refusal("integrations:\n  - { environment: dve, key: chat, provider: slack }\n");
+  expect(typo.said).toContain('the environment "dve" is not declared. Did you mean "dev"?');
+});
+
 /** As Kubernetes sets them for Services called `latchkey` and `latchkey-ops`. */
 const links = {
   LATCHKEY_PORT: "tcp://10.0.0.1:3003",
