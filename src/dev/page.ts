@@ -39,7 +39,7 @@ const width = 79;
 
 /** What `latchkey dev` says once it runs. Every command works as it is pasted, one after the other. */
 export function devPage(furnished: DevPageData): string {
-  const { data, control, ops, sandbox, accepted, place, left } = furnished;
+  const { data, control, ops, sandbox, accepted, place, left, latchkey, flags } = furnished;
   const doors = [
     ["data", data, "what your service calls"],
     ["control", control, "what the command line calls"],
@@ -50,15 +50,22 @@ export function devPage(furnished: DevPageData): string {
   const lines = doors.map(([name, address, what]) => `  ${name.padEnd(9)}${address.padEnd(widest)}   ${what}`);
   const own =
     left.length === 0 ? "" : `\nOf your own, and left alone, whatever the lines below say of it: ${left.join(", ")}.\n`;
+  const forms = ["sandbox-api-key", "sandbox-basic"]
+    .map((name) => command(latchkey, "integrations create", name, `--provider ${name}`, "-e dev", ...pairs(flags)))
+    .join("\n");
   const steps = stepsOf(furnished).map(({ shows, commands }) => `${[`  # ${shows}`, ...commands].join("\n")}\n`);
   return `
 latchkey is ready, and beside it a sandbox: a provider to try it with.
 
 ${lines.join("\n")}
 
-To connect to sandbox-api-key, enter the API key ${accepted.apiKey}; to
-sandbox-basic, the user ${accepted.user.name} and the password ${accepted.user.password}.
-The sandbox refuses all others.
+The sandbox also has providers for keys and passwords. The connect page offers
+them once they have an integration, which these two commands make:
+
+${forms}
+
+They take the API key ${accepted.apiKey}, and the user ${accepted.user.name} with the
+password ${accepted.user.password}; the sandbox refuses all others.
 
 Ada has let you into her files, her calendar and her mail. Her tokens lie here,
 and none of them is in what you paste into another terminal, in this folder:

@@ -96,6 +96,20 @@ it("prints lines that all work as they are pasted, one after the other", async (
   await stop(running);
 });
 
+it("prints commands that have the connect page offer a key and a password", async () => {
+  const cwd = await temporaryFolder();
+  const running = await readyDev(cwd);
+  const [block = ""] = /which these two commands make:\n\n([\s\S]*?)\n\n/.exec(running.stdout()) ?? [];
+  await pasted(pastedFrom(`\n  # \n${block}`), cwd);
+  const call = await callerOf(running, cwd);
+  const session = { end_user: { id: "bob" }, allowed_integrations: ["sandbox-api-key", "sandbox-basic"] };
+  const made = await call("/connect/sessions", { method: "POST", body: JSON.stringify(session) });
+  const page = await (await fetch(made.body.data.connect_link)).text();
+  expect(page).toContain('integration=sandbox-api-key"');
+  expect(page).toContain('integration=sandbox-basic"');
+  await stop(running);
+});
+
 it("takes the folder of scripts that is there, and prints how to try one", async () => {
   const cwd = await temporaryFolder();
   // The one that the README shows, where it says that it belongs.
