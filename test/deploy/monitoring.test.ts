@@ -111,7 +111,7 @@ it("compares labels with values that they can have", async () => {
   // Those that stand there from the start, and those that are counted when they happen.
   expect(exposition).toContain('latchkey_connections_unwell{state="reauthorization_required"}');
   expect(exposition).toContain('latchkey_connections_unwell{state="refresh_failing"}');
-  expect(source("store/frames.ts")).toContain('operation: "seal"');
+  expect(source("store/sealed/value-envelope.ts")).toContain('operation: "seal"');
   const { help } = metricTable.channelAlerts;
   for (const kind of ["expiring", "renewal_failed", "expired", "failed"]) expect(help).toContain(kind);
 });

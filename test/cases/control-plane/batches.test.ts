@@ -45,7 +45,7 @@ it("imports the good ones of a batch, and says of each bad one what is wrong", a
     "invalid_body",
     "invalid_body",
     "invalid_body",
-    "unknown_provider_config",
+    "unknown_environment",
     "invalid_body",
     "invalid_body",
     "ok",
