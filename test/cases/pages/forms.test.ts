@@ -281,7 +281,10 @@ describe.skipIf(lacks("chromium"))("in a browser", () => {
     await frame.getByLabel("Site").fill("acme.crm.example");
     const popup = page.waitForEvent("popup");
     await frame.getByRole("button", { name: "Connect" }).click();
-    await (await popup).getByRole("button", { name: "Deny" }).click();
+    const deny = (await popup).getByRole("button", { name: "Deny" });
+    await deny.waitFor();
+    // The window closes by itself, perhaps before the click is reported as done.
+    await Promise.allSettled([deny.click()]);
     await frame.getByText("Access was not allowed.").waitFor();
     const [, refused, denied] = (await page.evaluate("window.events")) as { payload: { errorType: string } }[];
     expect([refused?.payload.errorType, denied?.payload.errorType]).toEqual(["invalid_query_params", "denied"]);
