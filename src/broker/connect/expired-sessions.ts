@@ -4,8 +4,8 @@ import type { Change, Store } from "../../store/contract.ts";
 import { partsOf, under } from "../../store/keys.ts";
 import type { Records } from "../../store/records.ts";
 import type { AuthorizationCollections } from "./authorization-collections.ts";
+import { deviceKeptMs, pendingLifetimeMs } from "./authorize/pending-authorizations.ts";
 import { outcomeLifetimeMs } from "./outcomes.ts";
-import { deviceKeptMs, pendingLifetimeMs } from "./pending-authorizations.ts";
 import { sessionLifetimeMs } from "./sessions.ts";
 
 interface ConnectSweepOptions {

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { ImportedItem } from "../../broker/connect/imports.ts";
+import type { ImportedItem } from "../../broker/connect/import/imports.ts";
 import type { Caller } from "../../broker/setup/access.ts";
 import {
   type ConnectionImport,

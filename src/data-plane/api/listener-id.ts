@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
-import { isSame } from "../../broker/connect/callback.ts";
+import { isSame } from "../../broker/connect/authorize/callback.ts";
 
 /**
  * Creates the id of a page that waits on a WebSocket. The second half proves two facts to every process of the store:

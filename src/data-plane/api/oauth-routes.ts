@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import type { AuthorizationOutcome } from "../../broker/connect/authorize-finish.ts";
+import type { AuthorizationOutcome } from "../../broker/connect/authorize/finish.ts";
 import { otherBrowser, type StoredSession } from "../../broker/connect/sessions.ts";
 import { faultOfStore } from "../../broker/stored/store-fault.ts";
 import { scopesIn } from "../../core/granted-scopes.ts";

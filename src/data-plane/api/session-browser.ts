@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { isSame } from "../../broker/connect/callback.ts";
+import { isSame } from "../../broker/connect/authorize/callback.ts";
 import { type ConnectSessions, otherBrowser, type StoredSession } from "../../broker/connect/sessions.ts";
 import type { BrowserCookies } from "./browser-cookie.ts";
 import { navigationOf } from "./navigation.ts";

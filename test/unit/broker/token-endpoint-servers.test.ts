@@ -8,7 +8,7 @@ import { create } from "@bufbuild/protobuf";
 import { OAuth2Server } from "oauth2-mock-server";
 import { type Configuration, Provider } from "oidc-provider";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { pollDevice } from "../../../src/broker/connect/device-polls.ts";
+import { pollDevice } from "../../../src/broker/connect/devices/device-polls.ts";
 import type { TokenGrant, TokenParties } from "../../../src/broker/tokens/token-endpoint.ts";
 import { IntegrationSecretsSchema } from "../../../src/gen/latchkey/v1/integration_pb.ts";
 import { type Authority, type Certificate, createAuthority, pem } from "../../cases/control-plane/certificates.ts";

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import type { TokenFailureKind } from "../../../../src/auth/oauth2/tokens.ts";
-import { pollDevice } from "../../../../src/broker/connect/device-polls.ts";
+import { pollDevice } from "../../../../src/broker/connect/devices/device-polls.ts";
 import type { TokenGrant, TokenParties } from "../../../../src/broker/tokens/token-endpoint.ts";
 import type { BehaviourChange } from "../../../../src/dev/sandbox/behaviour.ts";
 import { allowPrivateFor } from "../../../../src/dev/sandbox/providers.ts";

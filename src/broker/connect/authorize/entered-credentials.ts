@@ -1,20 +1,20 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
-import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { missingScopes } from "../../core/granted-scopes.ts";
-import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import type { Connection } from "../../gen/latchkey/v1/connection_pb.ts";
-import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import type { ProviderRequests } from "../credentials/provider-requests.ts";
-import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
+import { TokenFailure } from "../../../auth/oauth2/tokens.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { missingScopes } from "../../../core/granted-scopes.ts";
+import type { ConnectSession } from "../../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Connection } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import type { ProviderRequests } from "../../credentials/provider-requests.ts";
+import type { TokenEndpoint } from "../../tokens/token-endpoint.ts";
 import { type AuthorizationContext, type AuthorizationContexts, configOf, scopesOf } from "./authorization-context.ts";
-import { AuthorizationFailure, codeOf, notAccepted } from "./authorize-failure.ts";
-import { tokenExpiry } from "./authorize-finish.ts";
 import type { AuthorizedConnections } from "./authorized-connection.ts";
 import type { FailedAuthorizations } from "./failed-authorizations.ts";
+import { AuthorizationFailure, codeOf, notAccepted } from "./failure.ts";
+import { tokenExpiry } from "./finish.ts";
 
 /** The credentials that an end user entered. */
 export interface GivenCredentials {

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { isDenial, isSignedCallback, readCallback } from "../../../../src/broker/connect/callback.ts";
-import { CallbackSignatureSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
+import { isDenial, isSignedCallback, readCallback } from "../../../../../src/broker/connect/authorize/callback.ts";
+import { CallbackSignatureSchema } from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
 
 it("reads what providers send their users back with", () => {
   expect(readCallback("state=s&code=c&iss=i")).toMatchObject({ state: "s", code: "c", iss: "i", error: undefined });

@@ -1,20 +1,20 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { World } from "../../base/world.ts";
-import { checkConnectionConfig, checkMetadata } from "../../core/connection-rules.ts";
-import type { ConnectionDescription } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Change, Condition, Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
-import { type StoredRecordOf, transact } from "../../store/records.ts";
-import type { Audit } from "../audit/audit.ts";
-import type { Logs } from "../audit/logs.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import { acceptedValues, retryDelayMs, wantedRules } from "../connections/connection-description.ts";
-import { targetOf } from "../connections/connections.ts";
-import type { DescribedValues } from "../connections/described-values.ts";
-import type { Live } from "../credentials/live-connections.ts";
-import type { DescribeFailure, Description, ProviderRequests } from "../credentials/provider-requests.ts";
-import { faultOfStore } from "../stored/store-fault.ts";
+import type { World } from "../../../base/world.ts";
+import { checkConnectionConfig, checkMetadata } from "../../../core/connection-rules.ts";
+import type { ConnectionDescription } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Change, Condition, Store } from "../../../store/contract.ts";
+import type { Lease } from "../../../store/leases.ts";
+import { type StoredRecordOf, transact } from "../../../store/records.ts";
+import type { Audit } from "../../audit/audit.ts";
+import type { Logs } from "../../audit/logs.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import { acceptedValues, retryDelayMs, wantedRules } from "../../connections/connection-description.ts";
+import { targetOf } from "../../connections/connections.ts";
+import type { DescribedValues } from "../../connections/described-values.ts";
+import type { Live } from "../../credentials/live-connections.ts";
+import type { DescribeFailure, Description, ProviderRequests } from "../../credentials/provider-requests.ts";
+import { faultOfStore } from "../../stored/store-fault.ts";
 
 /** Asks a provider about one imported connection, stores what it says, and plans the next attempt if it failed. */
 export interface ConnectionDescriber {

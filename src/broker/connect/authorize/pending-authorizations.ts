@@ -1,5 +1,5 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { PendingAuthorization } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { PendingAuthorization } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 
 /** The time an end user has at a provider's page. */
 export const pendingLifetimeMs = 10 * 60_000;

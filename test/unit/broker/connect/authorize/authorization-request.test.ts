@@ -1,10 +1,13 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { authorizationParameters, withQuery } from "../../../../src/broker/connect/authorization-request.ts";
-import { challengeOf } from "../../../../src/broker/tokens/pkce.ts";
-import { missingScopes, wantedScopes } from "../../../../src/core/granted-scopes.ts";
-import { returnTarget } from "../../../../src/core/return-target.ts";
-import { OAuth2RulesSchema } from "../../../../src/gen/latchkey/v1/provider_pb.ts";
+import {
+  authorizationParameters,
+  withQuery,
+} from "../../../../../src/broker/connect/authorize/authorization-request.ts";
+import { challengeOf } from "../../../../../src/broker/tokens/pkce.ts";
+import { missingScopes, wantedScopes } from "../../../../../src/core/granted-scopes.ts";
+import { returnTarget } from "../../../../../src/core/return-target.ts";
+import { OAuth2RulesSchema } from "../../../../../src/gen/latchkey/v1/provider_pb.ts";
 
 const request = {
   clientId: "c",

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { create, type JsonObject, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Fault, type Mistake } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
+import { Fault, type Mistake } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
 import {
   checkConnectionConfig,
   checkConnectionId,
@@ -12,38 +12,38 @@ import {
   endUserTags,
   lowerTags,
   ownTags,
-} from "../../core/connection-rules.ts";
-import { isOtherAccount } from "../../core/notifications/email-hash.ts";
-import type { ConnectionDescription, RefreshRecord } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+} from "../../../core/connection-rules.ts";
+import { isOtherAccount } from "../../../core/notifications/email-hash.ts";
+import type { ConnectionDescription, RefreshRecord } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type Connection,
   type ConnectionImport,
   type ConnectionRef,
   ConnectionRefSchema,
   ConnectionSchema,
-} from "../../gen/latchkey/v1/connection_pb.ts";
-import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { Integration } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { Audit } from "../audit/audit.ts";
-import type { Logs } from "../audit/logs.ts";
-import { channelChanges } from "../channels/channels.ts";
-import type { ChannelSlots } from "../channels/slots.ts";
-import { type ConnectionCollections, credentialsKey, refreshKey } from "../connections/connection-collections.ts";
-import { targetOf } from "../connections/connections.ts";
-import { credentialsExpireAt } from "../connections/credentials-expiry.ts";
-import { checkCredentials } from "../connections/credentials-rules.ts";
-import type { ConnectionHealth } from "../connections/health.ts";
-import { scopesOfImport } from "../connections/import-scopes.ts";
-import type { Numbers } from "../connections/numbers.ts";
-import type { Events } from "../deliveries/events.ts";
-import type { Integrations } from "../setup/integrations.ts";
-import type { Providers } from "../setup/providers.ts";
-import type { SetupCollections } from "../setup/setup-collections.ts";
-import { requireRevision } from "../stored/conflict.ts";
-import { namesNothing } from "../stored/name-tables.ts";
+} from "../../../gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { Integration } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { type Change, StaleWrite, type Store } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { Audit } from "../../audit/audit.ts";
+import type { Logs } from "../../audit/logs.ts";
+import { channelChanges } from "../../channels/channels.ts";
+import type { ChannelSlots } from "../../channels/slots.ts";
+import { type ConnectionCollections, credentialsKey, refreshKey } from "../../connections/connection-collections.ts";
+import { targetOf } from "../../connections/connections.ts";
+import { credentialsExpireAt } from "../../connections/credentials-expiry.ts";
+import { checkCredentials } from "../../connections/credentials-rules.ts";
+import type { ConnectionHealth } from "../../connections/health.ts";
+import { scopesOfImport } from "../../connections/import-scopes.ts";
+import type { Numbers } from "../../connections/numbers.ts";
+import type { Events } from "../../deliveries/events.ts";
+import type { Integrations } from "../../setup/integrations.ts";
+import type { Providers } from "../../setup/providers.ts";
+import type { SetupCollections } from "../../setup/setup-collections.ts";
+import { requireRevision } from "../../stored/conflict.ts";
+import { namesNothing } from "../../stored/name-tables.ts";
 import { createImportDescriptions } from "./import-descriptions.ts";
 
 /** The result of one item. */

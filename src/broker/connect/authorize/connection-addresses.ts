@@ -1,8 +1,8 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Mistake } from "../../base/fault.ts";
-import { filledUrl, UnboundHost } from "../../core/outgoing/filled-url.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import { placeholder } from "../../providers/url-template.ts";
+import type { Mistake } from "../../../base/fault.ts";
+import { filledUrl, UnboundHost } from "../../../core/outgoing/filled-url.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { placeholder } from "../../../providers/url-template.ts";
 
 /**
  * Checks that a connection's values make valid addresses in the provider's URLs. A value of the right form may still

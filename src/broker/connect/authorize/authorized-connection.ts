@@ -1,23 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { create, type JsonObject } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
+import { Fault } from "../../../base/fault.ts";
 import {
   type Connection,
   ConnectionImportSchema,
   ConnectionRefSchema,
   ConnectionSchema,
-} from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Credentials } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { Change } from "../../store/contract.ts";
-import type { GrantCount } from "../credentials/grant-count.ts";
-import type { LiveConnection } from "../credentials/live-connections.ts";
-import type { ProviderRequests } from "../credentials/provider-requests.ts";
-import type { Integrations } from "../setup/integrations.ts";
-import type { ScriptHooks } from "../syncs/script-hooks.ts";
-import type { AuthorizationCollections } from "./authorization-collections.ts";
+} from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Credentials } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { Change } from "../../../store/contract.ts";
+import type { GrantCount } from "../../credentials/grant-count.ts";
+import type { LiveConnection } from "../../credentials/live-connections.ts";
+import type { ProviderRequests } from "../../credentials/provider-requests.ts";
+import type { Integrations } from "../../setup/integrations.ts";
+import type { ScriptHooks } from "../../syncs/script-hooks.ts";
+import type { AuthorizationCollections } from "../authorization-collections.ts";
+import type { Imports } from "../import/imports.ts";
+import type { ConnectSessions } from "../sessions.ts";
 import type { AuthorizationContext } from "./authorization-context.ts";
-import type { Imports } from "./imports.ts";
-import type { ConnectSessions } from "./sessions.ts";
 
 /** The credentials and data that an authorization brought. */
 export interface GrantResult {

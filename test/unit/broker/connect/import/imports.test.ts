@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { ConnectionImportSchema } from "../../../../src/gen/latchkey/v1/connection_pb.ts";
-import { sidecarOfFile } from "../../../support/sidecar/door.ts";
+import { ConnectionImportSchema } from "../../../../../src/gen/latchkey/v1/connection_pb.ts";
+import { sidecarOfFile } from "../../../../support/sidecar/door.ts";
 
 const running = sidecarOfFile();
 

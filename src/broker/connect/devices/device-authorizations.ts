@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { checkConnectionId, lowerTags } from "../../core/connection-rules.ts";
-import { PendingDeviceSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { TokenFailure } from "../../../auth/oauth2/tokens.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { checkConnectionId, lowerTags } from "../../../core/connection-rules.ts";
+import { PendingDeviceSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
 import {
   type BeginDeviceAuthorizationRequest,
   type ConnectSession,
@@ -14,20 +14,25 @@ import {
   DeviceAuthorization_State,
   DeviceAuthorizationSchema,
   IntegrationDefaultsSchema,
-} from "../../gen/latchkey/v1/connect_session_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import type { Audit } from "../audit/audit.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import type { Caller } from "../setup/access.ts";
-import { requireConfigScope } from "../setup/credential-scope.ts";
-import { namesNothing } from "../stored/name-tables.ts";
-import type { DeviceCode, TokenEndpoint } from "../tokens/token-endpoint.ts";
-import type { AuthorizationCollections } from "./authorization-collections.ts";
-import { type AuthorizationContext, type AuthorizationContexts, configOf, scopesOf } from "./authorization-context.ts";
-import { checkDeviceBeginning } from "./connect-session-rules.ts";
+} from "../../../gen/latchkey/v1/connect_session_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import type { Audit } from "../../audit/audit.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import type { Caller } from "../../setup/access.ts";
+import { requireConfigScope } from "../../setup/credential-scope.ts";
+import { namesNothing } from "../../stored/name-tables.ts";
+import type { DeviceCode, TokenEndpoint } from "../../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "../authorization-collections.ts";
+import {
+  type AuthorizationContext,
+  type AuthorizationContexts,
+  configOf,
+  scopesOf,
+} from "../authorize/authorization-context.ts";
+import type { FailedAuthorizations } from "../authorize/failed-authorizations.ts";
+import { deviceLifetimeMs } from "../authorize/pending-authorizations.ts";
+import { checkDeviceBeginning } from "../connect-session-rules.ts";
 import type { DeviceWaits } from "./device-waits.ts";
-import type { FailedAuthorizations } from "./failed-authorizations.ts";
-import { deviceLifetimeMs } from "./pending-authorizations.ts";
 
 /** Authorizations by a code that the end user enters at a provider's page (RFC 8628), on any device. */
 export interface DeviceAuthorizations {

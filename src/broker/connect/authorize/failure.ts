@@ -1,8 +1,8 @@
-import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { UnboundHost } from "../../core/outgoing/filled-url.ts";
-import { faultOfStore } from "../stored/store-fault.ts";
+import { TokenFailure } from "../../../auth/oauth2/tokens.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { UnboundHost } from "../../../core/outgoing/filled-url.ts";
+import { faultOfStore } from "../../stored/store-fault.ts";
 import { type CallbackAnswer, isDenial } from "./callback.ts";
 
 /** The reason why no connection was made, as metrics name it. */

@@ -1,5 +1,5 @@
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
-import type { CallbackSignature } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { CallbackSignature } from "../../../gen/latchkey/v1/provider_pb.ts";
 
 /** The response in a provider's redirect (RFC 6749, section 4.1.2; RFC 9207; RFC 5849, section 2.2). */
 export interface CallbackAnswer {

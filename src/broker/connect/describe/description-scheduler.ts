@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
-import type { World } from "../../base/world.ts";
-import { type ConnectionRef, ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { createHeldLease } from "../../store/held-lease.ts";
-import { after, partsOf, under } from "../../store/keys.ts";
-import type { Lease } from "../../store/leases.ts";
+import type { World } from "../../../base/world.ts";
+import { type ConnectionRef, ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { createHeldLease } from "../../../store/held-lease.ts";
+import { after, partsOf, under } from "../../../store/keys.ts";
+import type { Lease } from "../../../store/leases.ts";
 import { type ConnectionDescriber, type DescribeResult, namesOf } from "./connection-describer.ts";
 
 /**

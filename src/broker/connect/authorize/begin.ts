@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
-import { digestOf } from "../../base/ids.ts";
-import type { World } from "../../base/world.ts";
-import { returnTarget } from "../../core/return-target.ts";
-import { PendingAuthorizationSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { ConnectSession } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { Environments } from "../setup/environments.ts";
-import type { Origins } from "../setup/origins.ts";
-import { filledFor } from "../tokens/authorization-server.ts";
-import { challengeOf } from "../tokens/pkce.ts";
-import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
-import type { AuthorizationCollections } from "./authorization-collections.ts";
+import { Fault } from "../../../base/fault.ts";
+import { digestOf } from "../../../base/ids.ts";
+import type { World } from "../../../base/world.ts";
+import { returnTarget } from "../../../core/return-target.ts";
+import { PendingAuthorizationSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { ConnectSession } from "../../../gen/latchkey/v1/connect_session_pb.ts";
+import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { Environments } from "../../setup/environments.ts";
+import type { Origins } from "../../setup/origins.ts";
+import { filledFor } from "../../tokens/authorization-server.ts";
+import { challengeOf } from "../../tokens/pkce.ts";
+import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "../authorization-collections.ts";
 import {
   type AuthorizationContext,
   type AuthorizationContexts,

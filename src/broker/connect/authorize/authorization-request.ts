@@ -1,4 +1,4 @@
-import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
+import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
 
 /** Values of an authorization request (RFC 6749, section 4.1.1; RFC 7636; OpenID Connect). */
 export interface AuthorizationRequest {

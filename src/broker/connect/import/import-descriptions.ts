@@ -1,12 +1,12 @@
-import type { World } from "../../base/world.ts";
-import type { ConnectionDescription } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Connection, ConnectionImport, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { Provider } from "../../gen/latchkey/v1/provider_pb.ts";
-import type { Change } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import { descriptionOfImport } from "../connections/connection-description.ts";
-import { namesNothing } from "../stored/name-tables.ts";
+import type { World } from "../../../base/world.ts";
+import type { ConnectionDescription } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection, ConnectionImport, ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { Provider } from "../../../gen/latchkey/v1/provider_pb.ts";
+import type { Change } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import { descriptionOfImport } from "../../connections/connection-description.ts";
+import { namesNothing } from "../../stored/name-tables.ts";
 
 /** Queues the questions to providers about imported connections, in the commit of the import. */
 export interface ImportDescriptions {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { nextPollMs } from "../../auth/oauth2/device-pace.ts";
-import { TokenFailure, type Tokens } from "../../auth/oauth2/tokens.ts";
-import type { DeviceCode, TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
+import { nextPollMs } from "../../../auth/oauth2/device-pace.ts";
+import { TokenFailure, type Tokens } from "../../../auth/oauth2/tokens.ts";
+import type { DeviceCode, TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
 
 interface DevicePollOptions {
   readonly tokens: Pick<TokenEndpoint, "ask">;

@@ -1,28 +1,28 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { Tokens } from "../../auth/oauth2/tokens.ts";
-import { Fault } from "../../base/fault.ts";
-import { digestOf } from "../../base/ids.ts";
-import type { World } from "../../base/world.ts";
-import { missingScopes } from "../../core/granted-scopes.ts";
-import { type PendingAuthorization, PendingAuthorizationSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { OAuth2Rules } from "../../gen/latchkey/v1/provider_pb.ts";
-import { StaleWrite, type Store } from "../../store/contract.ts";
-import type { Audit } from "../audit/audit.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import type { Providers } from "../setup/providers.ts";
-import type { SetupCollections } from "../setup/setup-collections.ts";
-import type { SharedCallbacks } from "../setup/shared-callbacks.ts";
-import type { TokenEndpoint, TokenParties } from "../tokens/token-endpoint.ts";
-import type { AuthorizationCollections } from "./authorization-collections.ts";
+import type { Tokens } from "../../../auth/oauth2/tokens.ts";
+import { Fault } from "../../../base/fault.ts";
+import { digestOf } from "../../../base/ids.ts";
+import type { World } from "../../../base/world.ts";
+import { missingScopes } from "../../../core/granted-scopes.ts";
+import { type PendingAuthorization, PendingAuthorizationSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { OAuth2Rules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { StaleWrite, type Store } from "../../../store/contract.ts";
+import type { Audit } from "../../audit/audit.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import type { Providers } from "../../setup/providers.ts";
+import type { SetupCollections } from "../../setup/setup-collections.ts";
+import type { SharedCallbacks } from "../../setup/shared-callbacks.ts";
+import type { TokenEndpoint, TokenParties } from "../../tokens/token-endpoint.ts";
+import type { AuthorizationCollections } from "../authorization-collections.ts";
+import { isSessionOver } from "../sessions.ts";
 import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
-import { AuthorizationFailure, type FailureReason, refusedOr } from "./authorize-failure.ts";
 import type { AuthorizedConnections, GrantResult } from "./authorized-connection.ts";
 import { type CallbackAnswer, isSame, isSignedCallback, readCallback } from "./callback.ts";
 import type { AuthorizationAttempt, FailedAuthorizations } from "./failed-authorizations.ts";
+import { AuthorizationFailure, type FailureReason, refusedOr } from "./failure.ts";
 import { isOver } from "./pending-authorizations.ts";
-import { isSessionOver } from "./sessions.ts";
 
 /** The browser's return from a provider. */
 export interface AuthorizationCallback {

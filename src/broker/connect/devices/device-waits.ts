@@ -1,25 +1,25 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { TokenFailure } from "../../auth/oauth2/tokens.ts";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { type PendingDevice, PendingDeviceSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type DeviceAuthorization, DeviceAuthorization_State } from "../../gen/latchkey/v1/connect_session_pb.ts";
-import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import { type Change, StaleWrite, type Store } from "../../store/contract.ts";
-import { createLeases } from "../../store/leases.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import { faultOfStore } from "../stored/store-fault.ts";
-import type { TokenEndpoint } from "../tokens/token-endpoint.ts";
-import { type AuthorizationCollections, isWaiting } from "./authorization-collections.ts";
-import type { AuthorizationContext, AuthorizationContexts } from "./authorization-context.ts";
-import { AuthorizationFailure } from "./authorize-failure.ts";
-import { broughtBy } from "./authorize-finish.ts";
-import type { AuthorizedConnections, ConnectionSummary } from "./authorized-connection.ts";
+import { TokenFailure } from "../../../auth/oauth2/tokens.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { type PendingDevice, PendingDeviceSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type DeviceAuthorization, DeviceAuthorization_State } from "../../../gen/latchkey/v1/connect_session_pb.ts";
+import { ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type Change, StaleWrite, type Store } from "../../../store/contract.ts";
+import { createLeases } from "../../../store/leases.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import { faultOfStore } from "../../stored/store-fault.ts";
+import type { TokenEndpoint } from "../../tokens/token-endpoint.ts";
+import { type AuthorizationCollections, isWaiting } from "../authorization-collections.ts";
+import type { AuthorizationContext, AuthorizationContexts } from "../authorize/authorization-context.ts";
+import type { AuthorizedConnections, ConnectionSummary } from "../authorize/authorized-connection.ts";
+import type { AuthorizationAttempt, FailedAuthorizations, FailureRecord } from "../authorize/failed-authorizations.ts";
+import { AuthorizationFailure } from "../authorize/failure.ts";
+import { broughtBy } from "../authorize/finish.ts";
 import { pollDevice } from "./device-polls.ts";
-import type { AuthorizationAttempt, FailedAuthorizations, FailureRecord } from "./failed-authorizations.ts";
 
 /**
  * Polls providers in the background about codes that end users enter elsewhere. The pending codes are in the store, and

@@ -1,13 +1,13 @@
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { createRedaction } from "../../core/secrets/redaction.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import { IntegrationSecretsSchema } from "../../gen/latchkey/v1/integration_pb.ts";
-import type { Change } from "../../store/contract.ts";
-import type { Logs } from "../audit/logs.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import type { Integrations } from "../setup/integrations.ts";
-import { type AuthorizationFailure, type FailureReason, failureOf, refusalOf } from "./authorize-failure.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { createRedaction } from "../../../core/secrets/redaction.ts";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { IntegrationSecretsSchema } from "../../../gen/latchkey/v1/integration_pb.ts";
+import type { Change } from "../../../store/contract.ts";
+import type { Logs } from "../../audit/logs.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import type { Integrations } from "../../setup/integrations.ts";
+import { type AuthorizationFailure, type FailureReason, failureOf, refusalOf } from "./failure.ts";
 
 /**
  * Authorizations that brought no connection. Each failure is counted, logged by the process, and kept as a log of its
