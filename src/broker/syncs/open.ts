@@ -57,8 +57,16 @@ export async function openSyncs(options: SyncRoomOptions): Promise<SyncRoom> {
   const records = createSyncRecords({ store, collections, connections, world });
   const runs = createRuns({ store, collections, destinations, audit, world });
   const syncs = createSyncs({
-    ...{ store, collections, integrations, providers },
-    ...{ scripts, runs, connections, destinations, records, audit, world },
+    store,
+    collections,
+    scripts,
+    runs,
+    connections,
+    integrations,
+    destinations,
+    records,
+    audit,
+    world,
   });
   const variables = createScriptVariables();
   const toolbox = createScriptToolbox({

@@ -12,8 +12,8 @@ import type { Events } from "../deliveries/events.ts";
 import { syncEvents } from "../deliveries/sync-event.ts";
 import type { Providers } from "../setup/providers.ts";
 import type { StartedRun } from "./run-start.ts";
-import { syncChangesAfterRun, syncOfRun } from "./run-sync.ts";
 import type { Runs } from "./runs.ts";
+import { syncChangesAfterRun, syncOfRun } from "./stored-sync.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 
 /** Ends a run. Stores in one commit: the result, the state of the sync, the log, the events and the retry. */

@@ -9,8 +9,8 @@ import type { Condition, Store } from "../../store/contract.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Logs, LogWriter } from "../audit/logs.ts";
 import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import { syncChangesAfterRun, syncOfRun } from "./run-sync.ts";
 import type { RunAt } from "./runs.ts";
+import { syncChangesAfterRun, syncOfRun } from "./stored-sync.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 
 /** Starts a queued run under a fence. Returns undefined if the run must not start; the reason is stored as its result. */

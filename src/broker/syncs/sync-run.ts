@@ -8,8 +8,8 @@ import { transact } from "../../store/records.ts";
 import type { SyncRecords } from "../records/sync-records.ts";
 import { type RunRecords, recordsOfRun } from "./run-records.ts";
 import type { StartedRun } from "./run-start.ts";
-import { syncOfRun } from "./run-sync.ts";
 import type { SyncTools } from "./script-tools.ts";
+import { syncOfRun } from "./stored-sync.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 
 /**
