@@ -13,7 +13,7 @@ import type { Tracing } from "./base/tracing.ts";
 import { version } from "./base/version.ts";
 import type { World } from "./base/world.ts";
 import { type Broker, openBroker } from "./broker/broker.ts";
-import { usualRunLimits } from "./broker/syncs/run-scheduler.ts";
+import { usualRunLimits } from "./broker/syncs/runs/run-scheduler.ts";
 import { checkAliases, warnOfMissingConnections } from "./config/check-aliases.ts";
 import type { Changeable, Config, DoorConfig, DoorName } from "./config/config.ts";
 import { createControlPlane } from "./control-plane/plane.ts";

@@ -12,7 +12,7 @@ import { createLogSweep, type LogRetention } from "./log-retention.ts";
 import { createRecordSweep } from "./records/record-retention.ts";
 import type { Integrations } from "./setup/integrations.ts";
 import type { Providers } from "./setup/providers.ts";
-import { createRunSweep } from "./syncs/run-retention.ts";
+import { createRunSweep } from "./syncs/runs/run-retention.ts";
 
 export interface RetentionPeriods extends LogRetention {
   /** Retention of notifications and their forwards. */

@@ -1,4 +1,4 @@
-import { usualRunLimits } from "../broker/syncs/run-scheduler.ts";
+import { usualRunLimits } from "../broker/syncs/runs/run-scheduler.ts";
 import { type ScriptLimits, usualScriptLimits } from "../core/scripts/script.ts";
 import { millisecondsIn } from "./duration.ts";
 import type { ConfigFile } from "./file.ts";

@@ -11,8 +11,8 @@ import type { Store } from "../../store/contract.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Live } from "../credentials/live-connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
-import type { ImmediateRun, RunNow } from "./run-now.ts";
-import type { Runs } from "./runs.ts";
+import type { ImmediateRun, RunNow } from "./runs/run-now.ts";
+import type { Runs } from "./runs/runs.ts";
 
 /** Scripts that run once, on demand. */
 export interface Actions {

@@ -1,7 +1,7 @@
 import { baseVariant, isLive, newSync } from "../../core/scripts/sync-state.ts";
 import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
 import type { Change } from "../../store/contract.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 import { findSync } from "./stored-sync.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import type { SyncScripts } from "./sync-scripts.ts";

@@ -6,7 +6,7 @@ import { Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
 import type { Notification } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Change } from "../../store/contract.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 
 /**
  * Returns the runs of the syncs that subscribe to a notification, one for each matching connection, for the

@@ -8,17 +8,17 @@ import type { RecordCollections } from "../records/record-collections.ts";
 import { createSyncRecords, type SyncRecords } from "../records/sync-records.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { type Actions, createActions } from "./actions.ts";
-import { createRunExecution } from "./run-execution.ts";
-import { createRunNow, type RunNow } from "./run-now.ts";
-import { openRunScheduler, type RunLimits, type RunScheduler, usualRunLimits } from "./run-scheduler.ts";
-import { createRuns, type Runs } from "./runs.ts";
+import { createRunExecution } from "./runs/run-execution.ts";
+import { createRunNow, type RunNow } from "./runs/run-now.ts";
+import { openRunScheduler, type RunLimits, type RunScheduler, usualRunLimits } from "./runs/run-scheduler.ts";
+import { createRuns, type Runs } from "./runs/runs.ts";
 import { createScriptHooks, type ScriptHooks } from "./script-hooks.ts";
-import { createScriptLocks } from "./script-locks.ts";
-import { createScriptRequests } from "./script-requests.ts";
-import { createScriptToolbox } from "./script-tools.ts";
 import { createScriptVariables, type ScriptVariables } from "./script-variables.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncs, type Syncs } from "./syncs.ts";
+import { createScriptLocks } from "./toolbox/script-locks.ts";
+import { createScriptRequests } from "./toolbox/script-requests.ts";
+import { createScriptToolbox } from "./toolbox/script-tools.ts";
 
 /** Runs the customer's scripts, immediately or queued, and provides their tools and saved records. */
 export interface SyncRoom {

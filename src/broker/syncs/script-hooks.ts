@@ -9,8 +9,8 @@ import type { Change } from "../../store/contract.ts";
 import type { Connections } from "../connections/connections.ts";
 import type { Live, LiveConnection } from "../credentials/live-connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
-import type { RunNow } from "./run-now.ts";
-import type { Runs } from "./runs.ts";
+import type { RunNow } from "./runs/run-now.ts";
+import type { Runs } from "./runs/runs.ts";
 
 /** The customer's scripts for events of a connection. */
 export interface ScriptHooks {

@@ -11,7 +11,7 @@ import type { SyncRecords } from "../records/sync-records.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import { namesNothing } from "../stored/name-tables.ts";
 import { listPage, type PageOf, type PageOptions } from "../stored/paging.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import type { SyncScripts } from "./sync-scripts.ts";
 

@@ -10,7 +10,7 @@ import { after, partsOf } from "../../store/keys.ts";
 import type { Lease } from "../../store/leases.ts";
 import { type StoredRecordOf, transact } from "../../store/records.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 import { type SyncCollections, syncsDue } from "./sync-collections.ts";
 
 /** Queues a run of each sync that is due. */

@@ -13,7 +13,7 @@ import type { ConnectionCollections } from "../connections/connection-collection
 import type { Connections } from "../connections/connections.ts";
 import type { Destinations } from "../deliveries/destinations.ts";
 import type { Integrations } from "../setup/integrations.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 import { findSync, storedOrNew } from "./stored-sync.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import type { SyncFilter } from "./sync-list.ts";

@@ -8,7 +8,7 @@ import type { Destinations } from "../deliveries/destinations.ts";
 import type { SyncRecords } from "../records/sync-records.ts";
 import type { Integrations } from "../setup/integrations.ts";
 import { type ConnectionSyncs, createConnectionSyncs } from "./connection-syncs.ts";
-import type { Runs } from "./runs.ts";
+import type { Runs } from "./runs/runs.ts";
 import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncList, type SyncList } from "./sync-list.ts";
 import { createSyncScripts, type SyncScripts } from "./sync-scripts.ts";

@@ -12,7 +12,7 @@ import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
-import type { Runs } from "../syncs/runs.ts";
+import type { Runs } from "../syncs/runs/runs.ts";
 import { createNotificationProofs } from "./notification-proofs.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createCollections } from "../../../../src/broker/collections.ts";
-import { createRunPace } from "../../../../src/broker/syncs/run-pace.ts";
-import { createRunQueue, type QueuedRun } from "../../../../src/broker/syncs/run-queue.ts";
+import { createRunPace } from "../../../../src/broker/syncs/runs/run-pace.ts";
+import { createRunQueue, type QueuedRun } from "../../../../src/broker/syncs/runs/run-queue.ts";
 import { newRun } from "../../../../src/core/scripts/sync-state.ts";
 import { Script_Kind } from "../../../../src/gen/latchkey/v1/sync_pb.ts";
 import type { Change } from "../../../../src/store/contract.ts";

@@ -1,10 +1,10 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { isLive, runOf } from "../../core/scripts/sync-state.ts";
-import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { StaleWrite, type Store } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
-import type { Destinations } from "../deliveries/destinations.ts";
-import { runInputKey, runOutputKey, type SyncCollections } from "./sync-collections.ts";
+import { isLive, runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { StaleWrite, type Store } from "../../../store/contract.ts";
+import type { Lease } from "../../../store/leases.ts";
+import type { Destinations } from "../../deliveries/destinations.ts";
+import { runInputKey, runOutputKey, type SyncCollections } from "../sync-collections.ts";
 
 /** Deletes runs that ended long ago, with their inputs and outputs: the oldest first, in small commits. */
 export type RunSweep = (request: RunSweepRequest) => Promise<number>;

@@ -1,17 +1,17 @@
-import type { World } from "../../base/world.ts";
-import { ended, kindName, runOperation, stateName } from "../../core/scripts/run-ending.ts";
-import type { Script, ScriptHost } from "../../core/scripts/script.ts";
-import { begun, runOf, started } from "../../core/scripts/sync-state.ts";
-import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Connection, ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import { type Run, Run_State, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Condition, Store } from "../../store/contract.ts";
-import { type StoredRecordOf, transact } from "../../store/records.ts";
-import type { Logs, LogWriter } from "../audit/logs.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
+import type { World } from "../../../base/world.ts";
+import { ended, kindName, runOperation, stateName } from "../../../core/scripts/run-ending.ts";
+import type { Script, ScriptHost } from "../../../core/scripts/script.ts";
+import { begun, runOf, started } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun, StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Connection, ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type Run, Run_State, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Condition, Store } from "../../../store/contract.ts";
+import { type StoredRecordOf, transact } from "../../../store/records.ts";
+import type { Logs, LogWriter } from "../../audit/logs.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import { syncChangesAfterRun, syncOfRun } from "../stored-sync.ts";
+import type { SyncCollections } from "../sync-collections.ts";
 import type { RunAt } from "./runs.ts";
-import { syncChangesAfterRun, syncOfRun } from "./stored-sync.ts";
-import type { SyncCollections } from "./sync-collections.ts";
 
 /** Starts a queued run under a fence. Returns undefined if the run must not start; the reason is stored as its result. */
 export type StartRun = (at: RunAt, fence: Condition) => Promise<StartedRun | undefined>;

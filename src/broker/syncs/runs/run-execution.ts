@@ -1,7 +1,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
 import {
   namesOf,
   type ScriptHost,
@@ -9,21 +9,21 @@ import {
   type ScriptLimits,
   type ScriptOutcome,
   ToolFailure,
-} from "../../core/scripts/script.ts";
-import { runOf } from "../../core/scripts/sync-state.ts";
-import { TriggerSyncRequest_Mode as Mode, type RecordCounts } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Condition, Store } from "../../store/contract.ts";
-import type { Logs } from "../audit/logs.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import type { Live } from "../credentials/live-connections.ts";
-import type { Events } from "../deliveries/events.ts";
-import type { SyncRecords } from "../records/sync-records.ts";
-import type { Providers } from "../setup/providers.ts";
+} from "../../../core/scripts/script.ts";
+import { runOf } from "../../../core/scripts/sync-state.ts";
+import { TriggerSyncRequest_Mode as Mode, type RecordCounts } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Condition, Store } from "../../../store/contract.ts";
+import type { Logs } from "../../audit/logs.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import type { Live } from "../../credentials/live-connections.ts";
+import type { Events } from "../../deliveries/events.ts";
+import type { SyncRecords } from "../../records/sync-records.ts";
+import type { Providers } from "../../setup/providers.ts";
+import type { SyncCollections } from "../sync-collections.ts";
+import type { ScriptToolbox } from "../toolbox/script-tools.ts";
 import { createRunEnd } from "./run-end.ts";
 import { createRunStart, type StartedRun } from "./run-start.ts";
 import type { RunAt, Runs } from "./runs.ts";
-import type { ScriptToolbox } from "./script-tools.ts";
-import type { SyncCollections } from "./sync-collections.ts";
 import { createSyncRuns } from "./sync-run.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 

@@ -1,16 +1,16 @@
 import { create } from "@bufbuild/protobuf";
-import { type SyncScript, ToolFailure } from "../../core/scripts/script.ts";
-import { runOf, withCheckpoint } from "../../core/scripts/sync-state.ts";
-import type { StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type RecordCounts, RecordCountsSchema } from "../../gen/latchkey/v1/sync_pb.ts";
-import { type Condition, StaleWrite, type Store } from "../../store/contract.ts";
-import { transact } from "../../store/records.ts";
-import type { SyncRecords } from "../records/sync-records.ts";
+import { type SyncScript, ToolFailure } from "../../../core/scripts/script.ts";
+import { runOf, withCheckpoint } from "../../../core/scripts/sync-state.ts";
+import type { StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type RecordCounts, RecordCountsSchema } from "../../../gen/latchkey/v1/sync_pb.ts";
+import { type Condition, StaleWrite, type Store } from "../../../store/contract.ts";
+import { transact } from "../../../store/records.ts";
+import type { SyncRecords } from "../../records/sync-records.ts";
+import { syncOfRun } from "../stored-sync.ts";
+import type { SyncCollections } from "../sync-collections.ts";
+import type { SyncTools } from "../toolbox/script-tools.ts";
 import { type RunRecords, recordsOfRun } from "./run-records.ts";
 import type { StartedRun } from "./run-start.ts";
-import type { SyncTools } from "./script-tools.ts";
-import { syncOfRun } from "./stored-sync.ts";
-import type { SyncCollections } from "./sync-collections.ts";
 
 /**
  * The records and the checkpoint of a sync, as one run of it changes them. Each write requires that the run is still

@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { sequentialId } from "../../base/ids.ts";
-import type { World } from "../../base/world.ts";
-import { ended, endOf, lastLines, runOperation, stateName } from "../../core/scripts/run-ending.ts";
+import { sequentialId } from "../../../base/ids.ts";
+import type { World } from "../../../base/world.ts";
+import { ended, endOf, lastLines, runOperation, stateName } from "../../../core/scripts/run-ending.ts";
 import {
   namesOf,
   type Script,
@@ -10,18 +10,18 @@ import {
   type ScriptJob,
   type ScriptLimits,
   type ScriptOutcome,
-} from "../../core/scripts/script.ts";
-import { baseVariant, newRun, runOf, started } from "../../core/scripts/sync-state.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import type { LogLine } from "../../gen/latchkey/v1/log_pb.ts";
-import { type Run, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import type { Logs } from "../audit/logs.ts";
-import type { LiveConnection } from "../credentials/live-connections.ts";
-import type { Destinations } from "../deliveries/destinations.ts";
+} from "../../../core/scripts/script.ts";
+import { baseVariant, newRun, runOf, started } from "../../../core/scripts/sync-state.ts";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import type { LogLine } from "../../../gen/latchkey/v1/log_pb.ts";
+import { type Run, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import type { Logs } from "../../audit/logs.ts";
+import type { LiveConnection } from "../../credentials/live-connections.ts";
+import type { Destinations } from "../../deliveries/destinations.ts";
+import type { ScriptToolbox } from "../toolbox/script-tools.ts";
 import { createDryRun, type DryRunReport } from "./dry-run.ts";
 import type { Runs } from "./runs.ts";
-import type { ScriptToolbox } from "./script-tools.ts";
 import { rememberCredentials } from "./used-credentials.ts";
 
 /** Runs a script at once for a waiting caller; stores nothing before the end. */

@@ -1,26 +1,26 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
-import { createLimiter } from "../../base/limiter.ts";
-import type { World } from "../../base/world.ts";
-import { depthOf } from "../../core/connection-rules.ts";
-import { connectionFull, credentialsJson } from "../../core/dialect/sdk-json.ts";
-import { type ScriptOutcome, type ScriptTools, ToolFailure } from "../../core/scripts/script.ts";
-import { baseVariant } from "../../core/scripts/sync-state.ts";
-import type { ConnectionRef } from "../../gen/latchkey/v1/connection_pb.ts";
-import { CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { PaginationRules } from "../../gen/latchkey/v1/provider_pb.ts";
-import { TriggerSyncRequest_Mode as Mode } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { LogWriter } from "../audit/logs.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import type { Connections } from "../connections/connections.ts";
-import type { NoteSent } from "../credentials/connection-request.ts";
-import type { LiveConnection } from "../credentials/live-connections.ts";
-import type { Integrations } from "../setup/integrations.ts";
-import type { WebhookUrls } from "../setup/webhook-urls.ts";
+import { Fault } from "../../../base/fault.ts";
+import { createLimiter } from "../../../base/limiter.ts";
+import type { World } from "../../../base/world.ts";
+import { depthOf } from "../../../core/connection-rules.ts";
+import { connectionFull, credentialsJson } from "../../../core/dialect/sdk-json.ts";
+import { type ScriptOutcome, type ScriptTools, ToolFailure } from "../../../core/scripts/script.ts";
+import { baseVariant } from "../../../core/scripts/sync-state.ts";
+import type { ConnectionRef } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { PaginationRules } from "../../../gen/latchkey/v1/provider_pb.ts";
+import { TriggerSyncRequest_Mode as Mode } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { LogWriter } from "../../audit/logs.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import type { Connections } from "../../connections/connections.ts";
+import type { NoteSent } from "../../credentials/connection-request.ts";
+import type { LiveConnection } from "../../credentials/live-connections.ts";
+import type { Integrations } from "../../setup/integrations.ts";
+import type { WebhookUrls } from "../../setup/webhook-urls.ts";
+import type { Syncs } from "../syncs.ts";
 import type { OpenRunLocks, RunLocks } from "./script-locks.ts";
 import { scriptRequest } from "./script-request.ts";
 import type { SendForScript } from "./script-requests.ts";
-import type { Syncs } from "./syncs.ts";
 
 /**
  * Functions that scripts may call, on behalf of one connection. None shows a script a credential, unless the

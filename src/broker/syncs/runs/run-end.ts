@@ -1,20 +1,20 @@
 import { durationFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { sequentialId } from "../../base/ids.ts";
-import type { World } from "../../base/world.ts";
-import { ended, endOf, lastLines, stateName } from "../../core/scripts/run-ending.ts";
-import type { ScriptOutcome } from "../../core/scripts/script.ts";
-import { again, runOf, triedAgainMs } from "../../core/scripts/sync-state.ts";
-import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type RecordCounts, type Run, Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Change, Store } from "../../store/contract.ts";
-import { transact } from "../../store/records.ts";
-import type { Events } from "../deliveries/events.ts";
-import { syncEvents } from "../deliveries/sync-event.ts";
-import type { Providers } from "../setup/providers.ts";
+import { sequentialId } from "../../../base/ids.ts";
+import type { World } from "../../../base/world.ts";
+import { ended, endOf, lastLines, stateName } from "../../../core/scripts/run-ending.ts";
+import type { ScriptOutcome } from "../../../core/scripts/script.ts";
+import { again, runOf, triedAgainMs } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type RecordCounts, type Run, Run_State } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Change, Store } from "../../../store/contract.ts";
+import { transact } from "../../../store/records.ts";
+import type { Events } from "../../deliveries/events.ts";
+import { syncEvents } from "../../deliveries/sync-event.ts";
+import type { Providers } from "../../setup/providers.ts";
+import { syncChangesAfterRun, syncOfRun } from "../stored-sync.ts";
+import type { SyncCollections } from "../sync-collections.ts";
 import type { StartedRun } from "./run-start.ts";
 import type { Runs } from "./runs.ts";
-import { syncChangesAfterRun, syncOfRun } from "./stored-sync.ts";
-import type { SyncCollections } from "./sync-collections.ts";
 
 /** Ends a run. Stores in one commit: the result, the state of the sync, the log, the events and the retry. */
 export type EndRun = (started: StartedRun, ending: RunEnding) => Promise<void>;

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { Fault } from "../../base/fault.ts";
-import { RequestFailed, type SmallAnswer } from "../../base/small-requests.ts";
-import type { World } from "../../base/world.ts";
-import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
-import { ToolFailure } from "../../core/scripts/script.ts";
-import type { AskWithConnection, NoteSent } from "../credentials/connection-request.ts";
-import type { Live, LiveConnection } from "../credentials/live-connections.ts";
+import { Fault } from "../../../base/fault.ts";
+import { RequestFailed, type SmallAnswer } from "../../../base/small-requests.ts";
+import type { World } from "../../../base/world.ts";
+import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
+import { ToolFailure } from "../../../core/scripts/script.ts";
+import type { AskWithConnection, NoteSent } from "../../credentials/connection-request.ts";
+import type { Live, LiveConnection } from "../../credentials/live-connections.ts";
 import type { ScriptRequest } from "./script-request.ts";
 
 /** Sends a script's request with the credentials of its connection, which the script never sees. */

@@ -1,6 +1,6 @@
-import type { World } from "../../base/world.ts";
-import { ToolFailure } from "../../core/scripts/script.ts";
-import type { Lease, Leases } from "../../store/leases.ts";
+import type { World } from "../../../base/world.ts";
+import { ToolFailure } from "../../../core/scripts/script.ts";
+import type { Lease, Leases } from "../../../store/leases.ts";
 
 /** Locks that a run holds: within an environment, only one run can hold a key, across all replicas. */
 export interface RunLocks {

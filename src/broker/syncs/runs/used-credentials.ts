@@ -1,10 +1,10 @@
-import type { Attachment } from "../../auth/attachment.ts";
-import { attachedSecrets } from "../../core/secrets/attached-secrets.ts";
-import { type Credentials, CredentialsSchema } from "../../gen/latchkey/v1/credentials_pb.ts";
-import type { LogWriter } from "../audit/logs.ts";
-import { secretValues } from "../audit/secret-values.ts";
-import type { NoteSent } from "../credentials/connection-request.ts";
-import type { LiveConnection } from "../credentials/live-connections.ts";
+import type { Attachment } from "../../../auth/attachment.ts";
+import { attachedSecrets } from "../../../core/secrets/attached-secrets.ts";
+import { type Credentials, CredentialsSchema } from "../../../gen/latchkey/v1/credentials_pb.ts";
+import type { LogWriter } from "../../audit/logs.ts";
+import { secretValues } from "../../audit/secret-values.ts";
+import type { NoteSent } from "../../credentials/connection-request.ts";
+import type { LiveConnection } from "../../credentials/live-connections.ts";
 
 /** Credentials that a run has used. Redacted if a provider echoed a credential into the run's failure. */
 export interface UsedCredentials {

@@ -1,22 +1,22 @@
 import { create, fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
-import { Fault } from "../../base/fault.ts";
-import type { World } from "../../base/world.ts";
-import { depthOf } from "../../core/connection-rules.ts";
-import { scriptErrorMessage } from "../../core/scripts/script-error-message.ts";
-import { type StoredFailure, scriptErrorOf, storedFailureOf } from "../../core/scripts/script-failure.ts";
-import { isLive, runOf } from "../../core/scripts/sync-state.ts";
-import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
-import { type Run, Run_State, RunSchema, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Change, Store } from "../../store/contract.ts";
-import { type PageRequest, type StoredRecordOf, transact } from "../../store/records.ts";
-import type { Audit } from "../audit/audit.ts";
-import { targetOf } from "../connections/connections.ts";
-import type { Destinations } from "../deliveries/destinations.ts";
-import { namesNothing } from "../stored/name-tables.ts";
-import { type PageOf, type PageOptions, siftedPage } from "../stored/paging.ts";
-import { runInputKey, runOutputKey, type SyncCollections } from "./sync-collections.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { World } from "../../../base/world.ts";
+import { depthOf } from "../../../core/connection-rules.ts";
+import { scriptErrorMessage } from "../../../core/scripts/script-error-message.ts";
+import { type StoredFailure, scriptErrorOf, storedFailureOf } from "../../../core/scripts/script-failure.ts";
+import { isLive, runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { ConnectionRefSchema } from "../../../gen/latchkey/v1/connection_pb.ts";
+import { type Run, Run_State, RunSchema, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Change, Store } from "../../../store/contract.ts";
+import { type PageRequest, type StoredRecordOf, transact } from "../../../store/records.ts";
+import type { Audit } from "../../audit/audit.ts";
+import { targetOf } from "../../connections/connections.ts";
+import type { Destinations } from "../../deliveries/destinations.ts";
+import { namesNothing } from "../../stored/name-tables.ts";
+import { type PageOf, type PageOptions, siftedPage } from "../../stored/paging.ts";
+import { runInputKey, runOutputKey, type SyncCollections } from "../sync-collections.ts";
 
 /** Runs of scripts: queued and running ones, and the results of the others. */
 export interface Runs {

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { ToolFailure } from "../../core/scripts/script.ts";
+import { ToolFailure } from "../../../core/scripts/script.ts";
 
 /** A parsed request of a script. */
 export interface ScriptRequest {

@@ -1,26 +1,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createJobPool, type Job } from "../../base/job-pool.ts";
-import { createScanLoop } from "../../base/scan-loop.ts";
-import type { World } from "../../base/world.ts";
-import type { ScriptHost } from "../../core/scripts/script.ts";
-import { runOf } from "../../core/scripts/sync-state.ts";
-import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { Run_State } from "../../gen/latchkey/v1/sync_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { createHeldLease } from "../../store/held-lease.ts";
-import { partsOf } from "../../store/keys.ts";
-import type { Lease } from "../../store/leases.ts";
-import type { ConnectionCollections } from "../connections/connection-collections.ts";
-import type { Destinations } from "../deliveries/destinations.ts";
+import { createJobPool, type Job } from "../../../base/job-pool.ts";
+import { createScanLoop } from "../../../base/scan-loop.ts";
+import type { World } from "../../../base/world.ts";
+import type { ScriptHost } from "../../../core/scripts/script.ts";
+import { runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Run_State } from "../../../gen/latchkey/v1/sync_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { createHeldLease } from "../../../store/held-lease.ts";
+import { partsOf } from "../../../store/keys.ts";
+import type { Lease } from "../../../store/leases.ts";
+import type { ConnectionCollections } from "../../connections/connection-collections.ts";
+import type { Destinations } from "../../deliveries/destinations.ts";
+import type { SyncCollections } from "../sync-collections.ts";
+import { createSyncScan } from "../sync-scan.ts";
+import { createSyncSchedule } from "../sync-schedule.ts";
 import { createInterruptedRuns } from "./interrupted-runs.ts";
 import { Interruption, type RunExecution } from "./run-execution.ts";
 import { createRunPace } from "./run-pace.ts";
 import { createRunQueue, type QueuedRun } from "./run-queue.ts";
 import type { Runs } from "./runs.ts";
-import type { SyncCollections } from "./sync-collections.ts";
-import { createSyncScan } from "./sync-scan.ts";
-import { createSyncSchedule } from "./sync-schedule.ts";
 
 /**
  * Runs everything that is due, in one replica for all. Each step is stored, so no work is lost with the process: the

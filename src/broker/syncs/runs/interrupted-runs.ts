@@ -1,14 +1,14 @@
-import { sequentialId } from "../../base/ids.ts";
-import type { World } from "../../base/world.ts";
-import { kindName } from "../../core/scripts/run-ending.ts";
-import { afterRun, again, mayRestart, runOf } from "../../core/scripts/sync-state.ts";
-import type { StoredRun, StoredSync } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../gen/latchkey/v1/sync_pb.ts";
-import { type Change, type Store, StoreUnavailable } from "../../store/contract.ts";
-import type { Lease } from "../../store/leases.ts";
-import { type StoredRecordOf, transact } from "../../store/records.ts";
+import { sequentialId } from "../../../base/ids.ts";
+import type { World } from "../../../base/world.ts";
+import { kindName } from "../../../core/scripts/run-ending.ts";
+import { afterRun, again, mayRestart, runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun, StoredSync } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { TriggerSyncRequest_Mode as Mode, Run_State, Script_Kind } from "../../../gen/latchkey/v1/sync_pb.ts";
+import { type Change, type Store, StoreUnavailable } from "../../../store/contract.ts";
+import type { Lease } from "../../../store/leases.ts";
+import { type StoredRecordOf, transact } from "../../../store/records.ts";
+import type { SyncCollections } from "../sync-collections.ts";
 import type { Runs } from "./runs.ts";
-import type { SyncCollections } from "./sync-collections.ts";
 
 /** Ends runs that are `running` in the store but in no process, because their process has ended. */
 export interface InterruptedRuns {

@@ -1,9 +1,9 @@
-import { runOf } from "../../core/scripts/sync-state.ts";
-import type { StoredRun } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import { after, partsOf } from "../../store/keys.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import { runsDue, type SyncCollections, timeOfDueKey } from "./sync-collections.ts";
+import { runOf } from "../../../core/scripts/sync-state.ts";
+import type { StoredRun } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import { after, partsOf } from "../../../store/keys.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import { runsDue, type SyncCollections, timeOfDueKey } from "../sync-collections.ts";
 
 /**
  * Queued runs that were read from the store: their id, lane and integration, which never change. Reads the store at
