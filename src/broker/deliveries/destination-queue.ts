@@ -1,23 +1,23 @@
 import { Queue } from "../../base/queue.ts";
-import { type Heading, headingKey, type QueuedForward } from "./outbox.ts";
+import { type DestinationRef, destinationKey, type QueuedForward } from "./queued-forward.ts";
 
-/** Forwards of one lane (one channel, for example) whose first attempts run one after another. */
+/** Forwards with one order key (those of one channel, for example), whose first attempts run one after another. */
 interface OrderedQueue {
   readonly key: string;
   /** Waiting forwards, in order. */
   readonly waiting: QueuedForward[];
-  /** True while the first attempt of a forward of this lane is running. */
+  /** True while the first attempt of one of these forwards is running. */
   isBusy: boolean;
 }
 
 /** Ratio of first attempts to retries while both wait: neither kind delays the other. */
 const attemptsPerRetry = 5;
 
-/** The due forwards of one destination: first attempts by lane, in order, and retries. */
-export class DestinationQueue implements Heading {
-  readonly environment: Heading["environment"];
-  readonly address: Heading["address"];
-  readonly overrideUrl: Heading["overrideUrl"];
+/** The due forwards of one destination: first attempts, in order for each order key, and retries. */
+export class DestinationQueue implements DestinationRef {
+  readonly environment: DestinationRef["environment"];
+  readonly address: DestinationRef["address"];
+  readonly overrideUrl: DestinationRef["overrideUrl"];
   readonly key: string;
   /** Number of running attempts. */
   running = 0;
@@ -27,17 +27,17 @@ export class DestinationQueue implements Heading {
   answers: boolean | undefined;
   /** True while the queue is in the list of queues to check. */
   isListed = false;
-  readonly #lanes = new Map<string, OrderedQueue>();
-  /** Lanes whose next first attempt may start. */
+  readonly #ordered = new Map<string, OrderedQueue>();
+  /** Ordered queues whose next first attempt may start. */
   #ready = new Queue<OrderedQueue>();
   #retries = new Queue<QueuedForward>();
   #taken = 0;
 
-  constructor(heading: Heading, allowed: number) {
-    this.environment = heading.environment;
-    this.address = heading.address;
-    this.overrideUrl = heading.overrideUrl;
-    this.key = headingKey(heading);
+  constructor(destination: DestinationRef, allowed: number) {
+    this.environment = destination.environment;
+    this.address = destination.address;
+    this.overrideUrl = destination.overrideUrl;
+    this.key = destinationKey(destination);
     this.allowed = allowed;
   }
 
@@ -46,9 +46,9 @@ export class DestinationQueue implements Heading {
       this.#retries.push(waiting);
       return;
     }
-    const lane = this.#laneOf(waiting);
-    lane.waiting.splice(positionIn(lane.waiting, waiting), 0, waiting);
-    if (lane.waiting.length === 1 && !lane.isBusy) this.#ready.push(lane);
+    const ordered = this.#orderedOf(waiting);
+    ordered.waiting.splice(positionIn(ordered.waiting, waiting), 0, waiting);
+    if (ordered.waiting.length === 1 && !ordered.isBusy) this.#ready.push(ordered);
   }
 
   /** Takes the next forward that `isCurrent` accepts; drops the others. */
@@ -64,47 +64,46 @@ export class DestinationQueue implements Heading {
     }
   }
 
-  /** Ends the first attempt of a forward, so that the next forward of its lane may start. */
+  /** Ends the first attempt of a forward, so that the next one with its order key may start. */
   release(waiting: QueuedForward): void {
-    const lane = this.#laneOf(waiting);
-    lane.isBusy = false;
-    if (lane.waiting.length > 0) this.#ready.push(lane);
-    else this.#lanes.delete(lane.key);
+    const ordered = this.#orderedOf(waiting);
+    ordered.isBusy = false;
+    if (ordered.waiting.length > 0) this.#ready.push(ordered);
+    else this.#ordered.delete(ordered.key);
   }
 
   clear(): void {
-    for (const lane of this.#lanes.values()) {
-      lane.waiting.length = 0;
-      if (!lane.isBusy) this.#lanes.delete(lane.key);
+    for (const ordered of this.#ordered.values()) {
+      ordered.waiting.length = 0;
+      if (!ordered.isBusy) this.#ordered.delete(ordered.key);
     }
     this.#ready = new Queue();
     this.#retries = new Queue();
   }
 
   #takeFirst(): QueuedForward | undefined {
-    const lane = this.#ready.shift();
-    if (lane === undefined) return undefined;
-    lane.isBusy = true;
-    return lane.waiting.shift();
+    const ordered = this.#ready.shift();
+    if (ordered === undefined) return undefined;
+    ordered.isBusy = true;
+    return ordered.waiting.shift();
   }
 
-  #laneOf({ lane, id }: QueuedForward): OrderedQueue {
-    const key = lane === "" ? id : lane;
-    const known = this.#lanes.get(key);
+  #orderedOf({ orderKey, id }: QueuedForward): OrderedQueue {
+    const key = orderKey === "" ? id : orderKey;
+    const known = this.#ordered.get(key);
     if (known !== undefined) return known;
     const made: OrderedQueue = { key, waiting: [], isBusy: false };
-    this.#lanes.set(key, made);
+    this.#ordered.set(key, made);
     return made;
   }
 }
 
 /**
- * Returns the position after all forwards of the lane that come before: by message number if both have one, otherwise
- * by age.
+ * Returns the position after all forwards that come before: by message number if both have one, otherwise by age.
  */
-function positionIn(lane: readonly QueuedForward[], waiting: QueuedForward): number {
-  let position = lane.length;
-  while (position > 0 && comesBefore(waiting, lane[position - 1])) position -= 1;
+function positionIn(ordered: readonly QueuedForward[], waiting: QueuedForward): number {
+  let position = ordered.length;
+  while (position > 0 && comesBefore(waiting, ordered[position - 1])) position -= 1;
   return position;
 }
 

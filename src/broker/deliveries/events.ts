@@ -20,7 +20,7 @@ export function createEvents({ forwards, world }: { readonly forwards: Forwards;
     if (ref === undefined) throw new Error("a connection has a ref");
     const { environment, integration, id } = ref;
     const cause = {
-      ...{ environment, integration, type, notificationId: "", lane: type, number: "" },
+      ...{ environment, integration, type, notificationId: "", orderKey: type, number: "" },
       message: sequentialId(world.now()),
       body,
     };

@@ -50,7 +50,8 @@ export interface ForwardCause {
   readonly notificationId: string;
   /** Body of Latchkey's own events. */
   readonly body: Uint8Array;
-  readonly lane: string;
+  /** First attempts of forwards with the same key are made in order; empty: in any order. */
+  readonly orderKey: string;
   readonly number: string;
 }
 
@@ -182,7 +183,7 @@ export function createForwards(options: ForwardsOptions): Forwards {
 
   return {
     newFor(cause, connectionId) {
-      const { environment, integration, type, message, notificationId, body, lane, number } = cause;
+      const { environment, integration, type, message, notificationId, body, orderKey, number } = cause;
       const nowMs = world.now();
       const now = timestampFromMs(nowMs);
       const addresses = destinations.addressesFor(environment, { integration, connectionId });
@@ -203,8 +204,8 @@ export function createForwards(options: ForwardsOptions): Forwards {
           overrideUrl,
           id: forwardId({ environment, integration, message, connectionId, isSecondary }),
           sequence: notificationId === "" ? sequentialId(nowMs) : notificationId,
-          // Lanes are separate for each connection and each integration.
-          lane: lane === "" ? "" : `${integration}\0${connectionId}\0${lane}`,
+          // Order keys are separate for each connection and each integration.
+          lane: orderKey === "" ? "" : `${integration}\0${connectionId}\0${orderKey}`,
           number,
           state: hasUrl ? State.PENDING : State.NO_DESTINATION,
           stateReason: hasUrl ? "" : "no_forward_url",

@@ -1,18 +1,19 @@
-import { fromBinary } from "@bufbuild/protobuf";
 import type { World } from "../../base/world.ts";
-import { type StoredForward_Address, WaitingForwardSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import type { Change, Commit, Entry, Store } from "../../store/contract.ts";
+import type { Commit, Entry, Store } from "../../store/contract.ts";
 import { follow } from "../../store/follow.ts";
-import { after, keyOf, partsOf, under } from "../../store/keys.ts";
+import { after, keyOf, under } from "../../store/keys.ts";
+import { type CommittedForward, CommittedForwards } from "./committed-forwards.ts";
+import { type DestinationRef, type QueuedForward, readQueued } from "./queued-forward.ts";
+import { WaitingForwards } from "./waiting-forwards.ts";
 import { forwardSpace, waitingSpace } from "./webhook-collections.ts";
 
 /** All waiting forwards, in memory, with only the fields that are needed to choose the next one. */
 export interface Outbox {
   readonly size: number;
   /** Returns how many forwards wait for one destination. */
-  sizeAt(destination: Heading): number;
+  sizeAt(destination: DestinationRef): number;
   /** Returns whether the queue of a destination is short enough that a new forward is sent soon and worth caching. */
-  isSoon(destination: Heading): boolean;
+  isSoon(destination: DestinationRef): boolean;
   /** Returns the creation time of the oldest waiting forward; undefined if none waits. */
   oldestMs(): number | undefined;
   all(): Iterable<QueuedForward>;
@@ -20,9 +21,9 @@ export interface Outbox {
    * Returns the forward as last committed, if known here. Cached only for forwards that were to be sent soon when they
    * arrived.
    */
-  rowOf(waiting: Pick<QueuedForward, "name">): ForwardRow | undefined;
-  /** Drops a cached row that turned out to be outdated. */
-  forgetRow(waiting: Pick<QueuedForward, "environment" | "id">): void;
+  committed(waiting: Pick<QueuedForward, "name">): CommittedForward | undefined;
+  /** Drops a cached forward that turned out to be outdated. */
+  forgetCommitted(waiting: Pick<QueuedForward, "environment" | "id">): void;
   /** Reports each forward that starts to wait or whose due time changes, and each that no longer waits. */
   listen(listener: OutboxListener): void;
   close(): void;
@@ -32,35 +33,6 @@ export interface OutboxListener {
   onWaiting(waiting: QueuedForward): void;
   onGone(waiting: QueuedForward): void;
 }
-
-export interface QueuedForward {
-  /** Environment and id in one string. */
-  readonly name: string;
-  readonly environment: string;
-  readonly id: string;
-  readonly dueMs: number;
-  /** Time when the due time was set. The forward waits at most from `sinceMs` to `dueMs`, however the clock changes. */
-  readonly sinceMs: number;
-  readonly createdMs: number;
-  readonly address: StoredForward_Address;
-  readonly overrideUrl: string;
-  readonly lane: string;
-  readonly number: string;
-  /** True before the first attempt. */
-  readonly first: boolean;
-}
-
-/** A forward as it was committed. */
-export interface ForwardRow {
-  readonly change: Pick<Change, "key" | "value">;
-  readonly revision: number;
-}
-
-/** Destination of a forward. */
-export type Heading = Pick<QueuedForward, "environment" | "address" | "overrideUrl">;
-
-export const headingKey = ({ environment, address, overrideUrl }: Heading): string =>
-  `${environment}\0${address}\0${overrideUrl}`;
 
 interface OutboxOptions {
   readonly store: Store;
@@ -72,81 +44,37 @@ const prefix = `${waitingSpace}\0`;
 const forwardPrefix = `${forwardSpace}\0`;
 /** Above this queue length, forwards are not cached but read from the store when due, which may never happen. */
 const soonBehind = 1_000;
-/**
- * Limits the cached rows of all destinations together. The oldest are evicted first, such as those of a destination
- * that accepts none.
- */
-const mostRows = 1_000;
-
 export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbox> {
-  /** Waiting forwards by name. */
-  const waiting = new Map<string, QueuedForward>();
-  const sizes = new Map<string, number>();
-  /** Cached rows by name. */
-  const rows = new Map<string, OutboxEntry>();
+  const waiting = new WaitingForwards();
+  const committed = new CommittedForwards();
   const listeners: OutboxListener[] = [];
   const depth = world.metrics.outboxForwards.series({});
-  /** The oldest waiting forward. Undefined: search all waiting forwards, if there are any. */
-  let firstMade: QueuedForward | undefined;
 
-  function count(of: Heading, by: 1 | -1): void {
-    const key = headingKey(of);
-    const size = (sizes.get(key) ?? 0) + by;
-    if (size === 0) sizes.delete(key);
-    else sizes.set(key, size);
-  }
-
-  const sizeAt = (destination: Heading) => sizes.get(headingKey(destination)) ?? 0;
-  const isSoon = (destination: Heading) => sizeAt(destination) < soonBehind;
+  const isSoon = (destination: DestinationRef) => waiting.sizeAt(destination) < soonBehind;
 
   function put(found: QueuedForward): void {
-    const before = waiting.get(found.name);
-    if (before !== undefined) count(before, -1);
-    count(found, 1);
-    waiting.set(found.name, found);
-    if (before !== undefined && before === firstMade) firstMade = undefined;
-    else if (firstMade !== undefined && found.createdMs < firstMade.createdMs) firstMade = found;
+    waiting.put(found);
     depth.value = waiting.size;
     for (const { onWaiting } of listeners) onWaiting(found);
   }
 
   function take(name: string): void {
-    const gone = waiting.get(name);
-    if (gone === undefined) return;
-    waiting.delete(name);
-    if (gone === firstMade) firstMade = undefined;
-    count(gone, -1);
+    const taken = waiting.take(name);
+    if (taken === undefined) return;
     depth.value = waiting.size;
-    for (const { onGone } of listeners) onGone(gone);
-  }
-
-  /**
-   * Clears the large value of an evicted row. After a Map grows or compacts, its previous table still references the
-   * old entries. Once one table is in the old generation, each later table is kept until a full collection.
-   */
-  function forgetRow(name: string): void {
-    const row = rows.get(name);
-    if (row === undefined) return;
-    row.of = undefined;
-    rows.delete(name);
-  }
-
-  function keepRow(name: string, of: ForwardRow): void {
-    const [oldest] = rows.size < mostRows ? [] : rows.keys();
-    if (oldest !== undefined) forgetRow(oldest);
-    rows.set(name, { of });
+    for (const { onGone } of listeners) onGone(taken);
   }
 
   function onCommit({ changes, revision }: Commit): void {
-    let forward: ForwardRow["change"] | undefined;
-    let nameOfIt = "";
+    let forward: CommittedForward["change"] | undefined;
+    let nameOfForward = "";
     for (const change of changes) {
       const { key } = change;
       if (key.startsWith(forwardPrefix)) {
         // The waiting entry of a forward follows the forward in the commit, unless that entry did not change.
         forward = change;
-        nameOfIt = key.slice(forwardPrefix.length);
-        forgetRow(nameOfIt);
+        nameOfForward = key.slice(forwardPrefix.length);
+        committed.remove(nameOfForward);
         continue;
       }
       if (!key.startsWith(prefix)) continue;
@@ -157,8 +85,10 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
         take(name);
         continue;
       }
-      const found = readWaiting(name, value);
-      if (forward !== undefined && name === nameOfIt && isSoon(found)) keepRow(name, { change: forward, revision });
+      const found = readQueued(name, value);
+      if (forward !== undefined && name === nameOfForward && isSoon(found)) {
+        committed.put(name, { change: forward, revision });
+      }
       put(found);
     }
   }
@@ -171,11 +101,11 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
       const found = new Map<string, QueuedForward>();
       for await (const { key, value } of everyWaiting(store)) {
         const name = key.slice(prefix.length);
-        found.set(name, readWaiting(name, value));
+        found.set(name, readQueued(name, value));
       }
       return () => {
-        rows.clear();
-        for (const name of [...waiting.keys()]) if (!found.has(name)) take(name);
+        committed.clear();
+        for (const name of [...waiting.names()]) if (!found.has(name)) take(name);
         for (const one of found.values()) put(one);
       };
     },
@@ -186,26 +116,15 @@ export async function openOutbox({ store, world }: OutboxOptions): Promise<Outbo
     get size() {
       return waiting.size;
     },
-    sizeAt,
+    sizeAt: (destination) => waiting.sizeAt(destination),
     isSoon,
-    oldestMs() {
-      if (firstMade === undefined) {
-        for (const one of waiting.values()) {
-          if (firstMade === undefined || one.createdMs < firstMade.createdMs) firstMade = one;
-        }
-      }
-      return firstMade?.createdMs;
-    },
-    all: () => waiting.values(),
-    rowOf: ({ name }) => rows.get(name)?.of,
-    forgetRow: ({ environment, id }) => forgetRow(keyOf(environment, id)),
+    oldestMs: () => waiting.oldest()?.createdMs,
+    all: () => waiting.all(),
+    committed: ({ name }) => committed.get(name),
+    forgetCommitted: ({ environment, id }) => committed.remove(keyOf(environment, id)),
     listen: (listener) => void listeners.push(listener),
     close: () => watch.close(),
   };
-}
-
-interface OutboxEntry {
-  of: ForwardRow | undefined;
 }
 
 async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
@@ -217,14 +136,4 @@ async function* everyWaiting(store: Store): AsyncGenerator<Entry> {
     if (last === undefined || page.length < pageEntries) return;
     from = after(last.key);
   }
-}
-
-function readWaiting(name: string, value: Uint8Array): QueuedForward {
-  const [environment = "", id = ""] = partsOf(name);
-  // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
-  const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
-    WaitingForwardSchema,
-    value,
-  );
-  return { name, environment, id, address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first };
 }

@@ -25,7 +25,8 @@ import type { ChannelTokens } from "../channels/tokens.ts";
 import type { LookupIndex } from "../connections/lookup-index.ts";
 import type { ForwardBodies } from "../deliveries/forward-bodies.ts";
 import type { Forwards } from "../deliveries/forwards.ts";
-import { headingKey, type Outbox } from "../deliveries/outbox.ts";
+import type { Outbox } from "../deliveries/outbox.ts";
+import { destinationKey } from "../deliveries/queued-forward.ts";
 import { seenForMs, seenKey, type WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import type { NotifiedSyncs } from "../syncs/notified-syncs.ts";
@@ -174,7 +175,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   function forwardsOf(notification: Notification, { channel, number }: NotificationValues): StoredForward[] {
     const { id, environment, integration, messageId, matches } = notification;
     const cause = {
-      ...{ environment, integration, notificationId: id, lane: channel ?? "", number: number ?? "" },
+      ...{ environment, integration, notificationId: id, orderKey: channel ?? "", number: number ?? "" },
       type: "forward",
       message: messageId === "" ? id : messageId,
       body: new Uint8Array(),
@@ -195,7 +196,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     const sizeAt = (destination: StoredForward) => outbox.sizeAt(destination) + coming;
     const isRoomFor = (some: readonly StoredForward[]) =>
       some[0] === undefined || sizeAt(some[0]) + some.length <= eachAtMost;
-    if (wanted.length < 2 ? isRoomFor(wanted) : Map.groupBy(wanted, headingKey).values().every(isRoomFor)) return;
+    if (wanted.length < 2 ? isRoomFor(wanted) : Map.groupBy(wanted, destinationKey).values().every(isRoomFor)) return;
     metrics.notifications.series({ outcome: "overloaded" }).add();
     throw new Fault("overloaded", "too many notifications wait for the application", { retryAfterSeconds });
   }

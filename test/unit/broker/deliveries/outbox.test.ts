@@ -61,7 +61,7 @@ it("remembers what is soon on its way as it was committed, of each destination b
   const many = Array.from({ length: 1_500 }, (_, i) => forward(`dead${i}`, dead));
   await store.commit(many.flatMap((after) => forwards.added(after)));
   expect(outbox.size).toBe(1_500);
-  const isKnown = (id: string) => outbox.rowOf({ name: `${environment}\0${id}` }) !== undefined;
+  const isKnown = (id: string) => outbox.committed({ name: `${environment}\0${id}` }) !== undefined;
   expect(many.map(({ id }) => isKnown(id))).toEqual(many.map((_, i) => i < 1_000));
   expect(outbox.isSoon({ environment, ...dead })).toBe(false);
   const another = forward("one");
@@ -70,8 +70,8 @@ it("remembers what is soon on its way as it was committed, of each destination b
   expect(isKnown("one")).toBe(true);
   // As it is now, and not as it was.
   await put({ ...another, attemptCount: 1 });
-  const row = outbox.rowOf({ name: `${environment}\0one` });
-  expect(forwards.read(row?.change ?? { key: "", value: undefined }, 1)?.value?.attemptCount).toBe(1);
+  const found = outbox.committed({ name: `${environment}\0one` });
+  expect(forwards.read(found?.change ?? { key: "", value: undefined }, 1)?.value?.attemptCount).toBe(1);
   await put({ ...another, state: Forward_State.DELIVERED });
   expect(isKnown("one")).toBe(false);
 });

@@ -1,0 +1,117 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { SendSmallRequest } from "../../base/small-requests.ts";
+import type { World } from "../../base/world.ts";
+import { type StoredForward, StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
+import type { Store } from "../../store/contract.ts";
+import type { StoredRecordOf } from "../../store/records.ts";
+import type { SigningSecrets } from "../setup/signing-secrets.ts";
+import { attemptDelivery } from "./attempt.ts";
+import type { DeliveryLease } from "./delivery-lease.ts";
+import type { Destinations } from "./destinations.ts";
+import type { ForwardBodies } from "./forward-bodies.ts";
+import { createForwardResults } from "./forward-results.ts";
+import { updateAfter } from "./forward-update.ts";
+import type { Outbox } from "./outbox.ts";
+import type { QueuedForward } from "./queued-forward.ts";
+import { untilStored } from "./until-stored.ts";
+import type { WebhookCollections } from "./webhook-collections.ts";
+
+/** Delivers one forward: makes an attempt, and stores its result. */
+export interface ForwardDelivery {
+  /**
+   * Makes one attempt; returns whether the destination accepted the forward. The signal aborts the attempt, and the
+   * retries of the store after it.
+   */
+  attempt(waiting: QueuedForward, signal: AbortSignal): Promise<boolean>;
+}
+
+/** The services that a delivery uses. */
+export interface ForwardDeliveryServices {
+  readonly store: Store;
+  readonly collections: WebhookCollections;
+  readonly outbox: Outbox;
+  readonly destinations: Destinations;
+  readonly bodies: ForwardBodies;
+  readonly secrets: SigningSecrets;
+  /** Sends to the environment's own addresses, which the operator configured and which are trusted. */
+  readonly sendToApplication: SendSmallRequest;
+  /** Sends to addresses that came over the API, with the same address checks as for a provider. */
+  readonly send: SendSmallRequest;
+  readonly world: World;
+}
+
+interface ForwardDeliveryOptions extends ForwardDeliveryServices {
+  readonly lease: Pick<DeliveryLease, "current" | "lost">;
+  readonly timeoutMs: () => number;
+  readonly onDelivered: (environment: string, url: string) => void;
+}
+
+export function createForwardDelivery(options: ForwardDeliveryOptions): ForwardDelivery {
+  const { store, collections, outbox, destinations, bodies, secrets, sendToApplication, send, world } = options;
+  const { lease, timeoutMs, onDelivered } = options;
+  const { forwards } = collections;
+  const { metrics, log } = world;
+  const results = createForwardResults({ store, collections, outbox, lease, world });
+
+  /** Returns the cached forward, without reading the store. */
+  function cached(waiting: QueuedForward): StoredRecordOf<StoredForward> | undefined {
+    const found = outbox.committed(waiting);
+    const value = found && forwards.read(found.change, found.revision)?.value;
+    return found && value && { value, revision: found.revision, bytes: found.change.value?.length ?? 0 };
+  }
+
+  async function pause(environment: string, url: string, signal: AbortSignal): Promise<void> {
+    await untilStored(() => destinations.pause({ environment, url }, "gone"), { log, signal });
+    metrics.destinationsPaused.inc();
+    log.error("the application answered 410: nothing more is sent there until somebody resumes it", { environment });
+  }
+
+  function reportDead({ environment, integration, id: forward }: StoredForward, reason: string): void {
+    metrics.deadLetters.inc();
+    log.warn("a forward is given up; it can be replayed", { environment, integration, forward, reason });
+  }
+
+  function reportDelivered({ environment, createdAt }: StoredForward, url: string): void {
+    if (createdAt === undefined) return;
+    onDelivered(environment, url);
+    metrics.deliverySeconds.series({}).observe(Math.max(0, world.now() - timestampMs(createdAt)) / 1_000);
+  }
+
+  return {
+    async attempt(waiting, signal) {
+      // Another replica may have delivered this forward a moment ago, and the cached forward may not show it yet.
+      await store.caughtUp();
+      const found = cached(waiting) ?? (await forwards.get(waiting.environment, waiting.id));
+      if (found === undefined || found.value.state !== Forward_State.PENDING) return true;
+      const { value } = found;
+      const url = destinations.urlOf(value);
+      if (url === "") {
+        await results.record(found, { state: Forward_State.NO_DESTINATION, stateReason: "no_forward_url" }, signal);
+        return true;
+      }
+      const tried = await attemptDelivery({
+        id: value.id,
+        url,
+        body: await bodies.of(value),
+        secrets: await secrets.of(value.environment),
+        number: value.attemptCount + 1,
+        send: value.address === StoredForward_Address.OVERRIDE ? send : sendToApplication,
+        timeoutMs: timeoutMs(),
+        signal,
+        world,
+      });
+      if (tried === undefined) return false;
+      const { attempt, verdict } = tried;
+      metrics.deliveryAttempts.series({ outcome: verdict.kind }).add();
+      if (verdict.kind === "gone") await pause(value.environment, url, signal);
+      const update = updateAfter(value, { attempt, verdict, nowMs: world.now(), random: Math.random() });
+      if (update.state === Forward_State.DEAD) reportDead(value, update.stateReason ?? "");
+      await results.record(found, update, signal);
+      if (verdict.kind !== "delivered") return false;
+      bodies.delivered(value);
+      reportDelivered(value, url);
+      return true;
+    },
+  };
+}

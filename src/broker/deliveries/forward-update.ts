@@ -1,0 +1,51 @@
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { StoredForward } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Attempt, Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { nextAttempt } from "./retry-schedule.ts";
+import type { DeliveryVerdict } from "./verdict.ts";
+
+/** The fields of a forward that an attempt changes. */
+export type ForwardUpdate = Partial<StoredForward>;
+
+interface EndedAttempt {
+  readonly attempt: Attempt;
+  readonly verdict: DeliveryVerdict;
+  readonly nowMs: number;
+  /** Random number from 0 up to 1. */
+  readonly random: number;
+}
+
+const keptAttempts = 20;
+
+/** Returns what an attempt changes in its forward: delivered, dead, or pending until the next attempt. */
+export function updateAfter(value: StoredForward, { attempt, verdict, nowMs, random }: EndedAttempt): ForwardUpdate {
+  const tried = { attemptCount: attempt.number, attempts: [...value.attempts, attempt].slice(-keptAttempts) };
+  if (verdict.kind === "delivered") return { ...tried, state: Forward_State.DELIVERED, stateReason: "" };
+  if (verdict.kind === "impossible") return { ...tried, state: Forward_State.DEAD, stateReason: verdict.reason };
+  // The position in the schedule is kept for when the destination is resumed.
+  if (verdict.kind === "gone") return { ...tried, stateReason: "gone", nextAttemptAt: timestampFromMs(nowMs) };
+  const next = nextAttempt({
+    step: value.scheduleStep,
+    forMs: value.scheduledFor === undefined ? 0 : timestampMs(value.scheduledFor),
+    nowMs,
+    retryAfterMs: verdict.retryAfterMs,
+    random,
+  });
+  if (next === undefined) return { ...tried, state: Forward_State.DEAD, stateReason: verdict.reason };
+  return {
+    ...tried,
+    stateReason: verdict.reason,
+    scheduleStep: next.step,
+    scheduledFor: timestampFromMs(next.forMs),
+    nextAttemptAt: timestampFromMs(next.dueMs),
+  };
+}
+
+/** Encoders treat undefined fields as not set. Removing them from a copy costs as much as encoding the rest. */
+const notDue = { nextAttemptAt: undefined, scheduledFor: undefined } as unknown as ForwardUpdate;
+
+/** Returns the updated forward. The due time of a forward that is no longer pending is cleared. */
+export function updated(value: StoredForward, update: ForwardUpdate, nowMs: number): StoredForward {
+  const isWaiting = (update.state ?? value.state) === Forward_State.PENDING;
+  return { ...value, ...update, ...(!isWaiting && notDue), updatedAt: timestampFromMs(nowMs) };
+}

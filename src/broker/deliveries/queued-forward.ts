@@ -1,0 +1,39 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { type StoredForward_Address, WaitingForwardSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
+import { partsOf } from "../../store/keys.ts";
+
+/** A waiting forward, with only the fields that are needed to choose the next one. */
+export interface QueuedForward {
+  /** Environment and id in one string. */
+  readonly name: string;
+  readonly environment: string;
+  readonly id: string;
+  readonly dueMs: number;
+  /** Time when the due time was set. The forward waits at most from `sinceMs` to `dueMs`, however the clock changes. */
+  readonly sinceMs: number;
+  readonly createdMs: number;
+  readonly address: StoredForward_Address;
+  readonly overrideUrl: string;
+  /** First attempts of forwards with the same key are made in order; empty: in any order. */
+  readonly orderKey: string;
+  readonly number: string;
+  /** True before the first attempt. */
+  readonly first: boolean;
+}
+
+/** Identifies the destination of a forward. */
+export type DestinationRef = Pick<QueuedForward, "environment" | "address" | "overrideUrl">;
+
+export const destinationKey = ({ environment, address, overrideUrl }: DestinationRef): string =>
+  `${environment}\0${address}\0${overrideUrl}`;
+
+/** Reads the outbox entry of a forward. */
+export function readQueued(name: string, value: Uint8Array): QueuedForward {
+  const [environment = "", id = ""] = partsOf(name);
+  // Fields are listed explicitly: rest and spread of this many fields take longer than decoding them.
+  const { address, overrideUrl, lane, number, dueMs, sinceMs, createdMs, first } = fromBinary(
+    WaitingForwardSchema,
+    value,
+  );
+  return { name, environment, id, address, overrideUrl, orderKey: lane, number, dueMs, sinceMs, createdMs, first };
+}
