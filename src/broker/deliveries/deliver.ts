@@ -1,9 +1,9 @@
 import { LRUCache } from "lru-cache";
 import { createWriteBehind } from "../../base/write-behind.ts";
-import { createAttemptRunner } from "./attempt-runner.ts";
+import { createAttemptRunner } from "./attempts/attempt-runner.ts";
+import { createForwardDelivery, type ForwardDeliveryServices } from "./attempts/forward-delivery.ts";
 import { createDeliveryLease } from "./delivery-lease.ts";
-import { createDestinationQueues } from "./delivery-queues.ts";
-import { createForwardDelivery, type ForwardDeliveryServices } from "./forward-delivery.ts";
+import { createDestinationQueues } from "./queues/delivery-queues.ts";
 
 /**
  * Delivers the forwards of the outbox. One replica delivers for all: one process then keeps the order within a channel

@@ -4,7 +4,7 @@ import type { World } from "../../base/world.ts";
 import { type Destination, DestinationSchema } from "../../gen/latchkey/v1/webhook_pb.ts";
 import type { Deliveries } from "./deliver.ts";
 import type { Destinations } from "./destinations.ts";
-import type { Outbox } from "./outbox.ts";
+import type { Outbox } from "./outbox/outbox.ts";
 
 interface DestinationListOptions {
   readonly outbox: Outbox;

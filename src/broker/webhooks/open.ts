@@ -7,7 +7,7 @@ import { createDeliveries, type Deliveries, type DeliveryLimits } from "../deliv
 import { destinationList } from "../deliveries/destination-list.ts";
 import { createNotifications, type Notifications } from "../deliveries/notifications.ts";
 import type { SharedServices } from "../deliveries/open.ts";
-import { openOutbox } from "../deliveries/outbox.ts";
+import { openOutbox } from "../deliveries/outbox/outbox.ts";
 import type { WebhookCollections } from "../deliveries/webhook-collections.ts";
 import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";

@@ -2,7 +2,7 @@ import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../base/fault.ts";
 import type { Broker } from "../../broker/broker.ts";
-import { anyForward } from "../../broker/deliveries/forwards.ts";
+import { anyForward } from "../../broker/deliveries/forward-list.ts";
 import type { Header, WebhookService } from "../../gen/latchkey/v1/webhook_pb.ts";
 import { callerOf, pageOf } from "../server/context.ts";
 import { problemOf } from "../server/errors.ts";

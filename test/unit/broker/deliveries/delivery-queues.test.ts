@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { createDestinationQueues, type StartedDelivery } from "../../../../src/broker/deliveries/delivery-queues.ts";
-import type { QueuedForward } from "../../../../src/broker/deliveries/queued-forward.ts";
+import type { QueuedForward } from "../../../../src/broker/deliveries/outbox/queued-forward.ts";
+import {
+  createDestinationQueues,
+  type StartedDelivery,
+} from "../../../../src/broker/deliveries/queues/delivery-queues.ts";
 import { StoredForward_Address as Address } from "../../../../src/gen/latchkey/stored/v1/stored_pb.ts";
 
 let made = 0;

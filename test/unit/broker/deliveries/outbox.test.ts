@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it, onTestFinished } from "vitest";
-import { openOutbox } from "../../../../src/broker/deliveries/outbox.ts";
+import { openOutbox } from "../../../../src/broker/deliveries/outbox/outbox.ts";
 import { createWebhookCollections } from "../../../../src/broker/deliveries/webhook-collections.ts";
 import {
   type StoredForward,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { nextAttempt, type SchedulePosition } from "../../../../src/broker/deliveries/retry-schedule.ts";
+import { nextAttempt, type SchedulePosition } from "../../../../src/broker/deliveries/attempts/retry-schedule.ts";
 
 const hour = 3_600_000;
 

@@ -1,4 +1,4 @@
-import type { Change } from "../../store/contract.ts";
+import type { Change } from "../../../store/contract.ts";
 
 /** A forward as it was committed. */
 export interface CommittedForward {

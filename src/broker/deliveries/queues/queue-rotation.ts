@@ -1,4 +1,4 @@
-import { Queue } from "../../base/queue.ts";
+import { Queue } from "../../../base/queue.ts";
 import type { AttemptCapacity } from "./attempt-capacity.ts";
 import type { DestinationQueue } from "./destination-queue.ts";
 

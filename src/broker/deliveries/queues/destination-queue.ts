@@ -1,5 +1,5 @@
-import { Queue } from "../../base/queue.ts";
-import { type DestinationRef, destinationKey, type QueuedForward } from "./queued-forward.ts";
+import { Queue } from "../../../base/queue.ts";
+import { type DestinationRef, destinationKey, type QueuedForward } from "../outbox/queued-forward.ts";
 
 /** Forwards with one order key (those of one channel, for example), whose first attempts run one after another. */
 interface OrderedQueue {

@@ -1,13 +1,13 @@
-import type { World } from "../../base/world.ts";
-import type { StoredForward } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
-import { StaleWrite, type Store } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { DeliveryLease } from "./delivery-lease.ts";
+import type { World } from "../../../base/world.ts";
+import type { StoredForward } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Forward_State } from "../../../gen/latchkey/v1/webhook_pb.ts";
+import { StaleWrite, type Store } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { DeliveryLease } from "../delivery-lease.ts";
+import type { Outbox } from "../outbox/outbox.ts";
+import type { WebhookCollections } from "../webhook-collections.ts";
 import { type ForwardUpdate, updated } from "./forward-update.ts";
-import type { Outbox } from "./outbox.ts";
 import { untilStored } from "./until-stored.ts";
-import type { WebhookCollections } from "./webhook-collections.ts";
 
 /** Stores the results of delivery attempts. */
 export interface ForwardResults {

@@ -1,5 +1,5 @@
-import { DueHeap } from "../../base/due-heap.ts";
-import type { QueuedForward } from "./queued-forward.ts";
+import { DueHeap } from "../../../base/due-heap.ts";
+import type { QueuedForward } from "../outbox/queued-forward.ts";
 
 /** Tolerated clock change: a clock set back by less delays no forward for long. */
 const noticedMs = 1_000;

@@ -1,6 +1,6 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import type { StoredForward } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { type Attempt, Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
+import type { StoredForward } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { type Attempt, Forward_State } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import { nextAttempt } from "./retry-schedule.ts";
 import type { DeliveryVerdict } from "./verdict.ts";
 

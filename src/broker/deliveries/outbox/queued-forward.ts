@@ -1,6 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import { type StoredForward_Address, WaitingForwardSchema } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { partsOf } from "../../store/keys.ts";
+import { type StoredForward_Address, WaitingForwardSchema } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { partsOf } from "../../../store/keys.ts";
 
 /** A waiting forward, with only the fields that are needed to choose the next one. */
 export interface QueuedForward {

@@ -1,8 +1,8 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { RequestFailed, type SendSmallRequest } from "../../base/small-requests.ts";
-import type { World } from "../../base/world.ts";
-import { signatureFields } from "../../core/notifications/webhook-signature.ts";
-import type { Attempt } from "../../gen/latchkey/v1/webhook_pb.ts";
+import { RequestFailed, type SendSmallRequest } from "../../../base/small-requests.ts";
+import type { World } from "../../../base/world.ts";
+import { signatureFields } from "../../../core/notifications/webhook-signature.ts";
+import type { Attempt } from "../../../gen/latchkey/v1/webhook_pb.ts";
 import { type DeliveryVerdict, verdictOf } from "./verdict.ts";
 
 interface Delivery {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../base/log.ts";
-import type { DestinationQueues } from "./delivery-queues.ts";
-import type { QueuedForward } from "./queued-forward.ts";
+import type { Log } from "../../../base/log.ts";
+import type { QueuedForward } from "../outbox/queued-forward.ts";
+import type { DestinationQueues } from "../queues/delivery-queues.ts";
 
 /** Runs the attempts that the destination queues allow. */
 export interface AttemptRunner {

@@ -1,21 +1,21 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { SendSmallRequest } from "../../base/small-requests.ts";
-import type { World } from "../../base/world.ts";
-import { type StoredForward, StoredForward_Address } from "../../gen/latchkey/stored/v1/stored_pb.ts";
-import { Forward_State } from "../../gen/latchkey/v1/webhook_pb.ts";
-import type { Store } from "../../store/contract.ts";
-import type { StoredRecordOf } from "../../store/records.ts";
-import type { SigningSecrets } from "../setup/signing-secrets.ts";
+import type { SendSmallRequest } from "../../../base/small-requests.ts";
+import type { World } from "../../../base/world.ts";
+import { type StoredForward, StoredForward_Address } from "../../../gen/latchkey/stored/v1/stored_pb.ts";
+import { Forward_State } from "../../../gen/latchkey/v1/webhook_pb.ts";
+import type { Store } from "../../../store/contract.ts";
+import type { StoredRecordOf } from "../../../store/records.ts";
+import type { SigningSecrets } from "../../setup/signing-secrets.ts";
+import type { DeliveryLease } from "../delivery-lease.ts";
+import type { Destinations } from "../destinations.ts";
+import type { ForwardBodies } from "../forward-bodies.ts";
+import type { Outbox } from "../outbox/outbox.ts";
+import type { QueuedForward } from "../outbox/queued-forward.ts";
+import type { WebhookCollections } from "../webhook-collections.ts";
 import { attemptDelivery } from "./attempt.ts";
-import type { DeliveryLease } from "./delivery-lease.ts";
-import type { Destinations } from "./destinations.ts";
-import type { ForwardBodies } from "./forward-bodies.ts";
 import { createForwardResults } from "./forward-results.ts";
 import { updateAfter } from "./forward-update.ts";
-import type { Outbox } from "./outbox.ts";
-import type { QueuedForward } from "./queued-forward.ts";
 import { untilStored } from "./until-stored.ts";
-import type { WebhookCollections } from "./webhook-collections.ts";
 
 /** Delivers one forward: makes an attempt, and stores its result. */
 export interface ForwardDelivery {

@@ -1,8 +1,8 @@
+import { type DestinationRef, destinationKey, type QueuedForward } from "../outbox/queued-forward.ts";
 import { AttemptCapacity } from "./attempt-capacity.ts";
 import { DestinationQueue } from "./destination-queue.ts";
 import { LaterForwards } from "./later-forwards.ts";
 import { QueueRotation } from "./queue-rotation.ts";
-import { type DestinationRef, destinationKey, type QueuedForward } from "./queued-forward.ts";
 
 /**
  * Chooses the next forward to attempt. Each destination has its own queue, so a destination that does not answer delays

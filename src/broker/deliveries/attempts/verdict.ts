@@ -1,4 +1,4 @@
-import { retryAfterMs } from "../../core/outgoing/retry-after.ts";
+import { retryAfterMs } from "../../../core/outgoing/retry-after.ts";
 
 /** Result of a delivery attempt. */
 export type DeliveryVerdict =

@@ -1,11 +1,11 @@
-import type { World } from "../../base/world.ts";
-import type { Commit, Entry, Store } from "../../store/contract.ts";
-import { follow } from "../../store/follow.ts";
-import { after, keyOf, under } from "../../store/keys.ts";
+import type { World } from "../../../base/world.ts";
+import type { Commit, Entry, Store } from "../../../store/contract.ts";
+import { follow } from "../../../store/follow.ts";
+import { after, keyOf, under } from "../../../store/keys.ts";
+import { forwardSpace, waitingSpace } from "../webhook-collections.ts";
 import { type CommittedForward, CommittedForwards } from "./committed-forwards.ts";
 import { type DestinationRef, type QueuedForward, readQueued } from "./queued-forward.ts";
 import { WaitingForwards } from "./waiting-forwards.ts";
-import { forwardSpace, waitingSpace } from "./webhook-collections.ts";
 
 /** All waiting forwards, in memory, with only the fields that are needed to choose the next one. */
 export interface Outbox {

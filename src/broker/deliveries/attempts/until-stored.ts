@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Log } from "../../base/log.ts";
+import type { Log } from "../../../base/log.ts";
 
 interface UntilStoredOptions {
   readonly log: Log;
