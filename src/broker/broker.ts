@@ -64,9 +64,10 @@ import type { Syncs } from "./syncs/syncs.ts";
 import type { TokenEndpoint } from "./tokens/token-endpoint.ts";
 import { createUpkeep, type Upkeep } from "./upkeep.ts";
 import { openWebhooks } from "./webhooks/open.ts";
+import type { WebhookLimits } from "./webhooks/outbox-admission.ts";
 import { type WebhookFeedRequest, type WebhookStep, webhookFeed } from "./webhooks/webhook-feed.ts";
 import type { WebhookReceivers } from "./webhooks/webhook-receivers.ts";
-import type { WebhookLimits, Webhooks } from "./webhooks/webhooks.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** The operations of all rooms in one object. The APIs call these and know nothing of the store. */
 export interface Broker {

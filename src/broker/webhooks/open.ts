@@ -13,10 +13,14 @@ import type { SetupCollections } from "../setup/setup-collections.ts";
 import type { WebhookUrls } from "../setup/webhook-urls.ts";
 import { createNotifiedSyncs } from "../syncs/notified-syncs.ts";
 import type { Runs } from "../syncs/runs/runs.ts";
+import { createNotificationFiling } from "./notification-filing.ts";
+import { createNotificationIntake } from "./notification-intake.ts";
+import { createNotificationMatching } from "./notification-matching.ts";
 import { createNotificationProofs } from "./notification-proofs.ts";
+import { createOutboxAdmission, type WebhookLimits } from "./outbox-admission.ts";
 import { createSignerKeys } from "./signer-keys.ts";
 import { openWebhookReceivers, type WebhookReceivers } from "./webhook-receivers.ts";
-import { createWebhooks, type WebhookLimits, type Webhooks } from "./webhooks.ts";
+import { createWebhooks, type Webhooks } from "./webhooks.ts";
 
 /** Incoming notifications of providers, and forwards of them to the application. */
 export interface WebhookRoom {
@@ -52,20 +56,42 @@ export async function openWebhooks(options: WebhookRoomOptions): Promise<Webhook
   const receivers = await openWebhookReceivers({ store, destinations, integrations, providers });
   const proofs = createNotificationProofs({ keys: createSignerKeys({ send, world }), tokens, world });
   const notified = createNotifiedSyncs({ scripts, runs, destinations, world });
-  const webhooks = createWebhooks({
-    ...{ store, collections, receivers, proofs, resources, tokens, forwards, bodies, outbox, notified },
-    ...{ urls, limits, world },
+  const match = createNotificationMatching({ resources, tokens });
+  const filing = createNotificationFiling({ store, collections, forwards });
+  const admission = createOutboxAdmission({ outbox, limits, world });
+  const intake = createNotificationIntake({
+    match,
+    filing,
+    admission,
+    tokens,
+    forwards,
+    bodies,
+    outbox,
+    notified,
+    world,
   });
   const deliveries = createDeliveries({
-    ...{ store, collections, outbox, destinations, bodies, secrets: ground.signingSecrets },
-    ...{ send, sendToApplication, limits, leaseMs, world },
+    store,
+    collections,
+    outbox,
+    destinations,
+    bodies,
+    secrets: ground.signingSecrets,
+    send,
+    sendToApplication,
+    limits,
+    leaseMs,
+    world,
   });
   return {
-    ...{ resources, receivers, webhooks, deliveries },
+    resources,
+    receivers,
+    webhooks: createWebhooks({ store, receivers, proofs, match, intake, urls, world }),
+    deliveries,
     notifications: createNotifications({ collections, destinations }),
     destinationsOf: (environment) => destinationList(environment, { outbox, destinations, deliveries, world }),
     configure(wanted) {
-      webhooks.configure(wanted);
+      admission.configure(wanted);
       deliveries.configure(wanted);
     },
     close() {

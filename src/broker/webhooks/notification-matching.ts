@@ -1,0 +1,30 @@
+import { create } from "@bufbuild/protobuf";
+import type { NotificationValues } from "../../core/notifications/values.ts";
+import { ConnectionRefSchema } from "../../gen/latchkey/v1/connection_pb.ts";
+import type { ChannelTokens } from "../channels/tokens.ts";
+import type { LookupIndex } from "../connections/lookup-index.ts";
+import type { WebhookReceiver } from "./webhook-receivers.ts";
+
+/** Finds the connections that a notification concerns, by the provider's rules or by its channel. */
+export type MatchNotification = (
+  receiver: Pick<WebhookReceiver, "integration">,
+  values: NotificationValues,
+) => ReturnType<LookupIndex["match"]>;
+
+interface NotificationMatchingOptions {
+  readonly resources: LookupIndex;
+  readonly tokens: Pick<ChannelTokens, "connectionOf">;
+}
+
+export const createNotificationMatching =
+  ({ resources, tokens }: NotificationMatchingOptions): MatchNotification =>
+  ({ integration: { environment, key: integration } }, values) => {
+    const found = resources.match({ environment, integration }, values.lookups);
+    const { channel } = values;
+    if (found.matches.length > 0 || channel === undefined) return found;
+    // The first message of a channel arrives before the provider has said which resource its messages will name.
+    const id = tokens.connectionOf({ environment, integration, id: channel });
+    return id === undefined
+      ? found
+      : { ...found, matches: [create(ConnectionRefSchema, { environment, integration, id })] };
+  };
