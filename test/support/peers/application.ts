@@ -15,16 +15,16 @@ export interface Delivered {
 export interface Application {
   readonly url: string;
   readonly seen: readonly Delivered[];
-  /** Most that were under way at once. */
+  /** The largest number of requests at the same time. */
   readonly atOnce: () => number;
-  /** What it answers from now on; by default 200. */
+  /** Writes the next answers; default: 200. */
   answer: (request: Delivered, response: ServerResponse) => void;
   /** Resolves once it has got so many. */
   got(count: number, withinMs?: number): Promise<readonly Delivered[]>;
   close(): Promise<void>;
 }
 
-/** The customer's application, on a port of its own, until the test has finished. */
+/** The customer's application on its own port, until the test ends. */
 export async function startApplication({ port = 0 } = {}): Promise<Application> {
   const seen: Delivered[] = [];
   const sockets = new Set<Socket>();
@@ -62,7 +62,7 @@ export async function startApplication({ port = 0 } = {}): Promise<Application> 
     application.answer(delivered, response);
   }
   const server = createServer((request, response) => {
-    // A sender that goes away in the middle is what some tests are about.
+    // Some tests have a sender that disconnects in the middle.
     take(request, response).catch(() => response.destroy());
   });
   server.on("connection", (socket) => {

@@ -6,7 +6,7 @@ import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
 import { describeListener, listen } from "../../../src/base/http/listener.ts";
 
-/** One browser for all tests of a file, and a clean profile for each page that is asked for. */
+/** One browser for all tests of a file, with a clean profile for each page. */
 export function browserOfFile(): () => Promise<Page> {
   let browser: Browser | undefined;
   beforeAll(async () => {
@@ -21,7 +21,7 @@ export function browserOfFile(): () => Promise<Page> {
   };
 }
 
-/** The application of a customer: one page with the published frontend SDK in it, on an origin of its own. */
+/** A customer's application: one page with the published frontend SDK, on its own origin. */
 export async function startApplication({ isSameSite = false } = {}): Promise<string> {
   const bundled = await build({
     stdin: { contents: 'export { default } from "@nangohq/frontend";', resolveDir: import.meta.dirname },
@@ -47,7 +47,7 @@ export async function startApplication({ isSameSite = false } = {}): Promise<str
       }),
   );
   const origin = describeListener(server, false);
-  // Another site than the sidecar's, as most applications are. Ports make no site.
+  // A different site than the sidecar's, as for most applications. A port alone does not make another site.
   return isSameSite ? origin : origin.replace("127.0.0.1", "localhost");
 }
 

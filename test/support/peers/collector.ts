@@ -7,11 +7,11 @@ import { onTestFinished } from "vitest";
 /** A collector of spans that takes OTLP over HTTP in JSON, and reads it as strictly as its schema. */
 export interface TestCollector {
   readonly port: number;
-  /** What a sidecar is configured with to send here, soon. */
+  /** Environment variables that make a sidecar send spans here with little delay. */
   readonly env: Readonly<Record<string, string>>;
   readonly posts: readonly Post[];
   readonly spans: () => readonly CollectedSpan[];
-  /** Every byte that came, heads and all. */
+  /** Every received byte, request heads included. */
   readonly received: () => string;
 }
 
@@ -36,7 +36,7 @@ export interface CollectedSpan {
   readonly isError: boolean;
 }
 
-/** With what to answer; `never`, or by breaking the connection off: `reset`. */
+/** How the collector answers; `never`, or a connection `reset`. */
 type Answer =
   | { readonly status: number; readonly body?: string; readonly headers?: http.OutgoingHttpHeaders }
   | "never"

@@ -5,10 +5,10 @@ import { isIPv4 } from "node:net";
 import { onTestFinished } from "vitest";
 import type { ResolveHost } from "../../../src/relay/egress.ts";
 
-/** What a name leads to: addresses, or first of all another name; called anew for each question. */
+/** What each name resolves to: addresses, or first an alias; evaluated for each query. */
 export type Zone = Readonly<Record<string, () => { readonly addresses: readonly string[]; readonly alias?: string }>>;
 
-/** A name server of one's own over UDP, TTL 0, and a resolver that asks nobody else. */
+/** A DNS server over UDP with TTL 0, and a resolver that queries only this server. */
 export async function startDns(zone: Zone): Promise<ResolveHost> {
   const socket = createSocket("udp4");
   socket.on("message", (question, { port, address }) => socket.send(answerTo(question, zone), port, address));

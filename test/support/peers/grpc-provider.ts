@@ -32,13 +32,13 @@ export const definition = {
 export interface GrpcProvider {
   readonly port: number;
   readonly server: grpc.Server;
-  /** Of each call, what came with it. */
+  /** The metadata of each call. */
   readonly metadata: grpc.Metadata[];
   /** Names of calls that their callers gave up. */
   readonly cancelled: string[];
-  /** How many messages of streams it has written. */
+  /** The number of stream messages it has written. */
   written(): number;
-  /** How many it has read. */
+  /** The number of stream messages it has read. */
   read(): number;
 }
 
@@ -162,7 +162,7 @@ export interface GrpcCaller {
   say(message: Message, metadata: grpc.Metadata, options?: grpc.CallOptions): Promise<Said>;
 }
 
-/** An unmodified client of grpc-js for that provider, by whatever address. */
+/** An unmodified grpc-js client for that provider, at any address. */
 export function grpcCaller(
   address: string,
   credentials = grpc.credentials.createInsecure(),
@@ -194,7 +194,7 @@ export function metadataOf(fields: Readonly<Record<string, string>>): grpc.Metad
 
 export const statusOf = (call: grpc.ClientReadableStream<Message> | grpc.ClientWritableStream<Message>) =>
   new Promise<grpc.StatusObject>((resolve) => {
-    // Told once more by the status.
+    // The status event reports the same error.
     call.on("error", () => {});
     call.once("status", resolve);
   });

@@ -16,7 +16,7 @@ export interface Http2Provider {
 
 type Answering = (stream: ServerHttp2Stream, head: IncomingHttpHeaders, count: number) => void;
 
-/** Says what it was asked. */
+/** Echoes the request. */
 export const echo: Answering = (stream, head) => {
   const parts: Buffer[] = [];
   let trailers: IncomingHttpHeaders = {};
@@ -79,11 +79,11 @@ interface Frame {
 
 export interface FramesProvider {
   readonly port: number;
-  /** Of each connection, the frames that came. */
+  /** The received frames of each connection. */
   readonly connections: readonly Frame[][];
 }
 
-/** The same frame by frame: what it answers with is what a test writes. */
+/** The same on the level of frames: the test writes the frames of the response. */
 export async function startFramesProvider(
   answer: (frame: Frame, socket: Socket, connection: number) => void,
 ): Promise<FramesProvider> {

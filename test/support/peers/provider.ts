@@ -5,12 +5,12 @@ import { onTestFinished } from "vitest";
 import { ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { type HarnessOptions, secretKey, startTestSidecar, type TestSidecar } from "../sidecar/harness.ts";
 
-/** A provider of one's own, on a raw socket: it sees every byte, and says whatever a test wants it to say. */
+/** A provider on a raw socket: it records every byte, and sends any bytes that a test wants. */
 export interface RecordingProvider {
   readonly port: number;
-  /** Each connection that was made to it, with everything that came over it. */
+  /** Each connection, with everything received over it. */
   readonly connections: readonly RecordedConnection[];
-  /** All that came, over all connections. */
+  /** Everything received, over all connections. */
   received(): string;
 }
 
@@ -20,7 +20,7 @@ export interface RecordedConnection {
   readonly received: () => string;
   /** Requests that a strict reader finds in it. */
   readonly requests: () => readonly RecordedRequest[];
-  /** What has come after the last of them. */
+  /** The bytes after the last complete request. */
   readonly rest: () => string;
 }
 
@@ -31,7 +31,7 @@ export interface RecordedRequest {
   readonly body: string;
 }
 
-/** Called with each complete request; what it writes to the socket is the answer. */
+/** Called for each complete request; its writes to the socket are the response. */
 export type Answering = (request: RecordedRequest, socket: Socket, count: number) => void;
 
 export const ok: Answering = (request, socket) => {
@@ -123,9 +123,9 @@ export interface ProxiedSidecar extends TestSidecar {
   readonly proxyHeaders: Readonly<Record<string, string>>;
   /** The same as raw lines. */
   readonly proxyLines: string;
-  /** Writes bytes to the data door as they are, and returns all that comes back until it ends or falls silent. */
+  /** Writes raw bytes to the data listener, and returns the response up to its end or a silence. */
   raw(bytes: string | Buffer, options?: { readonly silentMs?: number }): Promise<string>;
-  /** The same, and whether the door has closed the connection. */
+  /** The same, and whether the listener closed the connection. */
   probe(bytes: string | Buffer, options?: { readonly silentMs?: number }): Promise<Probed>;
 }
 
@@ -136,7 +136,7 @@ export interface Probed {
 }
 
 interface ProxiedOptions extends HarnessOptions {
-  /** Sent as it is to `ProviderService.CreateProvider`. */
+  /** Sent unchanged to `ProviderService.CreateProvider`. */
   // biome-ignore lint/suspicious/noExplicitAny: any of the many kinds of credentials.
   readonly provider?: Record<string, any>;
   readonly credentials?: Readonly<Record<string, unknown>>;
@@ -210,7 +210,7 @@ function exchange(address: string, bytes: string | Buffer, silentMs: number): Pr
       clearTimeout(silence);
       done(true);
     });
-    // What stands for a byte stays one.
+    // A latin1 text is sent byte for byte.
     if (typeof bytes === "string") socket.write(bytes, "latin1");
     else socket.write(bytes);
   });

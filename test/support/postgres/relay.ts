@@ -1,26 +1,26 @@
 import { connect, createServer, type Socket } from "node:net";
 
-/** What happens to PostgreSQL when its turn has come, until the relay is mended. */
+/** The failure that the relay causes at the chosen moment, until it is repaired. */
 export type RelayFault =
   /** Connections break, and none can be made. */
   | "cut"
-  /** Nothing comes through any more, in neither direction. */
+  /** Forwards nothing any more, in either direction. */
   | "freeze"
-  /** New connections are told that there are too many; those that are there stay. */
+  /** Refuses new connections with "too many clients"; open ones stay. */
   | "full";
 
 export interface RelayPlan {
   readonly fault: RelayFault;
   /** The fault begins with this connection, counted from 1. */
   readonly atConnection?: number;
-  /** Or with this piece of what the client says, over all connections. */
+  /** Or at this client message, counted over all connections. */
   readonly atMessage?: number;
 }
 
-/** A network between a client and PostgreSQL that fails at a moment of its conversation which is told beforehand. */
+/** A network between a client and PostgreSQL that fails at a chosen message. */
 export interface Relay {
   readonly port: number;
-  /** Whether the moment has come. */
+  /** Whether the failure has started. */
   hasFailed(): boolean;
   readonly connections: number;
   readonly messages: number;
@@ -28,7 +28,7 @@ export interface Relay {
   close(): Promise<void>;
 }
 
-/** As PostgreSQL answers when `max_connections` are there. */
+/** PostgreSQL's answer above `max_connections`. */
 function tooManyClients(): Buffer {
   const fields = ["SFATAL", "VFATAL", "C53300", "Msorry, too many clients already"];
   const body = Buffer.concat([...fields.map((field) => Buffer.from(`${field}\0`)), Buffer.from("\0")]);

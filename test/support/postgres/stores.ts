@@ -5,7 +5,7 @@ import type { Backend, Change, Commit, Watcher } from "../../../src/store/contra
 import { openPostgresStore, type PostgresTiming } from "../../../src/store/postgres/postgres.ts";
 import { type Postgres, type PostgresOptions, startPostgres } from "./postgres.ts";
 
-/** One server for all tests of a file, and a schema for each. */
+/** One server for all tests of a file, and a schema for each test. */
 export interface PostgresFile {
   readonly server: Postgres;
   /** A name that no test had before. */
@@ -24,7 +24,7 @@ export interface OpenOptions {
 export interface Replica {
   readonly store: Backend;
   readonly metrics: Metrics;
-  /** Every line that was logged. */
+  /** Every logged line. */
   readonly logged: readonly string[];
 }
 
@@ -73,12 +73,12 @@ export const put = (key: string, value: string, expect?: number): Change => ({
 export const remove = (key: string): Change => ({ key, value: undefined });
 export const everything = { from: "\x01", to: "\u{10ffff}", limit: Number.MAX_SAFE_INTEGER };
 
-/** As `key=value`, in order. */
+/** The contents as `key=value`, in order. */
 export async function contentsOf(store: Backend): Promise<string[]> {
   return (await store.list(everything)).map(({ key, value }) => `${key}=${Buffer.from(value)}`);
 }
 
-/** A watcher that takes down what it is told, as `revision:key=value,…`. */
+/** A watcher that records what it receives, as `revision:key=value,…`. */
 export function scribe(): Watcher & { readonly told: string[]; isLost(): boolean } {
   const told: string[] = [];
   let lost = false;

@@ -5,14 +5,14 @@ export interface Wire {
   readonly port: number;
   /** Connections break, and none can be made. */
   cut(): void;
-  /** Nothing comes through any more, in neither direction. */
+  /** Forwards nothing any more, in either direction. */
   freeze(): void;
-  /** What is asked arrives; the answers do not, and the connection breaks. */
+  /** Forwards requests, drops the answers, and breaks the connection. */
   loseAnswers(): void;
-  /** What is sent to the server is kept back, for longer than its sender is there. */
+  /** Holds back messages to the server, for longer than their sender lives. */
   hold(): void;
   mend(): void;
-  /** What was kept back arrives, late. */
+  /** Delivers the held messages, late. */
   deliver(): void;
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Each takes more than half a minute, so that one of them begun last would be waited for when all else is done. */
+/** Each of these takes more than half a minute: if one started last, the whole run would wait for it. */
 const longest = [
   "faults/webhooks-loss",
   "unit/store/model-postgres",
@@ -16,7 +16,7 @@ const longest = [
   "cases/cli/dev",
 ].map((name) => fileURLToPath(new URL(`../../${name}.test.ts`, import.meta.url)));
 
-/** The longest tests first, on a machine that has never run them, too; then those that Vitest would begin with. */
+/** Runs the longest tests first, also on a machine without timings; then the others in Vitest's order. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const gone = longest.find((path) => !existsSync(path));

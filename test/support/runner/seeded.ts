@@ -12,5 +12,5 @@ export function seeded(seed: number): () => number {
 /** A whole number below `n`. */
 export const below = (random: () => number, n: number): number => Math.floor(random() * n);
 
-/** Another one each time, or that of an earlier run to see it again. */
+/** A new seed for each run, or that of an earlier run to repeat it. */
 export const faultSeed = (): number => Number(process.env["LATCHKEY_FAULT_SEED"] ?? Date.now() % 2 ** 31);

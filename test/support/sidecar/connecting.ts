@@ -4,7 +4,7 @@ import { LogService } from "../../../src/gen/latchkey/v1/log_pb.ts";
 import { type Started, started } from "../../cases/sandbox/started.ts";
 import { type HarnessOptions, startTestSidecar, type TestSidecar } from "./harness.ts";
 
-/** The application whose pages may use the browser routes. */
+/** The origin of the application whose pages may use the browser routes. */
 export const appOrigin = "https://app.example.com";
 
 const app = { type: "OAUTH2", client_id: "sandbox", client_secret: "sandbox-secret" };
@@ -23,7 +23,7 @@ export interface Connecting {
     id: string,
   ): Promise<Record<string, unknown> & { credentials: Record<string, unknown> }>;
   browser(): TestBrowser;
-  /** For another sidecar that knows the same. */
+  /** Environment variables for a second sidecar with the same keys. */
   readonly environment: Readonly<Record<string, string>>;
   readonly files: Readonly<Record<string, string>>;
 }
@@ -31,10 +31,10 @@ export interface Connecting {
 interface ConnectingOptions {
   readonly sandbox?: SandboxOptions;
   readonly sidecar?: HarnessOptions;
-  /** Of the integrations, by provider: what they have beside the usual. */
+  /** Extra settings of the integrations, by provider. */
   readonly providers?: (origin: string) => readonly object[];
   readonly integrations?: readonly object[];
-  /** Of the application's pages; unless said, `appOrigin`. */
+  /** The origin of the application's pages; default: `appOrigin`. */
   readonly origin?: string;
 }
 
@@ -91,9 +91,9 @@ export async function connecting(options: ConnectingOptions = {}): Promise<Conne
   };
 }
 
-/** What a browser does of itself: it keeps cookies by host, and goes where it is sent. */
+/** The parts of a browser that tests need: cookies by host, and redirects. */
 export interface TestBrowser {
-  /** One request, and where it leads. */
+  /** Sends one request, without following its redirect. */
   get(url: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
   /** Follows redirects until there is a page. */
   go(url: string): Promise<Page>;
@@ -101,7 +101,7 @@ export interface TestBrowser {
   until(url: string, prefix: string): Promise<string>;
   /** A form, sent; where it leads is not followed. */
   post(url: string, form: URLSearchParams): Promise<Response>;
-  /** Follows redirects to a page, or to an address that begins so, whichever comes first. */
+  /** Follows redirects to a page, or to an address with this prefix, whichever comes first. */
   toward(url: string, prefix: string): Promise<Page | string>;
   readonly cookies: Map<string, string>;
 }
@@ -165,7 +165,7 @@ export function createTestBrowser(): TestBrowser {
   };
 }
 
-/** Where a page leads by itself. */
+/** The target of a page's refresh. */
 export const refreshOf = (page: string): string | null =>
   /<meta http-equiv="refresh" content="0;url=([^"]*)">/.exec(page)?.[1]?.replaceAll("&amp;", "&") ?? null;
 
@@ -180,7 +180,7 @@ export const departure = (
 export const broughtBackTo = (all: Connecting, browser: TestBrowser, url: string) =>
   browser.until(url, `${all.sidecar.data}/oauth/callback`);
 
-/** How often the provider's token endpoint was asked for anything. */
+/** The number of requests to the provider's token endpoint. */
 export const tokenCalls = ({ sandbox }: Connecting): number => sandbox.seen().requests.token ?? 0;
 
 export const auditOf = async ({ sidecar }: Connecting, action: string) =>

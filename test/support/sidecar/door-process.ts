@@ -15,11 +15,11 @@ interface DoorsOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The configuration file, as JSON. */
   readonly config?: Readonly<Record<string, unknown>>;
-  /** What is created before, through doors without TLS, and the port of the provider that it names. */
+  /** Records created first, through listeners without TLS, and the provider's port. */
   readonly filled?: { readonly port: number; readonly fill: (running: Running) => Promise<void> };
 }
 
-/** latchkey in a process of its own with all four doors open. */
+/** latchkey in its own process with all four listeners. */
 export async function serveAllDoors(options: DoorsOptions = {}): Promise<Running> {
   const { isTls = false, env = {}, config = {}, filled } = options;
   const folder = await temporaryFolder();
@@ -44,7 +44,7 @@ function certificates(folder: string) {
   return Object.fromEntries(doorNames.map((door) => [door, { cert, key }]));
 }
 
-/** The status of a GET request on a connection of its own, or the code of its error. */
+/** The status of a GET request on a new connection, or the code of its error. */
 export function statusAt(url: string): Promise<number | string> {
   return new Promise((resolve) => {
     const { get } = url.startsWith("https:") ? https : http;
@@ -69,7 +69,7 @@ export async function expectUnharmed(running: Running, after: string): Promise<v
   });
 }
 
-/** How many file descriptors the process has open. */
+/** The number of open file descriptors of the process. */
 export const openFiles = ({ child }: Running): number => readdirSync(`/proc/${child.pid}/fd`).length;
 
 /** The body of a GET request. */

@@ -10,7 +10,7 @@ import { EnvironmentService } from "../../../src/gen/latchkey/v1/environment_pb.
 import { ProviderSchema, ProviderService } from "../../../src/gen/latchkey/v1/provider_pb.ts";
 import { furnish, type HarnessOptions, startUnmanaged, type TestSidecar } from "./harness.ts";
 
-/** One furnished sidecar for all tests of a file, which keep out of each other's way by the ids they use. */
+/** One sidecar with sample records for all tests of a file; the tests use different ids. */
 export function sidecarOfFile(options: HarnessOptions = {}): () => TestSidecar {
   let running: TestSidecar | undefined;
   let folder = "";
@@ -47,13 +47,13 @@ export async function setUp(
   if (status !== 200) throw new Error(`the integration was not created: ${JSON.stringify(body)}`);
 }
 
-/** A connection to a door without a library between. */
+/** A raw connection to a listener. */
 export interface Wire {
   readonly socket: Socket;
   send(bytes: string | Uint8Array): void;
-  /** What has come so far, once this much of it has. */
+  /** Resolves with the received text, once it is enough. */
   until(isEnough: (text: string) => boolean): Promise<string>;
-  /** All that came until the door closed the connection, in whichever way. */
+  /** Everything received until the listener closed the connection, in any way. */
   readonly ended: Promise<string>;
 }
 
@@ -65,7 +65,7 @@ export async function openWire(address: string): Promise<Wire> {
   socket.setEncoding("latin1").on("data", (chunk: string) => {
     text += chunk;
   });
-  // A door may cut off what it will not read.
+  // A listener may reset a connection whose input it rejects.
   socket.on("error", () => {});
   await once(socket, "connect");
   return {
@@ -86,7 +86,7 @@ export async function openWire(address: string): Promise<Wire> {
   };
 }
 
-/** One request, byte for byte, and its answer, which must have a body. */
+/** Sends one request byte for byte and returns its response, which must have a body. */
 export async function say(address: string, bytes: string | Uint8Array): Promise<string> {
   const wire = await openWire(address);
   wire.send(bytes);
@@ -95,7 +95,7 @@ export async function say(address: string, bytes: string | Uint8Array): Promise<
   return answer;
 }
 
-/** Whether an answer has come to the end of its body. */
+/** Whether a response has its whole body. */
 function isWhole(answer: string): boolean {
   const [top = "", body = ""] = answer.split("\r\n\r\n");
   const length = /^content-length: (\d+)/im.exec(top)?.[1];
@@ -105,5 +105,5 @@ function isWhole(answer: string): boolean {
 /** A head of these lines, with the empty one that ends it. */
 export const head = (...lines: readonly string[]): string => `${lines.join("\r\n")}\r\n\r\n`;
 export const statusOf = (answer: string): number => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1]);
-/** How many answers there are in what a wire received. */
+/** The number of responses in a received text. */
 export const answersIn = (text: string): number => text.split(/HTTP\/1\.1 \d{3} /).length - 1;

@@ -6,17 +6,20 @@ import type { TestSidecar } from "./harness.ts";
 
 type Auth = NonNullable<MessageInitShape<typeof ProviderSchema>["auth"]>;
 
-/** One kind of credentials that the JSON routes take: a provider that wants it, and credentials as `POST /connections` takes and shows them. */
+/**
+ * One kind of credentials of the JSON routes: a provider that uses it, and credentials as `POST /connections` accepts
+ * and shows them.
+ */
 export interface KindOfCredentials {
   readonly type: string;
   readonly auth: Auth;
   /** Everything that the kind can hold. Each value that is secret is got from `secret`, which makes it. */
   readonly whole: (secret: (name: string) => string) => Readonly<Record<string, unknown>>;
-  /** No more than it must hold. */
+  /** The required fields only. */
   readonly least: Readonly<Record<string, unknown>>;
-  /** With no more than it must hold, its token is asked for before it is shown; and here there is nobody to ask. */
+  /** With only the required fields, a token is requested before it is shown, and no test server answers here. */
   readonly isAskedFor?: boolean;
-  /** What the answer shows beside what was sent. */
+  /** Fields of the response beside those that were sent. */
   readonly added?: Readonly<Record<string, unknown>>;
 }
 

@@ -19,13 +19,13 @@ export const adminKey = "lk_test-admin-key-of-the-control-plane";
 /** 32 bytes. */
 export const sealKey = `test:${Buffer.alloc(32, 7).toString("base64")}`;
 
-/** The proxy's tests run on each lane, and on the fast one also as in a crowd. */
+/** The proxy's tests run on each HTTP path, and on the fast path also in batch mode. */
 const lane = process.env["LATCHKEY_TEST_LANE"] ?? "fast";
-/** Whether ordinary requests to providers take the fast lane. */
+/** Whether ordinary requests to providers take the fast path. */
 export const isFastLane = lane !== "general";
 if (lane === "crowd") setCrowd(0);
 
-/** What a sidecar of the tests is configured with: ports and a store of its own. */
+/** Settings of a sidecar in tests: its own ports and store. */
 export const testVariables = (folder: string): Readonly<Record<string, string>> => ({
   LATCHKEY_DATA_LISTEN: "127.0.0.1:0",
   LATCHKEY_CONTROL_LISTEN: "127.0.0.1:0",
@@ -38,23 +38,23 @@ export const testVariables = (folder: string): Readonly<Record<string, string>> 
   LATCHKEY_FAST_LANE: isFastLane ? "on" : "off",
 });
 
-/** A sidecar in this process, on ports of its own, over a store of its own, and what a caller needs to reach it. */
+/** A sidecar in this process, with its own ports and store, and the means to call it. */
 export interface TestSidecar {
   readonly sidecar: Sidecar;
   readonly config: Config;
   readonly world: World;
   readonly folder: string;
-  /** Every line that was logged. */
+  /** Every logged line. */
   readonly logged: readonly string[];
   /** Addresses, without a slash at the end. */
   readonly data: string;
   readonly control: string;
   readonly ops: string;
-  /** A request to the data door with the environment's key. */
+  /** A request to the data listener with the environment's key. */
   rest(method: string, path: string, options?: RestOptions): Promise<RestAnswer>;
   /** A gRPC client with the control key. */
   client<S extends DescService>(service: S, key?: string): Client<S>;
-  /** One metric's value, by its name and labels as the exposition writes them. */
+  /** The value of one metric, by its name and labels as in the exposition. */
   metric(series: string): Promise<number | undefined>;
   stop(): Promise<void>;
 }
@@ -78,9 +78,9 @@ export interface HarnessOptions {
   /** Start again over the store of an earlier sidecar. */
   readonly folder?: string;
   readonly now?: () => number;
-  /** What is found on disk, by path: a configuration file, a certificate. */
+  /** Files by path: a configuration file, a certificate. */
   readonly files?: Readonly<Record<string, string>>;
-  /** How names of providers are resolved; by default as the system does. */
+  /** Resolves names of providers; default: the system's resolver. */
   readonly resolve?: ResolveHost;
 }
 
@@ -107,7 +107,7 @@ export async function startTestSidecar(options: HarnessOptions = {}): Promise<Te
   return running;
 }
 
-/** As `startTestSidecar`, for a whole file: whoever starts it stops it. */
+/** Like `startTestSidecar`, for a whole file; its caller must stop it. */
 export async function startUnmanaged({
   env = {},
   folder,

@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findPostgres } from "../postgres/postgres.ts";
 
-/** What a machine may lack. A test that needs it says so, and is skipped in sight. */
+/** Programs and features that a machine may lack. A test that needs one declares it, and is visibly skipped. */
 const present = {
   curl: () => spawnSync("curl", ["--version"]).status === 0,
-  /** A browser: Debian's, or whichever is called so. */
+  /** A browser: Debian's, or any program with this name. */
   chromium: () => spawnSync("chromium", ["--version"]).status === 0,
   nghttp: () => spawnSync("h2load", ["--version"]).status === 0 && spawnSync("nghttp", ["--version"]).status === 0,
   openssl: () => spawnSync("openssl", ["version"]).status === 0,
-  /** A C compiler, and a system that lets what it made step in front of libc. */
+  /** A C compiler, on a system that can preload its output before libc. */
   compiler: () => process.platform === "linux" && spawnSync("cc", ["--version"]).status === 0,
   strace: () => spawnSync("strace", ["-V"]).status === 0,
   pgbouncer: () => spawnSync("pgbouncer", ["--version"]).status === 0,
@@ -21,7 +21,7 @@ const present = {
   slowhttptest: () => spawnSync("slowhttptest", ["-h"]).error === undefined,
   /** Builds images without an engine, out of Debian's packages, which it is the system to have. */
   buildah: () => spawnSync("buildah", ["--version"]).status === 0 && spawnSync("apt-get", ["--version"]).status === 0,
-  /** Processes and mounts that nobody else sees: what a container is made of. */
+  /** Private processes and mounts, as in a container. */
   namespaces: () => spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status === 0,
   promtool: () => spawnSync("promtool", ["--version"]).status === 0,
   /** A small disk of one's own, to fill. */
@@ -34,7 +34,7 @@ const present = {
   },
 };
 
-/** For `it.skipIf(lacks("openssl"))`. Where nothing may be skipped, the lack itself is the failure. */
+/** For `it.skipIf(lacks("openssl"))`. Throws if tests may not be skipped. */
 export function lacks(need: keyof typeof present): boolean {
   const isLacking = !present[need]();
   if (isLacking && process.env["LATCHKEY_TEST_SKIPS"] === "refused") throw new Error(`this machine lacks ${need}`);

@@ -4,10 +4,10 @@ import { onTestFinished } from "vitest";
 import { testVariables } from "./harness.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
-/** What Node has made of the sources, for the next of the many processes: it halves what the start of one takes. */
+/** Node's compile cache for the many processes: it halves their start time. */
 const compiled = fileURLToPath(new URL("../../../node_modules/.cache/latchkey-compiled", import.meta.url));
 
-/** A latchkey in a process of its own, as an operator starts it. */
+/** latchkey in its own process, as an operator starts it. */
 export interface Running {
   readonly child: ChildProcess;
   readonly stdout: () => string;
@@ -16,7 +16,7 @@ export interface Running {
   readonly exited: Promise<number | NodeJS.Signals>;
   /** Waits until a line of its output has this in it; rejects when it ends before. */
   says(text: string): Promise<void>;
-  /** Where a door listens, once it does. */
+  /** The address of a listener, once it listens. */
   address(door: "data" | "public" | "control" | "ops"): string;
 }
 
@@ -24,13 +24,13 @@ interface LaunchOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly cwd?: string;
-  /** What runs in place of latchkey's own `main.ts`. */
+  /** The program to run instead of latchkey's own `main.ts`. */
   readonly program?: string;
   /** Options of `prlimit` that it runs under. */
   readonly limits?: readonly string[];
 }
 
-/** What `serve` needs, on ports of its own. A variable that is undefined is left out. */
+/** The settings that `serve` needs, with its own ports. An undefined variable is removed. */
 export function launch(
   args: readonly string[],
   { env = {}, folder, cwd, program = main, limits }: LaunchOptions,
@@ -93,7 +93,7 @@ export function launch(
   };
 }
 
-/** As `launch(["serve"])`, once it is ready. */
+/** Like `launch(["serve"])`; resolves once it is ready. */
 export async function serveInProcess(options: LaunchOptions): Promise<Running> {
   const running = launch(["serve"], options);
   await running.says('"phase":"ready"');

@@ -14,14 +14,14 @@ export interface Notifying {
 export interface Receiving {
   readonly sidecar: TestSidecar;
   readonly application: Application;
-  /** An integration of a provider, by the provider's name unless said. */
+  /** Creates an integration of a provider; default key: the provider's name. */
   integrate(provider: string, more?: object): Promise<void>;
   connect(id: string, more?: object): Promise<void>;
-  /** As a provider does. */
+  /** Sends a notification, as a provider does. */
   notify(notifying?: Notifying): Promise<{ readonly status: number; readonly text: string; readonly headers: Headers }>;
   /** A calendar's notification. */
   notifyOf(uri: string, number?: number | string, more?: Readonly<Record<string, string>>): Promise<number>;
-  /** Again, over the same store. */
+  /** Restarts the sidecar over the same store. */
   restart(): Promise<TestSidecar>;
 }
 
@@ -101,7 +101,7 @@ export async function startReceiving({ env = {}, ...rest }: HarnessOptions = {})
   return receiving;
 }
 
-/** A head as it is written, for what `fetch` would not send. Resolves with the status. */
+/** Sends a raw request head that `fetch` would not send. Resolves with the status. */
 export function sendRaw(url: string, head: Readonly<Record<string, string>>, body = ""): Promise<number> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(url, { method: "POST", headers: head }, (response) => {

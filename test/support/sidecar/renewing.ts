@@ -10,11 +10,11 @@ export const provider = "sandbox-unified";
 interface Renewing extends Pick<HarnessOptions, "now" | "folder"> {
   readonly sandbox?: SandboxOptions;
   readonly env?: Readonly<Record<string, string>>;
-  /** What is said of its refresh tokens in the provider's description. */
+  /** The refresh-token settings of the provider's description. */
   readonly refreshTokens?: Readonly<Record<string, unknown>>;
 }
 
-/** A sidecar whose connections a sandbox renews. */
+/** A sidecar whose connections a sandbox refreshes. */
 export async function startRenewing({ sandbox: options = {}, env = {}, refreshTokens, ...rest }: Renewing = {}) {
   const sandbox = await started(options);
   const described = describeProviders(sandbox.origin).map((one) =>
@@ -36,7 +36,7 @@ export async function startRenewing({ sandbox: options = {}, env = {}, refreshTo
     });
   const sidecar = await beside();
   const { connect, call } = proxyCall(sidecar);
-  /** The connection `ada`, with credentials that ran out a minute ago unless said. */
+  /** Creates the connection `ada`; by default its credentials expired a minute ago. */
   async function connectAda({ expiresInS = -60 }: { readonly expiresInS?: number } = {}) {
     const { access_token, refresh_token, grant } = sandbox.grant();
     const now = rest.now?.() ?? Date.now();
@@ -47,7 +47,7 @@ export async function startRenewing({ sandbox: options = {}, env = {}, refreshTo
   const get = (path = "/drive/v3/files"): Promise<Response> => call(provider, path);
   const show = async (query = "") =>
     (await sidecar.rest("GET", `/connections/ada?provider_config_key=${provider}${query}`)).body;
-  /** How often the token endpoint was asked. */
+  /** The number of requests to the token endpoint. */
   const renewals = () => sandbox.seen().requests.token ?? 0;
   return { sandbox, sidecar, beside, connectAda, get, call, show, renewals };
 }

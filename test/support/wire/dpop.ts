@@ -5,7 +5,7 @@ export interface VerifiedProof {
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
-/** Reads a proof as a server does (RFC 9449, section 4.3): nothing of it is believed that its own key has not signed. */
+/** Verifies a proof as a server does (RFC 9449, section 4.3), with the key that the proof itself contains. */
 export function verifiedProof(proof: string): VerifiedProof {
   const [head = "", body = "", signature = "", ...more] = proof.split(".");
   const read = (part: string) => JSON.parse(Buffer.from(part, "base64url").toString("utf8"));

@@ -6,7 +6,7 @@ import type { TestSidecar } from "../sidecar/harness.ts";
 
 type Doors = Pick<TestSidecar, "control" | "rest">;
 
-/** Somebody else's calls on both doors, one after the other: how long the slowest took. */
+/** Calls both listeners one request at a time during a flood; returns the slowest duration. */
 export async function slowestOfOthers({ control, rest }: Doors): Promise<number> {
   let slowest = 0;
   for (let i = 0; i < 10; i += 1) {
@@ -21,19 +21,19 @@ export async function slowestOfOthers({ control, rest }: Doors): Promise<number>
   return slowest;
 }
 
-/** The peer is told to go and its connection ends; meanwhile nobody else waits, and little is spent on it. */
+/** Expects a GOAWAY and the end of the flooding connection, with little CPU time and no delay for other callers. */
 export async function expectSentAway(
   doors: Doors,
   peer: FramesPeer,
   flood: (peer: FramesPeer) => void | Promise<void>,
 ): Promise<void> {
   const before = process.cpuUsage();
-  // Once closed, what is still to be sent is sent in vain.
+  // Once the connection is closed, later writes are lost.
   await Promise.race([flood(peer), peer.closed]);
   expect(await slowestOfOthers(doors)).toBeLessThan(5_000);
   await peer.closed;
   expect(peer.goaway()).not.toBe(http2.constants.NGHTTP2_NO_ERROR);
-  // Both ends and the others' calls lie in this process.
+  // This process runs both ends and the other callers.
   const { user, system } = process.cpuUsage(before);
   expect((user + system) / 1_000_000).toBeLessThan(5);
 }

@@ -8,13 +8,13 @@ import { contradictions, opening, type RequestFields, requestBlock } from "./hos
 
 /** Connections of clients that send anything and leave at any time, drawn from a seed. */
 export interface HostileConnections {
-  /** Opens one to one of the doors, and resolves when it is over. */
+  /** Opens a connection to one of the listeners, and resolves when it has ended. */
   next(): Promise<void>;
 }
 
 interface HostileOptions {
   readonly random: () => number;
-  /** Addresses of doors, `http` or `https`. */
+  /** Addresses of listeners, `http` or `https`. */
   readonly doors: readonly string[];
   /** Headers of a caller that is let in. */
   readonly headers: Readonly<Record<string, string>>;
@@ -151,7 +151,7 @@ export async function runHostile(hostile: HostileConnections, count: number, atO
   await Promise.all(Array.from({ length: atOnce }, work));
 }
 
-/** What an exposition says is open, other than the connection that asks for it. */
+/** The gauges that an exposition shows as open, except the connection that reads it. */
 export const openGauges = (exposition: string): readonly string[] =>
   exposition
     .split("\n")

@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 import tls from "node:tls";
 import { flags, frame, literal, uint32 } from "../../cases/control-plane/frames.ts";
 
-/** What an HTTP/2 client sends first: the preface, then SETTINGS. */
+/** The first bytes of an HTTP/2 client: the preface and SETTINGS. */
 export const opening = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame("settings")]);
 
 export interface RequestFields {
@@ -25,7 +25,7 @@ export const requestBlock = ({ method = "POST", path, authority = "localhost", m
 
 export interface Attack {
   readonly name: string;
-  /** Frames that are sent behind the opening, each in a write of its own. */
+  /** Frames after the opening, each in its own write. */
   readonly writes: (fields: RequestFields) => readonly Buffer[];
 }
 
@@ -42,7 +42,7 @@ function headersOf(fields: RequestFields, more: Readonly<Record<string, string>>
 const data = (bytes: number, set: number = endStream): Buffer =>
   frame("data", { stream: 1, flags: set, payload: Buffer.alloc(bytes, "x") });
 
-/** Requests whose later frames make no sense, all of it in one write. */
+/** Requests whose later frames contradict the first, in a single write. */
 export const contradictions: readonly Attack[] = [
   {
     name: "more DATA than content-length",
@@ -144,20 +144,20 @@ interface Target {
   readonly protocols?: string[];
 }
 
-/** A client's connection to a door, over TLS where the door speaks TLS. */
+/** A client's connection to a listener, over TLS if the listener uses TLS. */
 export interface Peer {
-  /** Stays open when the door has closed its side. */
+  /** Stays open after the listener closed its side. */
   readonly socket: Socket;
   /** The TCP connection below TLS; the same without. */
   readonly tcp: Socket;
 }
 
-/** A connection without TLS, whatever the door speaks. */
+/** A connection without TLS, even to a TLS listener. */
 export async function dialTcp(address: string): Promise<Peer> {
   const { hostname, port } = new URL(address);
   const tcp = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
   await once(tcp, "connect");
-  // A door that resets what breaks its rules does what it should.
+  // A listener may reset a connection that breaks its rules.
   tcp.on("error", () => {});
   return { socket: tcp.resume(), tcp };
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import http2, { type ClientHttp2Session, type ClientHttp2Stream, type OutgoingHttpHeaders } from "node:http2";
 import { onTestFinished } from "vitest";
 
-/** One request over HTTP/2, and all that came of it. */
+/** One request over HTTP/2, and its whole response. */
 export interface Streamed {
   readonly status: number;
   readonly headers: http2.IncomingHttpHeaders;
@@ -11,7 +11,7 @@ export interface Streamed {
   readonly informational: readonly number[];
   readonly body: string;
   readonly trailers: http2.IncomingHttpHeaders;
-  /** How the stream was ended, 0 when properly. */
+  /** How the stream ended; 0 for a regular end. */
   readonly code: number;
 }
 
@@ -61,7 +61,7 @@ export function answerOf(stream: ClientHttp2Stream): Promise<Streamed> {
     trailers = found;
   });
   stream.on("data", (part: Buffer) => parts.push(part));
-  // What went wrong is read from the code.
+  // The code tells what failed.
   stream.on("error", () => {});
   return new Promise((resolve) =>
     stream.once("close", () =>

@@ -24,14 +24,14 @@ export const rulesOf = (rules: MessageInitShape<typeof NotificationRulesSchema>)
 
 const catalogue = loadCatalogue();
 
-/** Those of a provider that everybody knows. */
+/** The notification rules of a provider of the catalogue. */
 export function knownRules(name: string): NotificationRules {
   const rules = catalogue.get(name)?.notification;
   if (rules === undefined) throw new Error(`${name} has no notifications`);
   return rules;
 }
 
-/** Bytes that are the same in every run, so that what fails fails again (mulberry32). */
+/** The same bytes in every run, so that a failure repeats (mulberry32). */
 export function randomBytes(seed: number, length: number): Uint8Array {
   let state = seed;
   return Uint8Array.from({ length }, () => {

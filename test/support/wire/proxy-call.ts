@@ -1,6 +1,8 @@
 import http from "node:http";
 
-/** One request through a door, with what `fetch` hides: fields as they came, trailers, 1xx, and whether it ended well. */
+/**
+ * One request to a listener, with what `fetch` hides: raw fields, trailers, 1xx, and whether the response ended well.
+ */
 export interface Called {
   readonly status: number;
   readonly reason: string;

@@ -1,7 +1,7 @@
-/** The forms in which a secret may lie somewhere and still be one. */
+/** The encodings in which a leaked secret may appear. */
 export function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
-  // Base64 of a text within another begins at one of three offsets; what the neighbours share in is left out.
+  // Base64 within a longer text has one of three offsets; the characters shared with the neighbors are dropped.
   const shifted = [0, 1, 2].map((by) => Buffer.concat([Buffer.alloc(by), bytes]).toString("base64"));
   const inner = shifted.map((text, by) => text.slice(by === 0 ? 0 : by + 1).replace(/.{0,4}$/, ""));
   const hex = bytes.toString("hex");
