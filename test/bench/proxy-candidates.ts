@@ -62,10 +62,12 @@ export function usedIds(way: Way, count: number): string[] {
 interface Kinds {
   readonly origins: Origins;
   readonly folder: string;
+  /** Another build of the sidecar (its `latchkey.js`) to measure in the same rounds. */
+  readonly beside: string | undefined;
 }
 
-/** Those that are there, the sidecar first. */
-export function kindsThere({ origins, folder }: Kinds): Kind[] {
+/** The candidates that this machine has, the sidecar first. With another build beside it, only nginx is kept. */
+export function kindsThere({ origins, folder, beside }: Kinds): Kind[] {
   const configured = { ca: origins.ca, folder, descriptors: descriptorLimit() };
   const native = (
     name: string,
@@ -103,12 +105,12 @@ export function kindsThere({ origins, folder }: Kinds): Kind[] {
       (hops) => caddyConfiguration({ ...configured, hops }),
     ),
   ];
-  return [
-    { name: "latchkey", start: () => startSidecar({ origins, folder }) },
-    ...natives.filter(({ name }) => isThere(name)),
-    node("http-proxy-3"),
-    node("node:http"),
-  ];
+  const sidecar = { name: "latchkey", start: () => startSidecar({ origins, folder }, { store: "store" }) };
+  if (beside !== undefined) {
+    const other = { name: "beside", start: () => startSidecar({ origins, folder }, { store: "beside", dist: beside }) };
+    return [sidecar, other, ...natives.slice(0, 1).filter(({ name }) => isThere(name))];
+  }
+  return [sidecar, ...natives.filter(({ name }) => isThere(name)), node("http-proxy-3"), node("node:http")];
 }
 
 const program = fileURLToPath(new URL("proxy-relays.ts", import.meta.url));
@@ -127,13 +129,23 @@ async function startHops(
   return { ...running, portTo: (way) => ports[ways.indexOf(way)] ?? 0 };
 }
 
-async function startSidecar({ origins, folder }: Kinds): Promise<Candidate> {
+interface SidecarBuild {
+  /** The folder of its store, under the folder of the bench. */
+  readonly store: string;
+  readonly dist?: string | undefined;
+}
+
+async function startSidecar(
+  { origins, folder }: Pick<Kinds, "origins" | "folder">,
+  { store, dist }: SidecarBuild,
+): Promise<Candidate> {
   const file = join(folder, "latchkey.yaml");
   // As the peers, who set no limit.
   writeFileSync(file, "proxy: { requests_per_host: 10000, waiting_per_host: 10000 }\n");
   const { http, https, scripted } = origins.ports;
   const running = await startBenchSidecar({
-    folder: join(folder, "store"),
+    folder: join(folder, store),
+    dist,
     command: pinnedTo(cores.candidate),
     env: {
       LATCHKEY_CONFIG: file,
@@ -146,10 +158,17 @@ async function startSidecar({ origins, folder }: Kinds): Promise<Candidate> {
   return { pid: running.pid, stop: running.stop, portTo: () => port };
 }
 
-/** Fills the sidecar's store; returns how many a second. */
-export async function fillStore({ origins, folder, count }: Kinds & { readonly count: number }): Promise<number> {
+/** Fills the store of one build; returns the connections imported a second. */
+export async function fillStore({
+  origins,
+  folder,
+  count,
+  store,
+  dist,
+}: Pick<Kinds, "origins" | "folder"> & SidecarBuild & { readonly count: number }): Promise<number> {
   const running = await startBenchSidecar({
-    folder: join(folder, "store"),
+    folder: join(folder, store),
+    dist,
     env: { LATCHKEY_ADMIN_KEY: adminKey },
   });
   endWithUs(running.pid);

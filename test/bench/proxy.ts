@@ -32,6 +32,8 @@ export interface ProxyOptions {
   readonly rounds: number;
   /** Of each measurement. */
   readonly seconds: number;
+  /** Another build of the sidecar (its `latchkey.js`), measured in the same rounds. */
+  readonly beside: string | undefined;
 }
 
 interface Bench extends ProxyOptions {
@@ -51,18 +53,21 @@ const parts: Readonly<Record<string, (bench: Bench) => Promise<void>>> = {
  * judges where its credentials may go, and counts; the others put in one header and relay.
  */
 export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
-  const options = { ...asked, count: asked.count || 100_000, rounds: asked.rounds || 5, seconds: asked.seconds || 2 };
+  const { beside } = asked;
+  const options = { beside, count: asked.count || 100_000, rounds: asked.rounds || 5, seconds: asked.seconds || 2 };
   const only = asked.only?.length ? asked.only : Object.keys(parts);
   const unknown = only.filter((name) => parts[name] === undefined);
   if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: there are ${Object.keys(parts).join()}`);
   pinSelf();
   await withFolder(async (folder) => {
-    mkdirSync(`${folder}/store`);
+    for (const store of ["store", "beside"]) mkdirSync(`${folder}/${store}`);
     const origins = await startOrigins(folder);
     try {
-      const rate = await fillStore({ origins, folder, count: options.count });
+      const filled = { origins, folder, count: options.count };
+      if (beside !== undefined) await fillStore({ ...filled, store: "beside", dist: beside });
+      const rate = await fillStore({ ...filled, store: "store" });
       say(`${options.count} connections imported, ${Math.round(rate)}/s; load average ${loadAverage()}`);
-      const bench = { ...options, only, folder, origins, kinds: kindsThere({ origins, folder }) };
+      const bench = { ...options, only, folder, origins, kinds: kindsThere({ origins, folder, beside }) };
       for (const name of only) {
         await parts[name]?.(bench);
         say(`load average ${loadAverage()}\n`);

@@ -1,6 +1,7 @@
 /**
  * `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. Those of the proxy and of
- * webhooks have parts (`--only requests,streams`), and can be made longer (`--rounds N`).
+ * webhooks have parts (`--only requests,streams`), and can be made longer (`--rounds N`). Those of the proxy and of the start measure a
+ * second build in the same rounds (`--beside ../before/dist/latchkey.js`).
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";
@@ -19,7 +20,7 @@ import { webhooks } from "./webhooks.ts";
 const text = { type: "string" } as const;
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { count: text, only: text, rounds: text, seconds: text },
+  options: { beside: text, count: text, only: text, rounds: text, seconds: text },
 });
 const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
   connections,
@@ -32,11 +33,12 @@ const benches: Readonly<Record<string, (count: number) => Promise<void>>> = {
       only: values.only?.split(",") ?? [],
       rounds: Number(values.rounds ?? 0),
       seconds: Number(values.seconds ?? 0),
+      beside: values.beside,
     }),
   records,
   refresh: (count) => refresh(count, Number(values.rounds ?? 0)),
   scripts,
-  start,
+  start: (count) => start({ count, beside: values.beside }),
   store,
   syncs,
   webhooks: () => webhooks({ only: values.only?.split(",") ?? [], rounds: Number(values.rounds ?? 0) }),

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { LoopLook } from "./loop-probe.ts";
 
-const dist = fileURLToPath(new URL("../../dist/latchkey.js", import.meta.url));
+/** The program that `npm run build` makes of this tree. */
+export const builtDist = fileURLToPath(new URL("../../dist/latchkey.js", import.meta.url));
 
 export const secretKey = "lk_bench-secret-key-of-the-environment-dev";
 
@@ -31,6 +32,8 @@ export interface BenchSidecar {
 
 interface BenchOptions {
   readonly folder: string;
+  /** The built program to start; this tree's unless another is named. */
+  readonly dist?: string | undefined;
   /** What its command line begins with. */
   readonly command?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -41,7 +44,7 @@ interface BenchOptions {
 const probe = fileURLToPath(new URL("loop-probe.ts", import.meta.url));
 
 export async function startBenchSidecar(options: BenchOptions): Promise<BenchSidecar> {
-  const { folder, command = [], env = {}, isProbed } = options;
+  const { folder, dist = builtDist, command = [], env = {}, isProbed } = options;
   const since = performance.now();
   const loaded = isProbed ? ["--import", probe] : [];
   const [program = "", ...args] = [...command, process.execPath, ...loaded, dist, "serve"];

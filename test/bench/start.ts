@@ -1,25 +1,37 @@
 import { spawnSync } from "node:child_process";
-import { ms, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
+import { builtDist, ms, quantile, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
-/** From nothing to ready, over an empty store, beside a Node that starts and does nothing. */
-export async function start(count: number): Promise<void> {
-  const sidecar: number[] = [];
-  const bare: number[] = [];
+interface StartOptions {
+  readonly count: number;
+  /** Another build of the sidecar (its `latchkey.js`), measured in the same rounds. */
+  readonly beside: string | undefined;
+}
+
+/** Starts over an empty store until ready, beside a Node that starts and does nothing; and the memory after the start. */
+export async function start({ count, beside }: StartOptions): Promise<void> {
+  const dists = new Map([["empty sidecar", builtDist]]);
+  if (beside !== undefined) dists.set("beside", beside);
+  const times = new Map<string, number[]>();
+  const memory = new Map<string, number[]>();
+  const note = (all: Map<string, number[]>, name: string, value: number) =>
+    all.set(name, [...(all.get(name) ?? []), value]);
   for (let round = 0; round < (count || 15); round += 1) {
-    await withFolder(async (folder) => {
-      const running = await startBenchSidecar({ folder });
-      sidecar.push(running.readyMs);
-      await running.stop();
-    });
+    for (const [name, dist] of dists) {
+      await withFolder(async (folder) => {
+        const running = await startBenchSidecar({ folder, dist });
+        note(times, `${name}, start to ready`, running.readyMs);
+        note(memory, `${name}, memory of its own`, running.ownMiB());
+        await running.stop();
+      });
+    }
     const since = performance.now();
     spawnSync(process.execPath, ["-e", "0"]);
-    bare.push(performance.now() - since);
+    note(times, "node -e 0", performance.now() - since);
   }
-  for (const [name, times] of [
-    ["empty sidecar, start to ready", sidecar],
-    ["node -e 0", bare],
-  ] as const) {
-    const sorted = times.toSorted((a, b) => a - b);
-    process.stdout.write(`${name}: median ${ms(quantile(sorted, 0.5))}, worst ${ms(quantile(sorted, 1))}\n`);
-  }
+  const say = (name: string, values: readonly number[], format: (value: number) => string) => {
+    const sorted = values.toSorted((a, b) => a - b);
+    process.stdout.write(`${name}: median ${format(quantile(sorted, 0.5))}, worst ${format(quantile(sorted, 1))}\n`);
+  };
+  for (const [name, values] of times) say(name, values, ms);
+  for (const [name, values] of memory) say(name, values, (value) => `${value} MiB`);
 }
