@@ -41,7 +41,7 @@ export interface OutgoingRequest {
   /** The result of `endingOf` for the attachment. */
   readonly ending?: string | undefined;
   readonly proxy: ProxyRules | undefined;
-  /** The response body must not be compressed, because it will be read here. */
+  /** The response body must be whole and not compressed, because it will be searched here. */
   readonly wantsPlain: boolean;
   /** The body, for a signing attachment that needs it. */
   readonly content: Uint8Array | undefined;
@@ -68,13 +68,19 @@ export interface OutgoingParts {
 }
 
 /**
+ * Fields with which a caller would get a body that cannot be searched: compressed, or in parts too short to hold a whole
+ * secret. A provider that gets no `Range` answers with the whole.
+ */
+const hidingFields = ["accept-encoding", "grpc-accept-encoding", "range", "if-range"];
+
+/**
  * Builds the provider request from the caller's, with the credentials attached; these replace the caller's fields of
  * the same name.
  */
 export function outgoingParts(going: OutgoingRequest): OutgoingParts {
   const { asked, basePath, attachment, proxy } = going;
   const brought = namesOf(attachment);
-  const replaced = going.wantsPlain ? new Set([...brought, "accept-encoding", "grpc-accept-encoding"]) : brought;
+  const replaced = going.wantsPlain ? new Set([...brought, ...hidingFields]) : brought;
   const { pairs: fields, contentLength } = outgoingFields(asked.rawHeaders, { replaced, key: asked.key });
   if (proxy !== undefined) addDefaults(fields, { defaults: proxy.headers, own: replaced });
   if (going.wantsPlain) fields.push("Accept-Encoding", "identity");

@@ -126,6 +126,26 @@ it("refuses an answer that echoes the credentials before any of it has gone on",
   expect(await running.metric("latchkey_proxy_open")).toBe(0);
 });
 
+it("hands a secret on in no parts of a body, each too short to be recognized", async () => {
+  const inParts: Answering = ({ line, fields }, socket) => {
+    const body = JSON.stringify({ again: secret, of: line });
+    const [, range = ""] = fields.find(([name]) => name === "range") ?? [];
+    const [, first, last] = /^bytes=(\d+)-(\d+)/.exec(range) ?? [];
+    if (first === undefined) return void socket.write(text(body));
+    const part = body.slice(Number(first), Number(last) + 1);
+    socket.write(`HTTP/1.1 206 Partial Content\r\nContent-Length: ${part.length}\r\n\r\n${part}`);
+  };
+  for (const how of ["MASK", "REFUSE"] as const) {
+    const { ask } = await guarded(how, inParts);
+    for (const range of ["bytes=10-16", "bytes=17-23"]) {
+      const answer = await ask("/echo", { range, "if-range": '"x"' });
+      expect([answer.status, answer.body.includes("s3cr3t-")], range).toEqual([how === "MASK" ? 200 : 502, false]);
+    }
+  }
+  const off = await guarded("OFF", inParts);
+  expect((await off.ask("/echo", { range: "bytes=10-16" })).status).toBe(206);
+});
+
 it("leaves everything as it is where nothing was asked for", async () => {
   const off = await guarded("OFF", echoing);
   expect((await off.ask("/echo")).body).toContain(secret);

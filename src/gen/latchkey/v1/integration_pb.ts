@@ -92,7 +92,8 @@ export type Integration = Message<"latchkey.v1.Integration"> & {
   channels?: ChannelSettings | undefined;
 
   /**
-   * What happens when the provider echoes the credential that was sent. An update to OFF from MASK or REFUSE
+   * What happens when the provider echoes the credential that was sent. With MASK or REFUSE a caller's `Range` and
+   * `If-Range` are not sent: a part of a body may hold a part of a secret, which cannot be recognized. An update to OFF from MASK or REFUSE
    * needs `credentials:read` as well.
    *
    * @generated from field: latchkey.v1.Integration.Reflection reflection = 10;
