@@ -62,7 +62,7 @@ export class ProviderLinks implements LinksBack {
     const isWhole = /^[a-z][a-z0-9+.-]*:/i.test(reference);
     if (!isWhole && !URL.canParse(reference, requested)) return requested;
     const whole = isWhole ? reference : new URL(reference, requested).href;
-    const url = partsOf(whole);
+    const url = partsOf(isWhole ? plainly(reference, requested) : whole);
     if (url === undefined) return whole;
     const { url: target = "" } = this.#request;
     // The caller takes the door for its forward proxy, and names the provider's host as it did in its request.
@@ -102,6 +102,19 @@ interface Parts {
   /** Path and query as they are written. */
   readonly rest: string;
   readonly fragment: string;
+}
+
+/**
+ * Writes a URL as `https://host/…` that clients accept in other forms: `https:/host/…`, `https:\\host`, with a user name.
+ * A client would follow each of them to the provider's own address.
+ */
+function plainly(reference: string, requested: string): string {
+  if (!/^https?:/i.test(reference) || /^https?:\/\/[^/?#\\@\s]+(?:[/?#]|$)/i.test(reference)) return reference;
+  if (!URL.canParse(reference, requested)) return reference;
+  const url = new URL(reference, requested);
+  url.username = "";
+  url.password = "";
+  return url.href;
 }
 
 /** Undefined: no address of a provider. The scheme is not looked at: `http` of the same host is the provider as well. */

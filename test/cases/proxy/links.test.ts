@@ -45,6 +45,12 @@ it("leads the provider's links back to this door, and keeps everything else of t
     [`<${base}/2>;rel=a,,  <https://else.test/v1/3>;rel=b`]: `<${door}/2>;rel=a,,  <https://else.test/v1/3>;rel=b`,
     [`<http://${own}/v1/2>; rel="next"`]: `<${door}/2>; rel="next"`,
     [`<HTTPS://${own}/v1/2#there>; rel="next"`]: `<${door}/2#there>; rel="next"`,
+    // Forms in which clients accept the same address.
+    [`<https://u@${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
+    [`<https://u:p@${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
+    [`<http:/${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
+    [`<http:${own}/v1/2>; rel=next`]: `<${door}/2>; rel=next`,
+    [`<https:\\\\${own}\\v1\\2>; rel=next`]: `<${door}/2>; rel=next`,
     // Relative to the address that the provider was asked at.
     "<?page=2>; rel=next": `<${door}/from/here?page=2>; rel=next`,
     "<there>; rel=next": `<${door}/from/there>; rel=next`,
@@ -58,7 +64,8 @@ it("leads the provider's links back to this door, and keeps everything else of t
     "<https://else.test/v1/2>; rel=next",
     `<https://127.0.0.1:1/v1/2>; rel=next`,
     `<https://${own}.else.test/v1/2>; rel=next`,
-    `<https://u@${own}/v1/2>; rel=next`,
+    "<https://u@else.test/v1/2>; rel=next",
+    "<https:/else.test/v1/2>; rel=next",
     `<https://${own}/v2/x>; rel=next`,
     `<${base}/../connections/ada>; rel=next`,
     "<urn:x>; rel=type",
