@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { Fault } from "../../base/fault.ts";
 import {
   type Integration,
+  Integration_Callback,
   Integration_Reflection,
   type IntegrationSecrets,
   IntegrationSecretsSchema,
@@ -64,7 +65,9 @@ const exposedBy: Readonly<Record<keyof typeof fields | keyof typeof secretFields
   "oauth.client_id": nothing,
   "oauth.scopes": nothing,
   "oauth.publishing": nothing,
-  callback: nothing,
+  // At a shared address, another provider's answer can be mixed up with this one's, and a code sent to the wrong one.
+  callback: ({ before, after }) =>
+    before.callback === Integration_Callback.BOUND && after.callback !== Integration_Callback.BOUND ? ["callback"] : [],
   hosts: ({ before, after }) =>
     after.hosts.every(({ origin }) => before.hosts.some((known) => known.origin === origin)) ? [] : ["hosts"],
   // Channels are requested from the provider, and their webhook address is always our own.

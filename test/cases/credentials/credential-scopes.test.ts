@@ -5,6 +5,7 @@ import { Scope } from "../../../src/gen/latchkey/v1/access_pb.ts";
 import { ConnectSessionService } from "../../../src/gen/latchkey/v1/connect_session_pb.ts";
 import { ConnectionService } from "../../../src/gen/latchkey/v1/connection_pb.ts";
 import {
+  Integration_Callback,
   Integration_Reflection,
   type IntegrationSchema,
   IntegrationService,
@@ -251,6 +252,13 @@ it("lets no key change an integration so that its credentials go elsewhere, that
   }
   const { integration } = await running.client(IntegrationService).getIntegration({ environment: "dev", key: name });
   expect(integration?.displayName).toBe("");
+  // At an address that providers share, a code may be sent to the wrong one.
+  const [, oauth = ""] = names.find(([what]) => what === "the token URL") ?? [];
+  const shared = { callback: Integration_Callback.SHARED };
+  expect(await refusalOf(change(oauth, narrow, ["callback"], shared))).toMatch(/callback .* credentials:read/);
+  expect(await refusalOf(change(oauth, wide, ["callback"], shared))).toBeUndefined();
+  const bound = { callback: Integration_Callback.BOUND };
+  expect(await refusalOf(change(oauth, narrow, ["callback"], bound))).toBeUndefined();
 });
 
 it("sends no path to a host of the integration: that is asked for by name alone", async () => {
