@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import {
   access,
   chmod,
@@ -38,7 +39,7 @@ const everybody = 0o007;
 /** Creates the folder, or checks that it is closed to other users, and returns its real path. */
 export async function prepareFolder(folder: string, { create }: { readonly create: boolean }): Promise<string> {
   await refuseUnwritable(folder, resolve(folder));
-  if (create) await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (create) await makeFolder(resolve(folder));
   const { mode, uid } = await stat(folder).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT" ? new StoreRefused(`there is no store in ${folder}`) : error;
   });
@@ -51,6 +52,21 @@ export async function prepareFolder(folder: string, { create }: { readonly creat
     throw new StoreRefused(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); it must be 700`);
   }
   return realpath(folder);
+}
+
+/** Makes the folder with its parents. Node's own `recursive` never ends where the parent makes none (`/proc`). */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return;
+    if (code !== "ENOENT" || existsSync(dirname(folder))) {
+      throw new StoreRefused(`${folder} could not be made (${code ?? error}); name a folder on a disk`);
+    }
+    await makeFolder(dirname(folder));
+    await mkdir(folder, { mode: 0o700 });
+  }
 }
 
 /**

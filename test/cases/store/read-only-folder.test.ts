@@ -55,3 +55,14 @@ it.skipIf(lacks("tmpfs"))("a store is not moved to it, and says why", async () =
   expect(refused.stderr()).not.toMatch(/ {4}at |node:internal/);
   expect(readdirSync(join(from, "store")).length).toBeGreaterThanOrEqual(before);
 });
+
+it.skipIf(process.platform !== "linux")("a start is refused at once where no folder can be made", async () => {
+  const refused = launch(["serve"], {
+    folder: await temporaryFolder(),
+    env: { LATCHKEY_STORE: "level:/proc/latchkey/store" },
+  });
+  expect(await refused.exited).toBe(1);
+  const said = `${refused.stdout()}${refused.stderr()}`;
+  expect(said).toContain("/proc/latchkey could not be made");
+  expect(said).not.toMatch(/ {4}at |node:internal|"stack"/);
+});
