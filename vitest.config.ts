@@ -16,6 +16,10 @@ const throughTheDoor = [
   "test/peers/nango-proxy.test.ts",
 ];
 
+/** The pure units, the shape of the source, and one file of each subject through the doors. */
+const quick = ["test/unit/**/*.test.ts", "test/house/floors.test.ts", "test/house/smoke.test.ts"];
+const slowUnits: string[] = [];
+
 export default defineConfig({
   test: {
     // Vitest's own choice is one fewer than there are cores. One more would be quicker still, and some tests hold to a time.
@@ -24,6 +28,8 @@ export default defineConfig({
     reporters: ["default", "./test/support/runner/tally.ts"],
     projects: [
       { test: { ...common, name: "all", include: ["test/**/*.test.ts"] } },
+      // The tests that find most within a minute: `npm run test:quick`.
+      { test: { ...common, name: "quick", include: quick, exclude: slowUnits } },
       // What a request to a provider or a webhook comes to must be the same without the fast lane. Left out is what
       // never takes it.
       {
