@@ -37,7 +37,7 @@ export async function connections(asked: number): Promise<void> {
       `  beside raw level, the same number of keys and bytes in batches of 500 with sync: ${Math.round(raw)}/s, ratio ${(count / seconds / raw).toFixed(2)}`,
     );
 
-    // What the import left to compact is LevelDB's to do first.
+    // LevelDB first finishes the compaction that the import caused.
     await sleep(10_000);
     await measure("get by gRPC", 2_000, (i) =>
       client.getConnection({ ref: { integration, id: idOf((i * 7_919) % count) } }),
@@ -106,7 +106,9 @@ export async function importAll(client: Connections, { count, integration }: Imp
   return failed;
 }
 
-/** Each connection is five keys of about 100 bytes: itself, its credentials, two tags, and a share of the audit line. */
+/**
+ * Writes the five keys of a connection, about 100 bytes each: itself, credentials, two tags, a share of the audit line.
+ */
 async function rawRate(folder: string, count: number): Promise<number> {
   const db = new Level<string, Uint8Array>(folder, { valueEncoding: "view", writeBufferSize: 16 * 1024 * 1024 });
   const value = new Uint8Array(180);
@@ -134,7 +136,7 @@ interface Paging {
   readonly name: string;
 }
 
-/** Follows the cursor from the beginning, timing pages along the way: the last must cost what the first does. */
+/** Follows the cursor from the start and times pages along the way: the last must cost no more than the first. */
 async function pages({ json, bare, count, filter, name }: Paging): Promise<void> {
   const times: number[] = [];
   const beside: number[] = [];
@@ -184,7 +186,10 @@ async function timed(run: () => Promise<unknown>): Promise<number> {
   return performance.now() - since;
 }
 
-/** What the machine does to anybody: a bare server that answered as many bytes, turn by turn in the same run. */
+/**
+ * The times of a bare server with responses of the same size, called alternately in the same run: the machine's own
+ * share.
+ */
 function besideOf(times: readonly number[]): string {
   const sorted = times.toSorted((a, b) => a - b);
   return `a bare node:http beside it p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}`;
@@ -195,7 +200,7 @@ interface JsonCaller {
   close(): void;
 }
 
-/** One connection, kept alive: what is measured is the sidecar and not the caller. */
+/** One kept connection, so that the sidecar is measured and not the caller. */
 function jsonCaller(data: string): JsonCaller {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const call = (path: string): Promise<unknown> =>

@@ -9,17 +9,17 @@ import { loadAverage } from "./proxy-process.ts";
 import { createTable } from "./proxy-table.ts";
 import { type BenchSidecar, deployedOptions, secretKey, startBenchSidecar, withFolder } from "./sidecar-process.ts";
 
-/** Whose scripts they are, and whose requests go on beside them: of another provider, in a process of its own. */
+/** The integration of the scripts. The requests beside them use another provider, in its own process. */
 const integration = "sandbox-unified";
 const unrelated = "sandbox-api-key";
 const seconds = 5;
 const perSecond = 200;
-/** Of each kind at once, each begun again as soon as it was ended. */
+/** Scripts of each kind at a time; each is started again as soon as it has ended. */
 const atOnce = 4;
-/** Threads outside that do what scripts do at worst: as many as scripts have, at their priority. */
+/** Threads outside latchkey that do the worst that scripts do: as many as scripts have, at their priority. */
 const besideUs = "require('node:os').setPriority(0, 5); for (;;);";
 
-/** What a script does that means no good. Each is ended for it, and another one comes. */
+/** Hostile scripts. Each is ended for what it does, and another one starts. */
 const bodies: Readonly<Record<string, string>> = {
   "spins for ever": "for (;;);",
   "takes memory": "const all: unknown[] = []; for (;;) all.push(new Array(1_000).fill(all.length));",
@@ -33,7 +33,7 @@ const bodies: Readonly<Record<string, string>> = {
     "for (;;) await Promise.all(Array.from({ length: 32 }, () => nango.get({ endpoint: '/drive/v3/files?pageSize=1' }).catch(() => undefined)));",
 };
 
-/** For what it did, and not because something of ours failed. */
+/** Ended by a limit, and not because latchkey failed. */
 const isEnded = /without waiting for anything|out of memory|needed more than|more than \d+ calls|output is more than/;
 
 const nameOf = (kind: string) => kind.replaceAll(" ", "-");
@@ -47,7 +47,7 @@ export default createAction({
   exec: async (nango) => { ${body} },
 });`;
 
-/** Scripts that take what they can get, a kind at a time, and what requests through the proxy take beside them. */
+/** Runs hostile scripts, one kind at a time, and measures requests through the proxy beside them. */
 export async function hostile(askedRounds: number): Promise<void> {
   const rounds = askedRounds || 3;
   await withFolder(async (folder) => {
@@ -61,7 +61,7 @@ export async function hostile(askedRounds: number): Promise<void> {
       ...describeProviders(provider.origin).filter(({ name }) => name === integration),
       ...describeProviders(other.origin).filter(({ name }) => name === unrelated),
     ];
-    // So that one ends soon when it is over, and the next kind has the thread to itself.
+    // A short limit, so that a kind ends soon after its measurement and leaves the thread to the next.
     writeFileSync(file, JSON.stringify({ providers, scripts: { busy: "1s", tool_calls: 20_000 } }));
     const sidecar = await startBenchSidecar({
       folder: join(folder, "store"),
@@ -79,7 +79,7 @@ export async function hostile(askedRounds: number): Promise<void> {
       const note = async (name: string, during: (signal: AbortSignal) => Promise<number>) => {
         const over = new AbortController();
         const running = during(over.signal);
-        // Told of below: it may fail while something else is waited for.
+        // The error is reported below; without this it could be unhandled while something else is awaited.
         running.catch(() => undefined);
         await sleep(500);
         await sidecar.look();
@@ -149,7 +149,7 @@ async function furnish(sidecar: BenchSidecar, access_token: string): Promise<voi
   }
 }
 
-/** Each is to fail: one that comes to an end has not done what it was written for. */
+/** Every run must fail: a script that finishes has not done what it was written for. */
 async function keepRunning(
   sidecar: BenchSidecar,
   { kind, signal }: { readonly kind: string; readonly signal: AbortSignal },
@@ -165,7 +165,7 @@ async function keepRunning(
   const again = async () => {
     while (!signal.aborted) await one();
   };
-  // Those that rest when it is over are not waited for.
+  // Throttled scripts that remain at the end are not awaited.
   const unlessOver = (error: unknown) => {
     if (!signal.aborted) throw error;
   };

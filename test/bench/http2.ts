@@ -21,8 +21,8 @@ const defaultRequests = 60_000;
 
 /**
  * Calls over HTTP/2 through the proxy (h2load: 4 sessions, 32 streams each), to a provider over HTTP/2 and to one over
- * HTTP/1.1; beside them nginx, which takes HTTP/2 and passes it on with `grpc_pass`, and as `proxy_pass` over HTTP/1.1.
- * Load and origin share one core, each candidate has the other to itself.
+ * HTTP/1.1. Beside it nginx, which accepts HTTP/2 and forwards with `grpc_pass`, or with `proxy_pass` over HTTP/1.1.
+ * Load and origin share one core; each candidate has the other core to itself.
  */
 export async function http2(askedRequests: number, askedRounds: number): Promise<void> {
   for (const program of ["nginx", "h2load"]) if (!isThere(program)) throw new Error(`this bench needs ${program}`);
@@ -90,7 +90,7 @@ async function load({ url, requests, to }: Load): Promise<void> {
           `Provider-Config-Key: ${to === "two" ? "two" : "one"}`,
           "Connection-Id: ada",
         ];
-  // Over HTTP/1.1 a connection carries one request at a time: as many connections as there were streams.
+  // HTTP/1.1 carries one request at a time per connection: as many connections as there were streams.
   const shape = to === "plain" ? ["--h1", "-c", "128"] : ["-c", "4", "-m", "32"];
   const args = ["-n", String(requests), ...shape, ...fields.flatMap((field) => ["-H", field]), url];
   const [program = "", ...rest] = [...pinnedTo(cores.load), "h2load", ...args];
@@ -108,7 +108,7 @@ interface Nginx {
 function startNginx({ folder, core, ports, servers }: Nginx): Promise<Measured> {
   mkdirSync(folder, { recursive: true });
   const file = join(folder, "nginx.conf");
-  // One process that does all of it, so that there is one whose time counts.
+  // One worker process, so that one process's CPU time counts.
   writeFileSync(
     file,
     `daemon off; master_process off; pid ${folder}/pid; error_log /dev/null;

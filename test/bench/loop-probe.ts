@@ -1,22 +1,22 @@
-/** Loaded into the sidecar's process before it: says, each time it is asked, what its loop has been up to since. */
+/** Loaded into the sidecar's process before it: reports, on request, what its event loop did since the last report. */
 import { readFileSync } from "node:fs";
 import { monitorEventLoopDelay, PerformanceObserver, performance } from "node:perf_hooks";
 
 /** Since the look before. In milliseconds, but for the share. */
 export interface LoopLook {
   readonly wallMs: number;
-  /** Of the one thread that everything runs on. */
+  /** CPU time of the main thread. */
   readonly cpuMs: number;
-  /** It could have run, and had no core: others of the machine had them. */
+  /** Time in which the thread could have run, but other processes had the cores. */
   readonly withoutCoreMs: number;
-  /** How late a timer of a millisecond was: as long as a turn of the loop took, and a core to come. */
+  /** Delay of a timer of one millisecond: the length of a tick, plus the wait for a core. */
   readonly lateP50Ms: number;
   readonly lateP99Ms: number;
   readonly lateMostMs: number;
-  /** What one turn of the loop takes of the thread's own time, whatever else the machine does: so long a call waits for its turn. */
+  /** The thread's CPU time for one tick, whatever else the machine does: how long a call waits for its tick. */
   readonly turnP99Ms: number;
   readonly turnMostMs: number;
-  /** The loop stood still for the collector, in all and at most. */
+  /** Pauses of the loop for garbage collection: their sum and the longest. */
   readonly collectedMs: number;
   readonly collectedMostMs: number;
 }
@@ -38,7 +38,7 @@ setInterval(() => {
   used = now;
 }, resolutionMs).unref();
 
-/** By time: of two turns, one that is twice as long is met by twice as many calls. */
+/** A quantile weighted by duration: a tick that is twice as long delays twice as many calls. */
 function turnOf(share: number): number {
   const sorted = turns.toSorted((a, b) => a - b);
   const lengthOf = (turn: number) => Math.max(resolutionMs, turn);
@@ -51,7 +51,7 @@ function turnOf(share: number): number {
   return sorted.at(-1) ?? 0;
 }
 
-/** Of the main thread: how long it ran, and how long it waited for a core, in nanoseconds. */
+/** How long the main thread ran and how long it waited for a core, in milliseconds. */
 function scheduled(): { readonly ranMs: number; readonly waitedMs: number } {
   const [ran = 0, waited = 0] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ").map(Number);
   return { ranMs: ran / 1e6, waitedMs: waited / 1e6 };

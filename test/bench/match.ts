@@ -17,9 +17,9 @@ import { openSealedStore } from "../../src/store/sealed/sealed.ts";
 import { ms, quantile, withFolder } from "./sidecar-process.ts";
 
 /**
- * What it costs to know a million watched resources: one of each of a million connections, and ten of each of a
- * hundred thousand. The index, a Map of strings and, to be taken off, what makes the data and keeps nothing of it:
- * each is a process of its own.
+ * The cost of a million watched resources: one for each of a million connections, and ten for each of a hundred
+ * thousand. Measured are the index, a Map of strings and, as a baseline to subtract, a run that creates the data and
+ * keeps none. Each runs in its own process.
  */
 export async function match(asked: number): Promise<void> {
   const count = asked || 1_000_000;
@@ -38,7 +38,7 @@ export async function match(asked: number): Promise<void> {
 }
 
 interface Measured {
-  /** Of the process's own memory. */
+  /** The process's own memory. */
   readonly bytes: number;
   readonly arrays: number;
   readonly lines: readonly string[];
@@ -61,13 +61,13 @@ function measured(what: string, count: number, each: number): Measured {
 
 const field = "metadata.calendarWatchResourceUris";
 const where = { environment: "prod", integration: "google-calendar", field };
-/** As Google writes them. */
+/** Resource URIs in Google's form. */
 const uriOf = (n: number): string =>
   `https://www.googleapis.com/calendar/v3/calendars/user-${n}%40example.com/events?alt=json`;
 const urisOf = (connection: number, each: number) =>
   Array.from({ length: each }, (_, i) => uriOf(connection * each + i));
 
-/** What a provider's connection of so many watched resources is filed under. */
+/** The lookup digests of a provider's connection with this number of watched resources. */
 const filedUnder = (connection: number, each: number): Uint8Array =>
   connectionLookups(
     {
@@ -94,11 +94,11 @@ async function measure(what: string, count: number, each: number): Promise<Measu
     const digests = filedUnder(n, each);
     const since = performance.now();
     if (what === "index") index.put(owner, digests);
-    // As what JSON brings: flat, and each its own.
+    // Strings as JSON parsing yields them: flat, each a copy of its own.
     else if (what === "map") for (const uri of urisOf(n, each)) map.set(Buffer.from(uri).toString(), [owner.id]);
     else unused += digests.length;
     took[n] = performance.now() - since;
-    // For what observes.
+    // Lets the observers run.
     if (n % 10_000 === 0) await setImmediate();
   }
   const bytes = await atRest();
@@ -129,7 +129,7 @@ function ownerOf(n: number) {
   return { environment: "prod", integration: "google-calendar", id };
 }
 
-/** With making the digest; the text is flat, as what came over the wire. */
+/** The time includes the digest; the text is flat, like one from the network. */
 function lookUps(name: string, index: ResourceIndex, next: () => string): string {
   const uris = Array.from({ length: 200_000 }, () => Buffer.from(next()).toString());
   const times = new Float64Array(uris.length);
@@ -191,7 +191,7 @@ async function rebuild(folder: string, count: number): Promise<void> {
   await backend.close();
 }
 
-/** Of the process's own memory, once garbage is gone. */
+/** The process's own memory after garbage collection. */
 async function atRest(): Promise<number> {
   for (let i = 0; i < 4; i += 1) {
     globalThis.gc?.();

@@ -1,4 +1,4 @@
-/** An open loop in a thread of its own, so that nothing else the bench does counts as time of an answer. */
+/** An open loop in its own thread, so that other work of the bench does not count as response time. */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { type Call, type OpenLoop, openLoop, type Target } from "./proxy-load.ts";
 import { quantile } from "./sidecar-process.ts";

@@ -15,15 +15,15 @@ interface Said {
   readonly tokens: readonly Token[];
 }
 
-/** A sandbox in a process of its own: what it has to do is not to slow down what is measured. */
+/** A sandbox in its own process, so that its work does not slow down what is measured. */
 export interface Provider {
   readonly origin: string;
-  /** So many consents, and what it has seen. */
+  /** Issues this number of grants, and reports what it has seen. */
   say(grants: number): Promise<Said>;
   stop(): Promise<void>;
 }
 
-/** One whose work is not what is measured is `aside`. */
+/** `aside`: runs at low priority, since its work is not measured. */
 export async function startProvider({ aside = false } = {}): Promise<Provider> {
   const child: ChildProcess = spawn(process.execPath, [program, ...(aside ? ["--aside"] : [])], {
     stdio: ["pipe", "pipe", "inherit"],

@@ -1,6 +1,6 @@
 /**
- * A sandbox in a process of its own: it says where it is, and on a line each, how often its token endpoint was asked.
- * `--aside`: it gets what the others leave of the cores, as one on another machine would take none of theirs.
+ * A sandbox in its own process: it prints its address and, for each line of input, the number of requests to its token
+ * endpoint. `--aside` gives it only idle CPU time, as if it ran on another machine.
  */
 import { setPriority } from "node:os";
 import { createInterface } from "node:readline";

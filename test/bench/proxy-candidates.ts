@@ -21,12 +21,12 @@ import {
 } from "./proxy-process.ts";
 import { secretKey, startBenchSidecar } from "./sidecar-process.ts";
 
-/** The origins of the bench, by what is asked of them. */
+/** The kinds of origins in the bench. */
 export type Way = keyof Origins["ports"];
 
-/** Something that stands between a caller and an origin, and runs. */
+/** A running proxy between a caller and an origin. */
 export interface Candidate extends Measured {
-  /** Where `/proxy/PATH` leads to the origin's `/PATH`. */
+  /** The port where `/proxy/PATH` leads to the origin's `/PATH`. */
   readonly portTo: (way: Way) => number;
 }
 
@@ -36,17 +36,17 @@ export interface Kind {
 }
 
 const adminKey = "lk_bench-admin-key-of-the-bench-itself";
-/** As many connections are in use at a time; they lie all over the store. */
+/** The number of connections in use at a time, spread over the whole store. */
 const used = 1_000;
 const ways = ["http", "https", "scripted"] as const satisfies readonly Way[];
-/** Each its own integration: a connection of the first is one of as many as there are. */
+/** Each origin has its own integration; the first one has all the connections of the store. */
 const integrations: Readonly<Record<Way, string>> = {
   http: integration,
   https: "keyed-tls",
   scripted: "keyed-scripted",
 };
 
-/** What the caller sends with every request, to whomever. The connection differs from one to the next. */
+/** The fields that a caller sends with each request to any candidate. The connection changes from one to the next. */
 export const callerFields = (way: Way): readonly (readonly [string, string])[] => [
   ["Authorization", `Bearer ${secretKey}`],
   ["Provider-Config-Key", integrations[way]],
@@ -100,7 +100,7 @@ export function kindsThere({ origins, folder, beside }: Kinds): Kind[] {
     ),
     native(
       "caddy",
-      // It writes down what it runs with.
+      // Caddy writes its running configuration to this folder.
       (file) => ["env", `XDG_CONFIG_HOME=${folder}`, "caddy", "run", "--adapter", "caddyfile", "--config", file],
       (hops) => caddyConfiguration({ ...configured, hops }),
     ),
@@ -140,7 +140,7 @@ async function startSidecar(
   { store, dist }: SidecarBuild,
 ): Promise<Candidate> {
   const file = join(folder, "latchkey.yaml");
-  // As the peers, who set no limit.
+  // No effective limit, like the other candidates.
   writeFileSync(file, "proxy: { requests_per_host: 10000, waiting_per_host: 10000 }\n");
   const { http, https, scripted } = origins.ports;
   const running = await startBenchSidecar({

@@ -1,6 +1,6 @@
 import { answerFields, providerKey, smallBytes } from "./proxy-paths.ts";
 
-/** One hop of a candidate: from a port of its own to an origin. */
+/** One hop of a candidate: from its own port to an origin. */
 export interface Hop {
   readonly port: number;
   readonly origin: { readonly scheme: "http" | "https"; readonly port: number };
@@ -50,7 +50,7 @@ interface OriginConfigured {
   readonly descriptors: number;
 }
 
-/** nginx as the provider: the quickest there is, so that the origin is nobody's limit. */
+/** nginx as the provider: the fastest one, so that the origin limits no candidate. */
 export function nginxOrigin({ httpPort, httpsPort, certificate, key, folder, descriptors }: OriginConfigured): string {
   const fields = answerFields.map((line) => {
     const [name = "", value = ""] = line.split(": ", 2);

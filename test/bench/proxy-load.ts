@@ -3,7 +3,7 @@ import { cores, pinnedTo } from "./proxy-process.ts";
 import { quantile } from "./sidecar-process.ts";
 import { hasWrk, type Outcome, runWrk } from "./wrk.ts";
 
-/** Whom to ask, for what: each request is for the next of the connections. */
+/** The address and the requests of a load: each request uses the next connection. */
 export interface Target {
   readonly port: number;
   readonly path: string;
@@ -17,7 +17,7 @@ interface Asking {
   readonly folder: string;
 }
 
-/** As many requests as go, over so many connections: by wrk, or by ourselves where there is none. */
+/** Sends as many requests as possible over a number of connections: by wrk or, without it, by this process. */
 export async function loadWith(target: Target, asking: Asking): Promise<Outcome> {
   return hasWrk ? byWrk(target, asking) : closedLoop(target, asking);
 }
@@ -39,7 +39,7 @@ end`;
   return runWrk({ ...asking, port, script, pinned: pinnedTo(cores.load) });
 }
 
-/** A connection that is kept, for one request at a time whose answer has a Content-Length, or is read by the caller. */
+/** A kept connection for one request at a time. The response has a Content-Length, or the caller reads it. */
 interface Line {
   readonly socket: Socket;
   ask(bytes: string): Promise<void>;
@@ -109,17 +109,19 @@ async function closedLoop(target: Target, { connections, seconds }: Asking): Pro
 export interface OpenLoop {
   readonly perSecond: number;
   readonly seconds: number;
-  /** Nothing more is sent: it is over before its time. */
+  /** Ends the load early: nothing more is sent. */
   readonly signal?: AbortSignal;
 }
 
-/** One call of an open loop: when it went, by the clock on the wall, and how long its answer took. */
+/** One call of an open loop: its start by the wall clock, and its duration. */
 export interface Call {
   readonly sentAtMs: number;
   readonly tookMs: number;
 }
 
-/** So many a second, however long the answers take: each goes when it is due, over a connection that is free. */
+/**
+ * Sends a fixed number of requests a second, however long responses take: each starts when due, over a free connection.
+ */
 export async function openLoop(
   target: Target,
   { perSecond, seconds, signal }: OpenLoop,

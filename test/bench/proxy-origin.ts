@@ -1,6 +1,6 @@
 /**
- * The provider of the bench, a program of its own: `node proxy-origin.ts HTTP_PORT HTTPS_PORT CERTIFICATE KEY`.
- * On raw sockets, so that it costs the core that it shares with the load as little as it can.
+ * The provider of the bench, its own program: `node proxy-origin.ts HTTP_PORT HTTPS_PORT CERTIFICATE KEY`. It uses raw
+ * sockets, to take little of the core that it shares with the load.
  */
 import { readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";

@@ -7,9 +7,9 @@ import { cores, descriptorLimit, freePorts, isThere, startProcess } from "./prox
 
 /** The providers of the bench. */
 export interface Origins {
-  /** `scripted` knows streams, downloads and uploads; the other two are as quick as can be. */
+  /** `scripted` has streams, downloads and uploads; the other two are as fast as possible. */
   readonly ports: { readonly http: number; readonly https: number; readonly scripted: number };
-  /** A PEM file: whoever trusts it trusts them. */
+  /** A PEM file with the authority of the origins' certificates. */
   readonly ca: string;
   stop(): Promise<void>;
 }

@@ -1,6 +1,6 @@
-/** What the bench's provider answers, whichever program plays it. */
+/** The responses of the bench's provider, for any program that plays it. */
 export const smallBytes = 1_024;
-/** With Server, Date, Content-Length and Connection, or less, about 25 lines. */
+/** Server, Date, Content-Length and Connection may be added; about 25 lines with them. */
 export const answerFields: readonly string[] = [
   "Content-Type: application/json",
   "Cache-Control: no-cache, private",
@@ -24,8 +24,8 @@ export const answerFields: readonly string[] = [
   "X-Timer: S1800000000.000000",
   "X-Version: 2030-01-01",
 ];
-/** Seldom enough that nobody's memory or core is busy with it. */
+/** Rare enough to keep no memory or core busy. */
 export const streamEveryMs = 20_000;
 
-/** What a peer puts into each request, as the sidecar puts the connection's credentials. */
+/** The key that a peer adds to each request, as the sidecar adds the connection's credentials. */
 export const providerKey = "key-of-the-provider-0123456789abcdef";

@@ -4,17 +4,17 @@ import { connect, createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Load and origin share the first core; what is measured has the second to itself. */
+/** Load and origin share the first core; the measured program has the second to itself. */
 export const cores = { load: 0, candidate: 1 } as const;
 
 export const isThere = (program: string): boolean => spawnSync("which", [program]).status === 0;
 
 const canPin = isThere("taskset") && availableParallelism() > 1;
 
-/** What a command line begins with, so that the program has one core and no more. */
+/** The start of a command line that pins a program to one core. */
 export const pinnedTo = (core: number): string[] => (canPin ? ["taskset", "-c", String(core)] : []);
 
-/** This process, with all its threads. */
+/** Pins this process with all its threads. */
 export function pinSelf(): void {
   if (canPin) spawnSync("taskset", ["-a", "-c", "-p", String(cores.load), String(process.pid)]);
   else process.stdout.write("no taskset, or one core: load and candidate are in each other's way\n");
@@ -26,13 +26,13 @@ export interface Measured {
   stop(): Promise<void>;
 }
 
-/** Hard on what outlives a polite request: the bench ends by itself. */
+/** Afterwards the process is killed, so that the bench always ends. */
 const stopWithinMs = 5_000;
 
 interface Starting {
   readonly command: readonly string[];
   readonly core: number;
-  /** Ready when all of them take connections. */
+  /** The process is ready once all of them accept connections. */
   readonly ports: readonly number[];
 }
 
@@ -99,7 +99,7 @@ function takesConnections(port: number): Promise<boolean> {
   });
 }
 
-/** Free a moment ago, and nobody else's to take before we do, as far as one can tell. */
+/** Ports that were free a moment ago, and that no other process is likely to take. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   const ports: number[] = [];
@@ -115,10 +115,10 @@ export async function freePorts(count: number): Promise<number[]> {
 /** The kernel counts in hundredths of a second. */
 const ticksPerSecond = 100;
 
-/** Of all its threads, in user and kernel, since it began. */
+/** CPU seconds of all threads, user and kernel, since the process started. */
 export const cpuSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/stat`);
 
-/** Of the one that its event loop runs in. */
+/** CPU seconds of the thread with the event loop. */
 export const mainThreadSeconds = (pid: number): number => cpuSecondsIn(`/proc/${pid}/task/${pid}/stat`);
 
 function cpuSecondsIn(file: string): number {
@@ -132,7 +132,7 @@ export function memoryMb(pid: number, line: "VmRSS" | "VmHWM"): number {
   return Number(new RegExp(`${line}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1_024;
 }
 
-/** From now on `VmHWM` is the most memory since now. */
+/** Resets `VmHWM`, the peak of memory. */
 export function forgetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }

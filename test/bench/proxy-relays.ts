@@ -1,5 +1,5 @@
 /**
- * Peers that run under Node, a program of its own: `node proxy-relays.ts KIND CA PORT=ORIGIN…`, where KIND is
+ * Peers that run under Node, their own program: `node proxy-relays.ts KIND CA PORT=ORIGIN…`, where KIND is
  * `http-proxy-3` or `node:http`.
  */
 import { readFileSync } from "node:fs";
@@ -32,7 +32,7 @@ function viaLibrary({ origin }: URL, agent: http.Agent): http.RequestListener {
   return (request, response) => void proxy.web(request, response);
 }
 
-/** What one writes who needs a relay and has no library: `pipe`, raw fields, an agent that keeps connections. */
+/** A relay as written by hand without a library: `pipe`, raw fields, an agent that keeps connections. */
 function byHand({ protocol, hostname, port }: URL, agent: http.Agent): http.RequestListener {
   const { request: ask } = protocol === "https:" ? https : http;
   return (request, response) => {

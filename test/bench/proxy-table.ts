@@ -1,10 +1,10 @@
 import { quantile } from "./sidecar-process.ts";
 
-/** What was measured in rounds: medians, and medians of the ratios within a round. */
+/** Measurements in rounds: medians, and medians of the ratios within a round. */
 export interface Table {
-  /** One row of one round; undefined where there is nothing to measure. */
+  /** Adds one row of one round; undefined if there is nothing to measure. */
   note(name: string, values: readonly (number | undefined)[]): void;
-  /** Markdown. The ratios are those of one column. */
+  /** Formats as Markdown. The ratios compare one column. */
   text(options: { readonly peers: readonly string[]; readonly compared: string }): string;
 }
 

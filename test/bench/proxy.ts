@@ -30,7 +30,7 @@ export interface ProxyOptions {
   readonly count: number;
   readonly only: readonly string[];
   readonly rounds: number;
-  /** Of each measurement. */
+  /** The duration of each measurement. */
   readonly seconds: number;
   /** Another build of the sidecar (its `latchkey.js`), measured in the same rounds. */
   readonly beside: string | undefined;
@@ -80,7 +80,7 @@ export async function proxy(asked: Partial<ProxyOptions>): Promise<void> {
 
 type Named = readonly [name: string, candidate: Candidate];
 
-/** Runs with all of them up, and ends them. One that does not start is left out, and said. */
+/** Runs with all candidates started, and stops them. Reports one that does not start and leaves it out. */
 async function withAll(kinds: readonly Kind[], run: (all: readonly Named[]) => Promise<void>): Promise<void> {
   const all: Named[] = [];
   try {
@@ -101,7 +101,7 @@ const targetOf = ({ count }: Bench, { portTo }: Pick<Candidate, "portTo">, way: 
   ids: usedIds(way, count),
 });
 
-/** The origin itself: what a candidate adds is seen beside it. */
+/** The origin without a proxy, to show what a candidate adds. */
 const direct = ({ origins }: Bench): Pick<Candidate, "portTo"> => ({ portTo: (way) => origins.ports[way] });
 
 const cells = [
@@ -146,7 +146,7 @@ async function requestsTo(bench: Bench, way: "http" | "https"): Promise<void> {
   });
 }
 
-/** Until the compilers of V8 have done with it: they work beside it, on its core. */
+/** Sends requests until V8's compiler threads, which share the core, are done. */
 async function warm(target: Target, folder: string): Promise<void> {
   const until = performance.now() + 15_000;
   for (let answered = 0; answered < 240_000 && performance.now() < until; ) {
@@ -183,7 +183,7 @@ async function bulk(bench: Bench): Promise<void> {
   });
 }
 
-/** Callers that have asked once and keep the connection. */
+/** Callers that sent one request and keep the connection. */
 function idle(bench: Bench): Promise<void> {
   return memoryOf(
     bench,
@@ -211,7 +211,7 @@ interface Held {
 
 type Open = (target: Target, i: number) => ReturnType<typeof openStream>;
 
-/** Of a process of their own each, warm, that holds so many of something. */
+/** Memory of warm candidates, each in its own process, that hold this number of connections or streams. */
 async function memoryOf(bench: Bench, { what, count }: Held, open: Open): Promise<void> {
   const table = createTable(["started MB", "warm MB", "holding MB", "KB each"]);
   for (let round = 0; round < Math.min(2, bench.rounds); round += 1) {
@@ -235,7 +235,7 @@ async function memoryOf(bench: Bench, { what, count }: Held, open: Open): Promis
   print(table, { title: `memory with ${count} of: ${what}`, compared: "KB each" });
 }
 
-/** 1,000 requests a second: far from what any of them could do. */
+/** 1,000 requests a second: far below the limit of each candidate. */
 async function latency(bench: Bench): Promise<void> {
   const rate = { perSecond: 1_000, seconds: Math.max(4, bench.seconds) };
   const table = createTable(["p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "failed"]);
@@ -254,7 +254,7 @@ async function latency(bench: Bench): Promise<void> {
   print(table, { title, compared: "added p50 ms" });
 }
 
-/** Nobody is always the one who comes after the busiest. */
+/** Rotates the order, so that no candidate always follows the busiest one. */
 const inTurn = <T>(all: readonly T[], round: number): T[] => {
   const from = round % all.length;
   return [...all.slice(from), ...all.slice(0, from)];

@@ -25,7 +25,10 @@ const world = {
 const rounds = 7;
 const batches = [100, 1_000];
 
-/** What it takes to save records, beside a commit of the store's of the same shape; to list them; to find what is gone. */
+/**
+ * The cost of saving records, compared to a store commit of the same shape; of listing them; and of finding deleted
+ * ones.
+ */
 export async function records(asked: number): Promise<void> {
   await withFolder(async (folder) => {
     const opened = await open(join(folder, "many"));
@@ -120,7 +123,7 @@ async function timed(size: number, each: number, act: (i: number) => Promise<unk
 
 let serial = 0;
 let last = 0;
-/** A record and its place, both sealed, of each; and the model's own row, over what it was. */
+/** Writes for each record its content and its index entry, both encrypted, and updates the row of the model. */
 async function commitOf(store: SealedStore, size: number, bytes: number): Promise<void> {
   const content = randomBytes(bytes + 70);
   const place = content.subarray(0, 52);

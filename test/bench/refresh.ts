@@ -18,7 +18,7 @@ const perSecond = 200;
 const warmSeconds = 0.5;
 const longestSeconds = 20;
 
-/** What came of something that calls went on beside. */
+/** The outcome of work that ran beside calls. */
 interface Ran {
   readonly seconds?: number;
   readonly requests?: number;
@@ -43,16 +43,16 @@ const columns = [
 ];
 
 /**
- * Connections whose credentials run out in one second, and somebody who asks for each of them at that moment; beside
- * them, calls of a connection that has nothing to do with it, and the same calls straight to their provider. Three
- * times: with nothing else; while the bench itself asks the provider for as many tokens, so that the machine has the
- * same to do and we have not; and while we renew. In rounds, each of all.
+ * Credentials of many connections expire in the same second, and a caller needs each of them at that moment. Beside
+ * them run calls of an unrelated connection, and the same calls straight to their provider. Three cases: no other work;
+ * the bench itself requests as many tokens from the provider, so that the machine has the same load without latchkey;
+ * and latchkey refreshes. Each round runs all three.
  */
 export async function refresh(asked: number, askedRounds: number): Promise<void> {
   const count = asked || 1_000;
   const rounds = askedRounds || 5;
   await withFolder(async (folder) => {
-    // Each in a process of its own: what one provider has to do is not to slow the other's answers down.
+    // Each in its own process, so that the work of one provider does not delay the other's responses.
     const [sandbox, other] = await Promise.all([startProvider(), startProvider()]);
     const file = join(folder, "latchkey.yaml");
     const providers = [
@@ -84,7 +84,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
       ] as const,
       ids: ["other"],
     };
-    // The same calls without us: what the machine and the provider take, while all else goes on.
+    // The same calls without latchkey: the share of the machine and the provider under the same load.
     const straight = {
       port: Number(new URL(other.origin).port),
       path: "/api/me",
@@ -94,7 +94,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     const table = createTable(columns);
     const pooled = new Map<string, Call[]>();
 
-    /** Looks at the calls that went while `run` did, and at what our loop did. */
+    /** Measures the calls that ran beside `run`, and the event loop. */
     async function beside(name: string, run: () => Promise<Ran>): Promise<void> {
       const over = new AbortController();
       const rate = { perSecond, seconds: longestSeconds, signal: over.signal };
@@ -120,7 +120,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
       ]);
     }
 
-    /** All within a second, each by `ask`. */
+    /** Calls `ask` for all tokens within one second. */
     async function storm(tokens: readonly Token[], ask: (token: Token, i: number) => Promise<number>): Promise<Ran> {
       const { requests: before } = await sandbox.say(0);
       const since = performance.now();
@@ -155,7 +155,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
     const renewElsewhere = elsewhere(sandbox.origin);
 
     for (let round = 0; round < rounds; round += 1) {
-      // In the first nothing of it has run before, and nothing is compiled yet.
+      // In the first round nothing is compiled yet.
       const named = (name: string) => (round === 0 ? `the first time: ${name}` : name);
       await beside(named("before"), async () => {
         await sleep(quietSeconds * 1_000);
@@ -184,7 +184,7 @@ export async function refresh(asked: number, askedRounds: number): Promise<void>
   });
 }
 
-/** What the provider is asked for on behalf of each caller, without us: a token over a connection of its own, and the call. */
+/** The requests that latchkey makes for each caller, without latchkey: a token over a new connection, and the call. */
 function elsewhere(origin: string) {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const app = Buffer.from("sandbox:sandbox-secret").toString("base64");
@@ -227,7 +227,7 @@ interface Question {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** None: a connection of its own. */
+  /** Absent: a new connection. */
   readonly agent?: Agent;
 }
 

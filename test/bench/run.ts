@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- NAME [--count N]`: the figures of the README, each by one command. Those of the proxy and of
- * webhooks have parts (`--only requests,streams`), and can be made longer (`--rounds N`). Those of the proxy and of the start measure a
- * second build in the same rounds (`--beside ../before/dist/latchkey.js`).
+ * `npm run bench -- NAME [--count N]`: each command produces figures of the README. The benches of the proxy and of
+ * webhooks have parts (`--only requests,streams`), and can run longer (`--rounds N`). Those of the proxy and of the
+ * start can measure a second build in the same rounds (`--beside ../before/dist/latchkey.js`).
  */
 import { parseArgs } from "node:util";
 import { connections } from "./connections.ts";

@@ -5,8 +5,8 @@ import { createScriptHost } from "../../src/scripts/host.ts";
 import { quantile, withFolder } from "./sidecar-process.ts";
 
 /**
- * What a run costs before its script does anything: begun from the picture of a machine that has read the file, begun
- * by one that has to read it first, and after a change of the file. Beside it the trips that tools take.
+ * The cost of a run before its script does anything: started from the snapshot of a machine that has read the file,
+ * started by a machine that has to read it, and after a change of the file. Also the round trips of tools.
  */
 export async function scripts(asked: number): Promise<void> {
   const rounds = asked || 200;
@@ -23,7 +23,7 @@ export async function scripts(asked: number): Promise<void> {
       source("await nango.getMetadata();", 'import { z } from "zod";\nexport const schema = z.string();'),
     );
 
-    // Nothing of the host's keeps a process alive while it waits for a change.
+    // Nothing in the host keeps the process alive while it waits for a change.
     const alive = setInterval(() => undefined, 1_000);
     const began = performance.now();
     const host = await createScriptHost({
@@ -49,7 +49,7 @@ export async function scripts(asked: number): Promise<void> {
       await run(script);
       report(`a run from a picture (${name})`, await times(rounds, () => run(script)));
     }
-    // Not what is there already: that would be no change.
+    // Different from the current content, or it would not be a change.
     let n = 1;
     for (const name of ["small", "zod"]) {
       const changes = await times(Math.ceil(rounds / 10), async () => {
@@ -72,7 +72,7 @@ export async function scripts(asked: number): Promise<void> {
       });
       report(`a change of the file to the end of its first run, 50 ms of them waited (${name})`, changes);
     }
-    // Kept pictures are sixteen: with more files each run has to read its own first.
+    // The host keeps sixteen snapshots: with more files each run reads its file first.
     for (let i = 0; i < 20; i += 1) {
       await file(
         `many${i}`,

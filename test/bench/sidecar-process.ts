@@ -10,31 +10,33 @@ export const builtDist = fileURLToPath(new URL("../../dist/latchkey.js", import.
 
 export const secretKey = "lk_bench-secret-key-of-the-environment-dev";
 
-/** What the manifests give Node beside the size of its heap: how short collections are, and what they take of two cores. */
+/**
+ * The Node options of the manifests beside the heap size: they shorten collections and limit their share of two cores.
+ */
 export const deployedOptions = "--max-semi-space-size=16 --v8-pool-size=1";
 
-/** The built sidecar in a process of its own, so that its memory and time are its own. */
+/** The built sidecar in its own process, to measure its memory and time alone. */
 export interface BenchSidecar {
   readonly pid: number;
   readonly data: string;
   readonly control: string;
   readonly ops: string;
-  /** From the start of the process until it was ready. */
+  /** The time from the start of the process until it was ready. */
   readonly readyMs: number;
   /** The most memory it ever had, in MiB. */
   peakMiB(): number;
-  /** The memory of its own that it has now, in MiB: without the store's files, which the kernel maps and can let go. */
+  /** The process's own memory in MiB, without the store's files, which the kernel maps and can reclaim. */
   ownMiB(): number;
-  /** What its loop has been up to since the last look; of one that was started with a probe. */
+  /** What its event loop did since the last call; needs a probe at the start. */
   look(): Promise<LoopLook>;
   stop(): Promise<void>;
 }
 
 interface BenchOptions {
   readonly folder: string;
-  /** The built program to start; this tree's unless another is named. */
+  /** The built program to start; default: that of this checkout. */
   readonly dist?: string | undefined;
-  /** What its command line begins with. */
+  /** The start of its command line. */
   readonly command?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Loaded before it: see `loop-probe`. */
@@ -88,7 +90,7 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
     ownMiB: () => memoryOf(child, "RssAnon"),
     look: () =>
       new Promise((resolve) => {
-        // What the probe sends.
+        // The report of the probe.
         child.once("message", (looked) => resolve(looked as unknown as LoopLook));
         child.send("look");
       }),
@@ -100,7 +102,7 @@ export async function startBenchSidecar(options: BenchOptions): Promise<BenchSid
   };
 }
 
-/** A bare node:http in a process of its own: it does nothing but answer, as many bytes as `?bytes=` asks for. */
+/** A bare node:http server in its own process: it only answers, with `?bytes=` bytes. */
 export interface BarePeer {
   readonly url: string;
   stop(): void;

@@ -22,7 +22,7 @@ const record = randomBytes(400);
 const rounds = 5;
 const callersTried = [1, 16, 64];
 
-/** What a durable commit costs, and what a million connections do to it. */
+/** The cost of a durable commit, and the effect of a million connections on it. */
 export async function store(asked: number): Promise<void> {
   await postgresCommits();
   await withFolder(async (folder) => {
@@ -113,7 +113,7 @@ async function rawBatches(raw: Level<string, Uint8Array>, size: number, batches:
   return (size * batches) / ((performance.now() - since) / 1_000);
 }
 
-/** Each caller commits one after the other. */
+/** Each caller commits one change after another. */
 export async function commits(backend: Backend, callers: number, each: number): Promise<number> {
   const since = performance.now();
   let done = 0;
@@ -128,7 +128,7 @@ export async function commits(backend: Backend, callers: number, each: number): 
   return done / ((performance.now() - since) / 1_000);
 }
 
-/** 16 callers with values of 8 KiB, for as long as LevelDB has to compact what they write. */
+/** 16 callers with values of 8 KiB, so that LevelDB has to compact all the time. */
 async function whileCompacting(folder: string): Promise<void> {
   const backend = await open(folder);
   const value = randomBytes(8 * 1024);
@@ -144,7 +144,7 @@ async function whileCompacting(folder: string): Promise<void> {
       while (written < 150_000) {
         written += 1;
         const since = performance.now();
-        // All over the key space, so that every table overlaps every other.
+        // Keys spread over the whole key space, so that every table overlaps every other.
         await backend.commit([{ key: randomBytes(8).toString("hex"), value }]);
         times.push(performance.now() - since);
       }
@@ -157,7 +157,7 @@ async function whileCompacting(folder: string): Promise<void> {
   say(`  p50 ${ms(quantile(sorted, 0.5))}, p99 ${ms(quantile(sorted, 0.99))}, worst ${ms(quantile(sorted, 1))}`);
 }
 
-/** A connection as it lies in the store: itself, its credentials, two tags. */
+/** A connection in the store: itself, its credentials, two tags. */
 function connectionChanges(i: number) {
   const id = `user-${String(i).padStart(8, "0")}`;
   const value = record.subarray(0, 180);
@@ -225,7 +225,7 @@ async function connectionsAtRest(folder: string, count: number): Promise<void> {
   await backend.close();
 }
 
-/** Of our own: what the kernel maps of the store's files it can let go. */
+/** Memory of the process itself: the kernel can reclaim mapped files of the store. */
 function memory(): number {
   const [, kibibytes = "0"] = /RssAnon:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
   return Number(kibibytes) * 1024;

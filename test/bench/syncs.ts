@@ -61,7 +61,7 @@ export async function syncs(asked: number): Promise<void> {
       over.abort();
       const beside = await probing;
       const now = spent();
-      /** What the proxy's requests took, by what they take alone. */
+      /** CPU time of the proxy's requests, derived from what they take alone. */
       const proxied = (thread: "all" | "main") => ((began[thread] - before[thread]) / alone.length) * beside.length;
       const cpu = {
         all: now.all - began.all - proxied("all"),
@@ -107,7 +107,7 @@ async function furnish(sidecar: BenchSidecar, count: number, token: () => string
   }
 }
 
-/** One request after another through the proxy, and how long each took. */
+/** Sends one request after another through the proxy, and times each. */
 async function probe(sidecar: BenchSidecar, signal: AbortSignal): Promise<number[]> {
   const took: number[] = [];
   while (!signal.aborted) {
@@ -122,7 +122,7 @@ async function probe(sidecar: BenchSidecar, signal: AbortSignal): Promise<number
   return took;
 }
 
-/** By the counter: to list them would be work of the sidecar's that nobody asks for, and is seen beside it. */
+/** Waits by the metric: listing the runs would add load to the sidecar. */
 async function ended({ ops }: BenchSidecar, count: number): Promise<void> {
   for (;;) {
     const text = await (await fetch(`${ops}/metrics`)).text();
@@ -150,7 +150,7 @@ const withKey: import("@connectrpc/connect").Interceptor = (next) => (request) =
   return next(request);
 };
 
-/** As busy as the syncs kept the machine, and the provider with it; but no part of it in the sidecar. */
+/** As much load on the machine and the provider as the syncs cause, but outside the sidecar. */
 const standIn = `
   const [url, token, everyMs, busy] = process.argv.slice(1);
   const headers = { authorization: "Bearer " + token };
@@ -194,9 +194,9 @@ interface Told {
   readonly runs: readonly Run[];
   readonly alone: readonly number[];
   readonly beside: readonly number[];
-  /** Beside others who keep the machine as busy. */
+  /** Times beside other processes that keep the machine as busy. */
   readonly outside: readonly number[];
-  /** Of the runs, in seconds: of all threads, and of the one that the proxy has. */
+  /** CPU seconds of the runs: of all threads, and of the thread that serves the proxy. */
   readonly cpu: { readonly all: number; readonly main: number };
 }
 

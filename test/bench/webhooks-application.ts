@@ -1,12 +1,12 @@
 /**
- * Applications that forwards go to, in a process of their own: `/fast`, `/gone`, `/dead`. Says what it got when asked.
- * On raw sockets, so that it takes as little as it can of the cores that it shares with who delivers.
+ * Applications that receive deliveries, in their own process: `/fast`, `/gone`, `/dead`. Reports on request what it
+ * received. It uses raw sockets, to take little of the cores that it shares with the sidecar.
  */
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 
 const got: Record<string, number> = { "/fast": 0, "/gone": 0, "/dead": 0 };
-/** When the last one came. */
+/** When the last delivery arrived. */
 let lastAt = 0;
 
 const answerOf = (status: string) => `HTTP/1.1 ${status}\r\ncontent-length: 2\r\n\r\n{}`;

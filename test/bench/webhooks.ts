@@ -27,14 +27,14 @@ const perRound = 4_000;
 const openLoopSeconds = 5;
 const openLoopPerSecond = 2_000;
 const warming = 2;
-/** What a webhook and its delivery put into the store's log. */
+/** The bytes that a webhook and its delivery add to the store's log. */
 const bytesEach = 2_000;
-/** For an eighth of a second in which nothing is acknowledged. */
+/** Enough connections for an eighth of a second without acknowledgements. */
 const standing = 256;
 const fanOut = 1_000;
 
 interface Webhooks {
-  /** None: all of them. */
+  /** Empty: all parts. */
   readonly only: readonly string[];
   readonly rounds: number;
 }
@@ -155,7 +155,7 @@ function notification(path: string, calendar = "one"): string {
 
 const portOf = ({ data }: BenchSidecar): number => Number(new URL(data).port);
 
-/** So many senders, one after another's acknowledgement, beside bare durable commits in the same folder. */
+/** A number of senders, each waiting for its acknowledgement, compared to bare durable commits in the same folder. */
 async function receive(bench: Bench, rounds: number): Promise<void> {
   const { sidecar, paths, folder } = bench;
   const world = {
@@ -167,7 +167,7 @@ async function receive(bench: Bench, rounds: number): Promise<void> {
   const keys = [localSealKey({ id: "bench", secret: Buffer.alloc(32, 1) })];
   const store = await openSealedStore({ backend, keys, world });
   const table = createTable(["acknowledged/s", "p50 ms", "p99 ms", "CPU µs each", "to one key", "to as a webhook"]);
-  // The address is paused by the first: what follows waits.
+  // The first delivery pauses the address: all later ones wait.
   await send(bench, paths.idle, { senders: 1, count: 1 });
   await sleep(1_000);
   for (const senders of sendersTried) await send(bench, paths.idle, { senders, count: perRound / 2 });
@@ -191,11 +191,11 @@ async function receive(bench: Bench, rounds: number): Promise<void> {
 }
 
 interface Named {
-  /** Of the digest of its message. */
+  /** The digest of its message. */
   readonly digest: string;
-  /** In order. */
+  /** Ascending. */
   readonly id: string;
-  /** Of its forward. */
+  /** The id of its delivery. */
   readonly message: string;
 }
 
@@ -206,8 +206,8 @@ const named = (at: number): Named => ({
 });
 
 /**
- * What a notification with one forward puts down: its keys in order where a webhook's are in order and anywhere where
- * they are anywhere, which LevelDB takes a sixth longer for; as long and as large, and the same two must not be there.
+ * The writes of a notification with one delivery: as many and as large, with the same two that must be absent. Ordered
+ * keys stay ordered and random keys random, for which LevelDB takes a sixth longer.
  */
 const alike = [
   { key: ({ digest }: Named) => `notification-seen\0bench\0calendar\0${digest}`, bytes: 36, expect: 0 },
@@ -221,7 +221,7 @@ const alike = [
 async function commitsAlike(store: SealedStore, { senders, count }: Sending): Promise<number> {
   const from = messages;
   messages += count;
-  // Made before: that is no part of a commit.
+  // Created in advance: that is not part of a commit.
   const keys = Array.from({ length: count }, (_, i) => alike.map(({ key }) => key(named(from + i))));
   let next = 0;
   const since = performance.now();
@@ -244,7 +244,9 @@ interface Sending {
 
 const hardForSeconds = 2;
 
-/** As many as go, by who takes little of the two cores: where there is no wrk, so many by ourselves. */
+/**
+ * Sends as fast as possible, with a program that takes little of the two cores; without wrk, a fixed number from here.
+ */
 async function sendHard(bench: Bench, path: string, { senders, count }: Sending) {
   if (!hasWrk) return { sent: count, ...(await send(bench, path, { senders, count })) };
   const port = portOf(bench.sidecar);
@@ -259,7 +261,7 @@ request = function()
 end`;
   const { requests, seconds, p50Ms, p99Ms, failed } = await runWrk({ ...asking, script });
   if (failed > 0) throw new Error(`${failed} of ${requests} were not acknowledged`);
-  // Those that were under way when it ended have numbers too.
+  // Requests in progress at the end have numbers too.
   messages += requests + senders;
   return { sent: requests, perSecond: requests / seconds, p50Ms, p99Ms };
 }
@@ -290,9 +292,9 @@ function quantiles(times: readonly number[]) {
 }
 
 /**
- * An open loop: each is sent when it is due, whatever became of those before. Delivered all the while. Beside it as
- * many bytes as often, put into a file and synced: no promise can be kept sooner than the disk keeps it. What comes
- * first is not counted: the program has not been compiled by then.
+ * An open loop: each webhook is sent when due, whatever became of those before, and deliveries continue. Beside it as
+ * many bytes as often are written to a file and synced: no acknowledgement can be faster than the disk. The first ones
+ * are not counted, since the program is not compiled yet.
  */
 async function steady(bench: Bench, rounds: number): Promise<void> {
   const { application, paths, sidecar } = bench;
@@ -315,7 +317,7 @@ async function steady(bench: Bench, rounds: number): Promise<void> {
   say(table.text({ peers: ["the disk alone"], compared: "p99 ms" }));
 }
 
-/** What comes while some are being synced is synced together, as the store does it. */
+/** Writes that arrive during a sync share the next one, as in the store. */
 async function diskAlone(folder: string): Promise<readonly number[]> {
   const file = await open(`${folder}/disk`, "a");
   const times: number[] = [];
@@ -353,9 +355,9 @@ async function openly(count: number, ask: (due: number) => void): Promise<void> 
 }
 
 /**
- * From when each was due, so that one that waits for its turn counts as late. Over connections that stand, as those of
- * providers that notify so often do: Node takes one new connection in a turn of its loop, and those that are due
- * meanwhile would wait for that.
+ * Times count from when a webhook was due, so that a queued one counts as late. Connections are kept, like those of
+ * providers that notify often: Node accepts one new connection per tick, and webhooks due in the meantime would wait
+ * for it.
  */
 async function openLoop({ sidecar, application }: Bench, path: string, count: number) {
   const before = (await application.say()).got["/fast"] ?? 0;
@@ -383,7 +385,7 @@ async function openLoop({ sidecar, application }: Bench, path: string, count: nu
   return { times, late, endedAt: performance.timeOrigin + performance.now() };
 }
 
-/** When the last of so many came. */
+/** When the last delivery of this number arrived. */
 async function delivered(application: Application, count: number): Promise<number> {
   for (const until = performance.now() + 120_000; ; await sleep(20)) {
     const { got, lastAt } = await application.say();
@@ -392,7 +394,7 @@ async function delivered(application: Application, count: number): Promise<numbe
   }
 }
 
-/** One notification that concerns a thousand connections. */
+/** One notification that matches a thousand connections. */
 async function fan({ sidecar, application, paths }: Bench, rounds: number): Promise<void> {
   const table = createTable(["acknowledged ms", "all delivered ms", "delivered/s"]);
   const line = await openLine(portOf(sidecar));
@@ -409,7 +411,7 @@ async function fan({ sidecar, application, paths }: Bench, rounds: number): Prom
   say(table.text({ peers: [], compared: "acknowledged ms" }));
 }
 
-/** What waits is let go of at once, with and without as much again for an application that never answers. */
+/** Releases all waiting deliveries at once, with and without as many for an application that never answers. */
 async function deliver(bench: Bench, rounds: number): Promise<void> {
   const { application, paths, rpc, sidecar } = bench;
   const table = createTable(["delivered/s", "CPU µs each"]);
@@ -427,7 +429,7 @@ async function deliver(bench: Bench, rounds: number): Promise<void> {
       const before = (await application.say()).got["/fast"] ?? 0;
       const cpu = cpuSeconds(sidecar.pid);
       const since = performance.timeOrigin + performance.now();
-      // Another address, which nobody has paused.
+      // Another address, which is not paused.
       await rpc.environments.updateEnvironment({
         environment: { name: "beside", forwardUrl: `${application.url}/fast` },
         updateMask: { paths: ["forward_url"] },

@@ -17,13 +17,13 @@ interface WrkRun {
   readonly connections: number;
   readonly seconds: number;
   readonly folder: string;
-  /** In Lua: what it asks. */
+  /** The Lua script that makes the requests. */
   readonly script: string;
-  /** What its command line begins with. */
+  /** The start of its command line. */
   readonly pinned?: readonly string[];
 }
 
-/** It takes less of the cores that it shares with who is asked than a client of Node's. */
+/** It takes less of the shared cores than a client in Node. */
 export const hasWrk = isThere("wrk");
 
 const run = promisify(execFile);
